@@ -1,0 +1,18 @@
+"""The checksum of everything stored: CRC32C, over a range of bytes without copying them."""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+
+def crc_of(buffer: bytes, start: int, end: int) -> int:
+    """CRC32C of `buffer[start:end]`."""
+    return crc32c(memoryview(buffer)[start:end])
+
+
+def crc_of_parts(*parts: bytes | bytearray | memoryview) -> int:
+    """CRC32C of several buffers as if they stood one after another."""
+    crc = 0
+    for part in parts:
+        crc = crc32c(part, crc)
+    return crc
