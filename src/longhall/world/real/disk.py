@@ -1,0 +1,118 @@
+"""A data directory on a real file system, and the lock that keeps two nodes out of it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final, final
+
+from longhall.world.ports import Done, File
+from longhall.world.real.file import RealFile
+from longhall.world.real.syncing import SyncLane
+
+LOCK_NAME: Final = "lock"
+
+
+@final
+class RealDisk:
+    """Files by their path under `root`, which is made if it is missing.
+
+    Two lanes sync: commits must never wait behind a checkpoint, so background work has a process of its own. Both
+    start at their first use.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        os.makedirs(self.root, exist_ok=True)
+        self._commits = SyncLane("commits")
+        self._background = SyncLane("background")
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return RealFile(path, os.open(self._full(path), flags, 0o644), self._forget)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._full(path))
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._full(path)))
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(self._full(path), exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(self._full(source), self._full(target))
+
+    def remove(self, path: str) -> None:
+        full = self._full(path)
+        if os.path.isdir(full):
+            shutil.rmtree(full)
+        else:
+            os.unlink(full)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
+        lane = self._background if background else self._commits
+        lane.sync([_real(file) for file in files], done)
+
+    def sync_now(self, file: File) -> None:
+        os.fdatasync(_real(file).descriptor)
+
+    def free_bytes(self) -> int:
+        numbers = os.statvfs(self.root)
+        return numbers.f_bavail * numbers.f_frsize
+
+    def close(self) -> None:
+        """End the processes that sync."""
+        self._commits.close()
+        self._background.close()
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self.root, path) if path not in ("", ".") else self.root
+
+    def _forget(self, file: RealFile) -> None:
+        self._commits.forget(file)
+        self._background.forget(file)
+
+
+@final
+class DirectoryLock:
+    """Holds `lock` in the data directory while it lives; the kernel lets go if the process dies, however it dies."""
+
+    def __init__(self, root: str) -> None:
+        path = os.path.join(root, LOCK_NAME)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            if error.errno != errno.EWOULDBLOCK:
+                raise
+            who = f"process {holder}" if holder else "another process"
+            sentence = f"the data directory is in use by {who}: stop it or choose another"
+            raise OSError(errno.EBUSY, sentence, root) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _real(file: File) -> RealFile:
+    assert isinstance(file, RealFile), "a file of another world"
+    return file

@@ -1,0 +1,143 @@
+"""One open file: positioned reads and writes, and reads that never wait.
+
+Invariant: the descriptor stays open while a thread or a sync still needs it, however early `close` is called, because a
+reused number would send a read or a sync to another file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Sequence
+from typing import Final, final
+
+from longhall.world.ports import Buffer
+
+IOV_MAX: Final = 1024
+SCRATCH_BYTES: Final = 1 << 20
+FALLOC_FL_KEEP_SIZE: Final = 1
+# Where the file system has no such call, a later write may run out of space after all and says so then.
+_NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_fallocate = getattr(_libc, "fallocate64", _libc.fallocate)
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+# Reads that do not wait land here first, because the kernel may give less than was asked and `bytes` cannot shrink.
+# The loop is the only user and copies out before it returns, so one for the process is enough.
+_scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+
+@final
+class RealFile:
+    """A descriptor with its path. `on_close` is told once, when nobody holds the descriptor any more."""
+
+    def __init__(self, path: str, descriptor: int, on_close: Callable[[RealFile], None]) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.closed = False
+        self._on_close = on_close
+        self._holders = 0
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
+        total = 0
+        for start in range(0, len(buffers), IOV_MAX):
+            part = buffers if len(buffers) <= IOV_MAX else buffers[start : start + IOV_MAX]
+            size = sum(map(len, part)) if len(part) != 1 else len(part[0])
+            written = os.pwritev(self.descriptor, part, position + total)
+            if written < size:
+                self._write_rest(position + total, b"".join(part), written)
+            total += size
+        return total
+
+    def _write_rest(self, position: int, joined: bytes, written: int) -> None:
+        """The kernel took less than all of it, as it does before it reports a full disk: go on until it takes it or
+        raises.
+        """
+        view = memoryview(joined)
+        while written < len(joined):
+            step = os.pwrite(self.descriptor, view[written:], position + written)
+            if step == 0:
+                raise OSError(errno.EIO, "a write of more than nothing wrote nothing", self.path)
+            written += step
+
+    def read_at(self, position: int, size: int) -> bytes:
+        data = os.pread(self.descriptor, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size:  # Either the end of the file, or one call reached its limit of 2 GiB.
+            data = os.pread(self.descriptor, size - got, position + got)
+            if not data:
+                break
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts) if len(parts) > 1 else parts[0]
+
+    def read_at_nowait(self, position: int, size: int) -> bytes | None:
+        if size > SCRATCH_BYTES:
+            return self._read_large_nowait(position, size)
+        try:
+            got = os.preadv(self.descriptor, [_scratch[:size]], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            # A file system that cannot promise not to wait: every read goes the way of a cold one, correct and slower.
+            if error.errno in _NOT_SUPPORTED:
+                return None
+            raise
+        if got < size and position + got < self.size():
+            return None
+        return bytes(_scratch[:got])
+
+    def _read_large_nowait(self, position: int, size: int) -> bytes | None:
+        parts: list[bytes] = []
+        got = 0
+        while got < size:
+            wanted = min(SCRATCH_BYTES, size - got)
+            part = self.read_at_nowait(position + got, wanted)
+            if part is None:
+                return None
+            parts.append(part)
+            got += len(part)
+            if len(part) < wanted:
+                break
+        return b"".join(parts)
+
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.descriptor, size)
+
+    def allocate(self, position: int, size: int) -> None:
+        while _fallocate(self.descriptor, FALLOC_FL_KEEP_SIZE, position, size) != 0:
+            code = ctypes.get_errno()
+            if code == errno.EINTR:
+                continue
+            if code in _NOT_SUPPORTED:
+                return
+            raise OSError(code, os.strerror(code), self.path)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            if self._holders == 0:
+                self._finish()
+
+    def hold(self) -> None:
+        """Keep the descriptor open, for a reader in a thread."""
+        assert not self.closed, f"{self.path} is closed"
+        self._holders += 1
+
+    def release(self) -> None:
+        self._holders -= 1
+        if self._holders == 0 and self.closed:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._on_close(self)
+        os.close(self.descriptor)
+        self.descriptor = -1

@@ -1,0 +1,150 @@
+"""The parent's end of the janitor: slow jobs in a process of their own, cold reads in two threads.
+
+One job runs at a time; those behind it wait in a bounded queue. The process starts with the first job and again after
+it died, in which case the job that was running fails with OSError: jobs are written so that they can be run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, cast, final
+
+import msgspec
+
+from longhall.errors import Code, LonghallError
+from longhall.world.ports import File
+from longhall.world.real.file import RealFile
+
+JOBS_WAITING_MAX: Final = 256
+READS_WAITING_MAX: Final = 4096
+READ_THREADS: Final = 2
+READAHEAD_BYTES: Final = 4 << 20
+_PROGRAM: Final = "longhall.world.real.janitor_process"
+
+
+@final
+class RealJanitor:
+    """See the module. `chores` names the module whose CHORES table holds the jobs."""
+
+    def __init__(self, data_directory: str, chores: str) -> None:
+        self._data_directory = os.path.abspath(data_directory)
+        self._chores = chores
+        self._turn = asyncio.Lock()
+        self._jobs = 0
+        self._reads = 0
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._readers: ThreadPoolExecutor | None = None
+
+    async def run(self, job: str, arguments: dict[str, object]) -> dict[str, object]:
+        if self._jobs >= JOBS_WAITING_MAX:
+            raise LonghallError(Code.OVERLOADED, f"{JOBS_WAITING_MAX} jobs wait for the janitor")
+        self._jobs += 1
+        try:
+            async with self._turn:
+                answer = await self._exchange(msgspec.msgpack.encode([job, arguments]))
+        finally:
+            self._jobs -= 1
+        return _result(job, answer)
+
+    async def read(self, file: File, position: int, size: int) -> bytes:
+        assert isinstance(file, RealFile), "a file of another world"
+        if self._reads >= READS_WAITING_MAX:
+            raise LonghallError(Code.OVERLOADED, f"{READS_WAITING_MAX} reads wait for the disk")
+        if self._readers is None:
+            self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="cold-read")
+        self._reads += 1
+        file.hold()
+        # The thread cannot be stopped, so the descriptor is held until it has ended, even if nobody waits for it any
+        # more.
+        future = asyncio.get_running_loop().run_in_executor(self._readers, _read, file, position, size)
+        future.add_done_callback(lambda _: self._read_ended(file))
+        return await asyncio.shield(future)
+
+    def close(self) -> None:
+        self._stop()
+        if self._readers is not None:
+            self._readers.shutdown(wait=True)
+            self._readers = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def _read_ended(self, file: RealFile) -> None:
+        self._reads -= 1
+        file.release()
+
+    async def _exchange(self, request: bytes) -> Mapping[str, Any]:
+        if self._process is not None and self._process.poll() is not None:
+            self._stop()
+        if self._socket is None:
+            self._start()
+        assert self._socket is not None
+        loop = asyncio.get_running_loop()
+        whole = False
+        try:
+            await loop.sock_sendall(self._socket, len(request).to_bytes(4, "little") + request)
+            size = int.from_bytes(await _receive(self._socket, 4), "little")
+            answer = await _receive(self._socket, size)
+            whole = True
+        except OSError as error:
+            raise OSError(errno.EIO, f"the janitor died at its work: {error}") from error
+        finally:
+            if not whole:  # Died, or nobody waits for the answer any more: a fresh one knows nothing of it.
+                self._stop()
+        return cast(Mapping[str, Any], msgspec.msgpack.decode(answer))
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.setblocking(False)
+            command = [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), self._data_directory, self._chores]
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        self._socket = ours
+
+    def _stop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def _read(file: RealFile, position: int, size: int) -> bytes:
+    data = file.read_at(position, size)
+    # Who reads cold data reads on: have the kernel fetch what comes next while this is being sent.
+    os.posix_fadvise(file.descriptor, position + len(data), READAHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+    return data
+
+
+async def _receive(source: socket.socket, size: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    buffer = bytearray()
+    while len(buffer) < size:
+        part = await loop.sock_recv(source, min(size - len(buffer), 1 << 20))
+        if not part:
+            raise ConnectionResetError(errno.ECONNRESET, "it closed its end")
+        buffer += part
+    return bytes(buffer)
+
+
+def _result(job: str, answer: Mapping[str, Any]) -> dict[str, object]:
+    match answer["outcome"]:
+        case "done":
+            return cast(dict[str, object], answer["result"])
+        case "os":
+            raise OSError(answer["errno"], answer["message"])
+        case "refused":
+            raise LonghallError(Code(answer["code"]), answer["message"])
+        case _:
+            raise RuntimeError(f"the chore {job} broke:\n{answer['message']}")

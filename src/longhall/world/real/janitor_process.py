@@ -1,0 +1,84 @@
+"""The program of the janitor: `python -m longhall.world.real.janitor_process SOCKET DIRECTORY CHORES`.
+
+Takes [job, arguments] and answers {"outcome": ...}, both msgpack behind a length of four little-endian bytes, until
+the parent's end is gone. It is polite: it runs when nobody else wants the processor or the disk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import platform
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from longhall.errors import LonghallError
+from longhall.world.ports import Disk
+from longhall.world.real.disk import RealDisk
+
+NICENESS: Final = 10
+_IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
+_IOPRIO_WHO_PROCESS: Final = 1
+_IOPRIO_BEST_EFFORT_LAST: Final = (2 << 13) | 7
+
+Chore = Callable[[Disk, dict[str, object]], dict[str, object]]
+
+
+def serve(source: socket.socket, disk: Disk, chores: dict[str, Chore]) -> None:
+    """Until the other end is closed."""
+    while True:
+        size = int.from_bytes(_receive(source, 4), "little")
+        job, arguments = msgspec.msgpack.decode(_receive(source, size), type=tuple[str, dict[str, object]])
+        answer = msgspec.msgpack.encode(_run(disk, chores, job, arguments))
+        source.sendall(len(answer).to_bytes(4, "little") + answer)
+
+
+def _run(disk: Disk, chores: dict[str, Chore], job: str, arguments: dict[str, object]) -> dict[str, Any]:
+    try:
+        return {"outcome": "done", "result": chores[job](disk, arguments)}
+    except OSError as error:
+        return {"outcome": "os", "errno": error.errno or 5, "message": str(error)}
+    except LonghallError as error:
+        return {"outcome": "refused", "code": error.code.value, "message": str(error)}
+    except Exception:
+        return {"outcome": "bug", "message": traceback.format_exc()}
+
+
+def _receive(source: socket.socket, size: int) -> bytes:
+    buffer = bytearray()
+    while len(buffer) < size:
+        part = source.recv(min(size - len(buffer), 1 << 20))
+        if not part:
+            sys.exit(0)
+        buffer += part
+    return bytes(buffer)
+
+
+def _be_polite() -> None:
+    os.nice(NICENESS)
+    number = _IOPRIO_SET.get(platform.machine())
+    if number is not None:  # Advice: where it is refused, the job is done all the same.
+        ctypes.CDLL(None).syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_BEST_EFFORT_LAST)
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # Those are for the parent, who ends us by closing the socket.
+    _be_polite()
+    descriptor, directory, chores = sys.argv[1:4]
+    with socket.socket(fileno=int(descriptor)) as source:
+        try:
+            serve(source, RealDisk(directory), importlib.import_module(chores).CHORES)
+        except (BrokenPipeError, ConnectionResetError):
+            sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

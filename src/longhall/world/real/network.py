@@ -1,0 +1,31 @@
+"""TCP through the running loop.
+
+Both asyncio and uvloop set TCP_NODELAY on every stream they make, which small replies need; a test holds them to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, final
+
+from longhall.world.ports import Listener
+
+BACKLOG: Final = 1024  # Connections the kernel holds while the loop is busy; more are made to try again.
+CONNECT_TIMEOUT_S: Final = 30.0
+
+
+@final
+class RealNetwork:
+    """Listening and connecting; everything after that is between transport and protocol."""
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> tuple[Listener, int]:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(factory, host, port, backlog=BACKLOG, reuse_address=True)
+        return server, int(server.sockets[0].getsockname()[1])
+
+    async def connect(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> asyncio.BaseProtocol:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            _, protocol = await loop.create_connection(factory, host, port)
+        return protocol

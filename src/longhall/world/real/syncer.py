@@ -1,0 +1,100 @@
+"""The program that syncs: a process that does nothing else, so that no interpreter lock delays an answer.
+
+It is run by path, without `site` and without the package, and imports only what is built into the interpreter, to
+stay small. Requests and answers are datagrams of a Unix socket pair, numbers are little-endian:
+
+    request   number u64 | closed count u32 | opened count u32 | synced count u32 | closed slots, opened slots,
+              synced slots u32 each; the opened files' descriptors go beside it (SCM_RIGHTS), in the order of their
+              slots
+    answer    number u64 | errno u32        in the order of the requests; none for request number 0
+
+Requests that wait together are one pass: a file that several of them name is synced once. A sync that failed is never
+tried again, because the kernel forgets which pages it could not write: that file fails from then on. The process ends
+when its parent's end of the socket is gone, and ignores signals meant for the parent's group.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import posix
+import sys
+
+REQUEST_BYTES_MAX = 65536
+DESCRIPTORS_MAX = 250
+PASS_REQUESTS_MAX = 256
+
+
+def _u32(message: bytes, at: int) -> int:
+    return int.from_bytes(message[at : at + 4], "little")
+
+
+class Syncer:
+    """The descriptors by slot, and the errno of those that failed."""
+
+    def __init__(self, socket: _socket.socket) -> None:
+        self.socket = socket
+        self.descriptors: dict[int, int] = {}
+        self.failed: dict[int, int] = {}
+        self.forgotten: list[int] = []
+
+    def run(self) -> None:
+        while True:
+            requests = [self.receive(0)]
+            while requests[-1] is not None and len(requests) < PASS_REQUESTS_MAX:
+                requests.append(self.receive(_socket.MSG_DONTWAIT))
+            synced: set[int] = set()
+            for request in requests:
+                if request is None:
+                    continue
+                number, slots = request
+                code = 0
+                for slot in slots:
+                    if slot not in synced:
+                        self.sync(slot)
+                        synced.add(slot)
+                    code = code or self.failed.get(slot, 0)
+                if number:
+                    self.socket.send(number.to_bytes(8, "little") + code.to_bytes(4, "little"))
+            # Files closed while a request of this pass still named them were kept until here.
+            self.close_forgotten()
+
+    def receive(self, flags: int) -> tuple[int, list[int]] | None:
+        try:
+            message, ancillary, _, _ = self.socket.recvmsg(REQUEST_BYTES_MAX, 8192, flags)
+        except BlockingIOError:
+            return None
+        if not message:
+            posix._exit(0)
+        closed, opened, wanted = _u32(message, 8), _u32(message, 12), _u32(message, 16)
+        slots = [_u32(message, at) for at in range(20, len(message), 4)]
+        assert len(slots) == closed + opened + wanted
+        self.forgotten.extend(slots[:closed])
+        passed = b"".join(data for _, _, data in ancillary)
+        for index, slot in enumerate(slots[closed : closed + opened]):
+            self.descriptors[slot] = int.from_bytes(passed[index * 4 : index * 4 + 4], sys.byteorder)
+        return int.from_bytes(message[:8], "little"), slots[closed + opened :]
+
+    def close_forgotten(self) -> None:
+        for slot in self.forgotten:
+            posix.close(self.descriptors.pop(slot))
+            self.failed.pop(slot, None)
+        self.forgotten.clear()
+
+    def sync(self, slot: int) -> None:
+        if slot in self.failed:
+            return
+        try:
+            posix.fdatasync(self.descriptors[slot])
+        except OSError as error:
+            self.failed[slot] = error.errno or 5
+
+
+if __name__ == "__main__":
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)
+    _signal.signal(_signal.SIGHUP, _signal.SIG_IGN)
+    try:
+        Syncer(_socket.socket(fileno=int(sys.argv[1]))).run()
+    except (BrokenPipeError, ConnectionResetError):
+        posix._exit(0)  # The parent has gone.
