@@ -1,8 +1,8 @@
 """The four ways in which the records of a batch may be compressed, and a bound on what they grow to.
 
-Nothing is allocated by a length that a message claims: the output starts from the size of the input and grows only while
-decompressing really fills it, up to what the caller allows and up to what the codec can reach at all. Batches are opened
-rarely (compaction, compacted topics, our own client), because producing and fetching pass them through as they are.
+Nothing is allocated by a length that a message claims: the output starts from the size of the input and grows only
+while decompressing really fills it, up to what the caller allows and up to what the codec can reach at all. Batches are
+opened rarely (compaction, compacted topics, our own client): producing and fetching pass them through as they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Variable-length integers, as record bodies and flexible requests spell them.
 
-Seven bits a byte, the lowest first; the high bit says that more follow. Signed ones are zigzagged: the lowest bit is the
-sign. Readers take `(buffer, offset)` and return `(value, size)`; they refuse what runs past the buffer and what does not
-fit its type, so no value ever wraps in compiled code.
+Seven bits a byte, the lowest first; the high bit says that more follow. Signed ones are zigzagged: the lowest bit is
+the sign. Readers take `(buffer, offset)` and return `(value, size)`; they refuse what runs past the buffer and what
+does not fit its type, so no value ever wraps in compiled code.
 """
 
 from __future__ import annotations
