@@ -1,0 +1,157 @@
+"""Everything that can be set, with its type, its bounds, its default and its meaning in one place.
+
+The struct is the only list of settings there is: the file, the environment, the flags and `longhall settings` are all
+made from it (`node.sources`), so none of them can name something that does not exist. Values are plain and already in
+the unit that the name ends with. What a topic can override starts here as the default for topics that do not.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+DURATION: Final = "duration"
+SIZE: Final = "size"
+ADDRESS: Final = "address"
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+_GIB: Final = 1024 * _MIB
+_SECOND: Final = 1_000
+_MINUTE: Final = 60 * _SECOND
+_DAY: Final = 24 * 60 * _MINUTE
+
+# What a number or a text stands for is kept in `extra`, for those who read words and print them.
+
+
+def _duration(meaning: str, least: int = 0, most: int = 100 * 365 * _DAY) -> Meta:
+    return Meta(ge=least, le=most, description=meaning, extra={"kind": DURATION})
+
+
+def _size(meaning: str, least: int = 0, most: int = 1 << 60) -> Meta:
+    return Meta(ge=least, le=most, description=meaning, extra={"kind": SIZE})
+
+
+def _address(meaning: str) -> Meta:
+    return Meta(min_length=3, max_length=300, description=meaning, extra={"kind": ADDRESS})
+
+
+class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often and how eagerly the janitor frees space."""
+
+    interval_ms: Annotated[int, _duration("How often retention and compaction look for work.", least=10)] = 15 * _SECOND
+    dirty_ratio: Annotated[
+        float,
+        Meta(ge=0.0, le=1.0, description="A compacted partition is cleaned when this share of it was never cleaned."),
+    ] = 0.5
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one node was told. Construct it directly in tests; everybody else gets it from `sources.load`."""
+
+    # Where.
+    data: Annotated[str, Meta(min_length=1, description="The directory of everything the node keeps.")] = (
+        "./longhall-data"
+    )
+    kafka: Annotated[str, _address("Where Kafka clients connect; port 0 takes a free one.")] = "127.0.0.1:9092"
+    http: Annotated[str, _address("Where /healthz, /readyz and /metrics are.")] = "127.0.0.1:8080"
+    ready_file: Annotated[
+        str | None, Meta(description="Written when every door is open: JSON with the pid and an address for each door.")
+    ] = None
+    advertised_kafka: Annotated[
+        str | None,
+        Meta(description="The address that Kafka clients are told to use, when it is not the one listened at."),
+    ] = None
+    insecure: Annotated[
+        bool, Meta(description="Listen on addresses that others can reach without authentication and encryption.")
+    ] = False
+
+    # Topics.
+    auto_create_topics: Annotated[bool, Meta(description="Make a topic when a client first asks for it.")] = True
+    default_partitions: Annotated[
+        int, Meta(ge=1, le=10_000, description="Partitions of a topic whose maker named no number.")
+    ] = 1
+    message_bytes_max: Annotated[
+        int, _size("The largest record batch that is taken.", least=1 * _KIB, most=1 * _GIB)
+    ] = _MIB + 12
+    segment_bytes: Annotated[
+        int, _size("A partition starts a new segment at this size.", least=16 * _KIB, most=2 * _GIB)
+    ] = _GIB
+    segment_ms: Annotated[int, _duration("A partition starts a new segment at this age.", least=1)] = 7 * _DAY
+    retention_ms: Annotated[int, _duration("How long messages are kept.", least=-1)] = 14 * _DAY
+    retention_bytes: Annotated[int, _size("How much of each partition is kept, oldest deleted first.", least=-1)] = -1
+
+    # Durability.
+    durability: Annotated[
+        Literal["always", "interval", "none"],
+        Meta(
+            description="Acknowledge after the disk has it (always), sync now and then (interval), or never ask (none)."
+        ),
+    ] = "always"
+    durability_interval_ms: Annotated[
+        int, _duration('How much time may be lost with durability "interval".', least=1, most=_DAY)
+    ] = _SECOND
+    shards: Annotated[
+        int, Meta(ge=1, le=1024, description="Data shards of a new data directory; an existing one keeps its number.")
+    ] = 8
+    wal_file_bytes: Annotated[
+        int, _size("Size of one file of the write-ahead log.", least=64 * _KIB, most=2 * _GIB)
+    ] = 32 * _MIB
+    checkpoint_bytes: Annotated[
+        int, _size("A checkpoint is made after this much of the write-ahead log.", least=64 * _KIB)
+    ] = 256 * _MIB
+    disk_reserve_bytes: Annotated[
+        int, _size("Producing is refused when less than this is free; commits and reads go on.")
+    ] = 128 * _MIB
+    open_files_max: Annotated[int, Meta(ge=32, le=1_000_000, description="Segment files held open at once.")] = 512
+
+    # Bounds.
+    memory_bytes: Annotated[
+        int, _size("One budget for all buffers; beyond it producers are told to wait.", least=16 * _MIB)
+    ] = 256 * _MIB
+    request_bytes_max: Annotated[
+        int, _size("The largest request that is read.", least=64 * _KIB, most=2 * _GIB - 1)
+    ] = 100 * _MIB
+    connections_max: Annotated[int, Meta(ge=1, le=1_000_000, description="Open connections, all clients together.")] = (
+        4_096
+    )
+    connections_per_address_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Open connections from one address.")
+    ] = 2_048
+    connection_idle_ms: Annotated[
+        int, _duration("A connection on which nothing happens is closed after this.", least=_SECOND)
+    ] = 10 * _MINUTE
+    drain_ms: Annotated[int, _duration("How long a stop waits for requests that are under way.")] = 10 * _SECOND
+
+    # Groups, producers and transactions.
+    group_initial_rebalance_delay_ms: Annotated[
+        int, _duration("How long a new group waits for more members before its first assignment.", most=_MINUTE * 5)
+    ] = 250
+    group_session_timeout_min_ms: Annotated[
+        int, _duration("The shortest session a group member may ask for.", least=1)
+    ] = 6 * _SECOND
+    group_session_timeout_max_ms: Annotated[
+        int, _duration("The longest session a group member may ask for.", least=1)
+    ] = 30 * _MINUTE
+    group_members_max: Annotated[int, Meta(ge=1, le=100_000, description="Members of one group.")] = 1_000
+    offsets_retention_ms: Annotated[
+        int, _duration("Offsets of a group without members are forgotten after this.", least=1)
+    ] = 7 * _DAY
+    producer_expiry_ms: Annotated[
+        int, _duration("An idempotent producer that is silent this long is forgotten.", least=1)
+    ] = _DAY
+    transaction_timeout_max_ms: Annotated[
+        int, _duration("The longest transaction a producer may ask for.", least=1)
+    ] = 15 * _MINUTE
+    transactional_id_expiry_ms: Annotated[
+        int, _duration("A transactional id that is unused this long is forgotten.", least=1)
+    ] = 7 * _DAY
+
+    # Background work and words.
+    cleaner: CleanerSettings = CleanerSettings()
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="The least important messages that are logged.")
+    ] = "info"
+    log_format: Annotated[Literal["text", "json"], Meta(description="Log lines for people or for machines.")] = "text"

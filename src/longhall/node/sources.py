@@ -1,0 +1,222 @@
+"""From defaults, file, environment and flags to one `Settings`; later sources win.
+
+    defaults  <  settings file (TOML)  <  environment (LONGHALL_KAFKA, LONGHALL_CLEANER__INTERVAL_MS)  <  flags
+
+Every value is checked where it came from, so an error names the file, variable or flag and the path of the setting. A
+setting that does not exist is an error in a file and among flags. In the environment only a name that looks like a slip
+of the pen is reported, as a warning: platforms put variables of their own there (LONGHALL_SERVICE_HOST and the like).
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+import typing
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from longhall.errors import Code, LonghallError
+from longhall.node.addresses import parse_address
+from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
+from longhall.node.settings import ADDRESS, DURATION, SIZE, Settings
+
+ENVIRONMENT_PREFIX: typing.Final = "LONGHALL_"
+
+Tree = dict[str, object]
+
+
+class Setting(NamedTuple):
+    """One leaf of the settings, as the readers and the printed list need it."""
+
+    path: tuple[str, ...]
+    type: object
+    kind: str  # A word for people, and what decides how text is read.
+    default: object
+    meaning: str
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def variable(self) -> str:
+        return ENVIRONMENT_PREFIX + "__".join(self.path).upper()
+
+    def show(self, value: object) -> str:
+        """A value in the words that the readers understand."""
+        if value is None:
+            return "-"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int) and self.kind in (DURATION, SIZE):
+            return show_duration(value) if self.kind == DURATION else show_size(value)
+        return str(value)
+
+
+class Loaded(NamedTuple):
+    """The settings and what the operator should hear about how they came to be."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+
+
+def load(
+    file: str | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None
+) -> Loaded:
+    """Merge the sources. Flags are keyed by dotted name; None among them means "not given"."""
+    tree: Tree = {}
+    warnings: list[str] = []
+    if file is not None:
+        _merge_file(tree, file)
+    if environment is not None:
+        _merge_environment(tree, environment, warnings)
+    for name, value in (flags or {}).items():
+        if value is not None:
+            _put(tree, _find(name, "option"), value, f"option {name}", strict=False)
+    settings = msgspec.convert(tree, Settings)
+    _check_together(settings)
+    return Loaded(settings, tuple(warnings))
+
+
+def every_setting() -> list[Setting]:
+    """All leaves in the order of the struct."""
+    return list(_leaves(Settings, Settings(), ()))
+
+
+def value_of(settings: Settings, path: tuple[str, ...]) -> object:
+    """The value of one leaf."""
+    value: object = settings
+    for part in path:
+        value = getattr(value, part)
+    return value
+
+
+def _leaves(struct: type[msgspec.Struct], defaults: msgspec.Struct, above: tuple[str, ...]) -> Iterator[Setting]:
+    hints = typing.get_type_hints(struct, include_extras=True)
+    for field in msgspec.structs.fields(struct):
+        hint, default, path = hints[field.name], getattr(defaults, field.name), (*above, field.name)
+        if isinstance(default, msgspec.Struct):
+            yield from _leaves(type(default), default, path)
+            continue
+        metas = [meta for meta in getattr(hint, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+        kinds = [meta.extra["kind"] for meta in metas if meta.extra]
+        meanings = [meta.description for meta in metas if meta.description]
+        plain = typing.get_args(hint)[0] if metas else hint
+        choices = typing.get_args(plain) if typing.get_origin(plain) is typing.Literal else ()
+        kind = kinds[0] if kinds else " | ".join(choices) if choices else _plain_kind(default)
+        yield Setting(path, hint, kind, default, meanings[0] if meanings else "")
+
+
+def _plain_kind(default: object) -> str:
+    return {bool: "true | false", int: "number", float: "number"}.get(type(default), "text")
+
+
+_SETTINGS: typing.Final[dict[str, Setting]] = {setting.name: setting for setting in every_setting()}
+
+
+def _find(name: str, source: str) -> Setting:
+    setting = _SETTINGS.get(name)
+    if setting is None:
+        close = difflib.get_close_matches(name, _SETTINGS, 1)
+        hint = f"did you mean {close[0]}?" if close else "`longhall settings` lists what there is"
+        raise _refused(f"{source}: there is no setting {name}; {hint}")
+    return setting
+
+
+def _merge_file(tree: Tree, file: str) -> None:
+    try:
+        with open(file, "rb") as stream:
+            document = tomllib.load(stream)
+    except OSError as failure:
+        raise _refused(f"settings file {file}: {failure.strerror or failure}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
+        raise _refused(f"settings file {file}: {failure}") from None
+    for name, value in _flatten(document, ""):
+        source = f"settings file {file}: {name}"
+        _put(tree, _find(name, f"settings file {file}"), value, source, strict=True)
+
+
+def _flatten(table: Mapping[str, object], above: str) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{above}{key}.")
+        else:
+            yield above + key, value
+
+
+def _merge_environment(tree: Tree, environment: Mapping[str, str], warnings: list[str]) -> None:
+    variables = {setting.variable: setting for setting in _SETTINGS.values()}
+    for variable, value in environment.items():
+        setting = variables.get(variable)
+        if setting is not None:
+            _put(tree, setting, value, f"environment {variable}", strict=False)
+        elif variable.startswith(ENVIRONMENT_PREFIX):
+            close = difflib.get_close_matches(variable, variables, 1, cutoff=0.9)
+            if close:
+                warnings.append(f"environment {variable} is not a setting; did you mean {close[0]}?")
+
+
+def _put(tree: Tree, setting: Setting, value: object, source: str, *, strict: bool) -> None:
+    try:
+        converted = msgspec.convert(_understand(setting, value), setting.type, strict=strict)
+    except (ValueError, msgspec.ValidationError) as failure:
+        choices = f"; choose one of {setting.kind}" if " | " in setting.kind else ""
+        raise _refused(f"{source}: {failure}{choices}") from None
+    for part in setting.path[:-1]:
+        branch = tree.setdefault(part, {})
+        assert isinstance(branch, dict)
+        tree = branch
+    tree[setting.path[-1]] = converted
+
+
+def _understand(setting: Setting, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if setting.kind == DURATION:
+        return parse_duration_ms(value)
+    if setting.kind == SIZE:
+        return parse_size_bytes(value)
+    if setting.kind == ADDRESS:
+        return str(parse_address(value))
+    if setting.kind == "true | false":
+        return {"yes": True, "on": True, "no": False, "off": False}.get(value.strip().lower(), value)
+    return value
+
+
+def _check_together(settings: Settings) -> None:
+    """What no single value shows to be wrong."""
+    kafka = parse_address(settings.kafka)
+    for name, address in (("kafka", kafka), ("http", parse_address(settings.http))):
+        if not address.is_loopback and not settings.insecure:
+            raise _refused(
+                f"{name} = {address} can be reached by others, and this version has no authentication or TLS yet: "
+                "listen on 127.0.0.1, or say --insecure if the network is trusted"
+            )
+    advertised = _advertised(settings)
+    if kafka.is_everywhere and advertised is None:
+        raise _refused(
+            f"kafka = {kafka} listens on every address, which clients cannot connect to: "
+            "say which one they shall use with --advertised-kafka HOST:PORT"
+        )
+    if settings.group_session_timeout_min_ms > settings.group_session_timeout_max_ms:
+        raise _refused("group_session_timeout_min_ms is more than group_session_timeout_max_ms")
+    if settings.message_bytes_max > settings.request_bytes_max:
+        raise _refused("message_bytes_max is more than request_bytes_max: such a batch could never arrive")
+
+
+def _advertised(settings: Settings) -> object:
+    if settings.advertised_kafka is None:
+        return None
+    try:
+        advertised = parse_address(settings.advertised_kafka)
+    except ValueError as failure:
+        raise _refused(f"advertised_kafka: {failure}") from None
+    if advertised.is_everywhere:
+        raise _refused(f"advertised_kafka = {advertised} is no address that clients can connect to")
+    return advertised
+
+
+def _refused(message: str) -> LonghallError:
+    return LonghallError(Code.INVALID_CONFIGURATION, message)

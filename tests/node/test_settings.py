@@ -1,0 +1,133 @@
+"""Settings from every source: what wins, what is refused, and how the refusal reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from longhall.errors import Code, LonghallError
+from longhall.node.settings import CleanerSettings, Settings
+from longhall.node.sources import every_setting, load, value_of
+
+
+def refusal(**arguments: object) -> str:
+    with pytest.raises(LonghallError) as caught:
+        load(**arguments)  # type: ignore[arg-type]
+    assert caught.value.code is Code.INVALID_CONFIGURATION
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def written(directory: Path, text: str) -> str:
+    file = directory / "longhall.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_with_nothing_said_everything_has_its_default() -> None:
+    assert load().settings == Settings()
+    assert load().warnings == ()
+
+
+def test_each_source_overrides_the_one_before(tmp_path: Path) -> None:
+    file = written(tmp_path, 'data = "from-file"\nkafka = "127.0.0.1:1"\nhttp = "127.0.0.1:1"\nshards = 3\n')
+    environment = {"LONGHALL_KAFKA": "127.0.0.1:2", "LONGHALL_HTTP": "127.0.0.1:2", "PATH": "/bin"}
+    settings = load(file, environment, {"http": "127.0.0.1:3", "data": None}).settings
+    assert (settings.data, settings.kafka, settings.http, settings.shards) == (
+        "from-file",
+        "127.0.0.1:2",
+        "127.0.0.1:3",
+        3,
+    )
+
+
+def test_words_are_understood_everywhere(tmp_path: Path) -> None:
+    file = written(tmp_path, 'retention_ms = "2 weeks"\n[cleaner]\ninterval_ms = "1.5s"\n')
+    environment = {"LONGHALL_MEMORY_BYTES": "64 MiB", "LONGHALL_AUTO_CREATE_TOPICS": "no"}
+    settings = load(file, environment, {"retention_bytes": "unlimited", "segment_bytes": "1gib"}).settings
+    assert settings.retention_ms == 14 * 86_400_000
+    assert settings.cleaner == CleanerSettings(interval_ms=1_500)
+    assert settings.memory_bytes == 64 << 20
+    assert settings.auto_create_topics is False
+    assert settings.retention_bytes == -1
+    assert settings.segment_bytes == 1 << 30
+
+
+def test_nested_settings_are_reached_from_the_environment_and_by_flags() -> None:
+    assert load(None, {"LONGHALL_CLEANER__INTERVAL_MS": "20s"}).settings.cleaner.interval_ms == 20_000
+    assert load(flags={"cleaner.dirty_ratio": "0.25"}).settings.cleaner.dirty_ratio == 0.25
+
+
+def test_a_misspelt_key_in_a_file_is_refused_with_its_path(tmp_path: Path) -> None:
+    text = refusal(file=written(tmp_path, "[cleaner]\nintervall_ms = 5\n"))
+    assert "cleaner.intervall_ms" in text
+    assert "did you mean cleaner.interval_ms?" in text
+    assert "longhall.toml" in text
+
+
+def test_a_misspelt_variable_is_told_but_strangers_are_left_alone() -> None:
+    loaded = load(None, {"LONGHALL_KAFAK": "x", "LONGHALL_SERVICE_HOST": "10.0.0.1", "LONGHALL_PROFILE": "p"})
+    assert loaded.settings == Settings()
+    assert loaded.warnings == ("environment LONGHALL_KAFAK is not a setting; did you mean LONGHALL_KAFKA?",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"shards": 0}, ">= 1"),
+        ({"shards": "many"}, "shards"),
+        ({"memory_bytes": "lots"}, "256 MiB"),
+        ({"retention_ms": "-5"}, "not a duration"),
+        ({"durability": "sometimes"}, "always | interval | none"),
+        ({"kafka": "9092"}, "HOST:PORT"),
+        ({"kafka": "::1:9092"}, "brackets"),
+        ({"kafka": "127.0.0.1:70000"}, "HOST:PORT"),
+        ({"nonsense": 1}, "longhall settings"),
+        ({"group_session_timeout_min_ms": "1h"}, "group_session_timeout_max_ms"),
+        ({"message_bytes_max": "200 MiB"}, "request_bytes_max"),
+        ({"advertised_kafka": "nowhere"}, "advertised_kafka"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_line(flags: dict[str, object], expected: str) -> None:
+    assert expected in refusal(flags=flags)
+
+
+def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
+    assert "No such file" in refusal(file=str(tmp_path / "missing.toml"))
+    assert "longhall.toml" in refusal(file=written(tmp_path, "data = \n"))
+    assert "shards" in refusal(file=written(tmp_path, 'shards = "8"\n'))  # A file has types of its own.
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "example.org", "[::]"])
+@pytest.mark.parametrize("door", ["kafka", "http"])
+def test_others_can_reach_the_node_only_when_told_so(host: str, door: str) -> None:
+    assert "--insecure" in refusal(flags={door: f"{host}:9092"})
+    load(flags={door: f"{host}:9092", "insecure": True, "advertised_kafka": "hall.example.org:9092"})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]"])
+def test_loopback_needs_no_set_up(host: str) -> None:
+    assert load(flags={"kafka": f"{host}:0"}).settings.kafka == f"{host}:0"
+
+
+def test_listening_everywhere_needs_an_address_for_clients() -> None:
+    assert "--advertised-kafka" in refusal(flags={"kafka": "0.0.0.0:9092", "insecure": True})
+    everywhere = {"kafka": "0.0.0.0:9092", "insecure": True, "advertised_kafka": "0.0.0.0:9092"}
+    assert "no address that clients" in refusal(flags=everywhere)
+
+
+def test_every_setting_has_a_meaning_and_a_default_that_its_own_reader_accepts() -> None:
+    for setting in every_setting():
+        assert setting.meaning.endswith("."), setting.name
+        assert value_of(Settings(), setting.path) == setting.default
+        if setting.default is None:
+            continue
+        again = load(None, {setting.variable: setting.show(setting.default)}).settings
+        assert value_of(again, setting.path) == setting.default, setting.name
+
+
+def test_the_struct_itself_refuses_unknown_keys() -> None:
+    with pytest.raises(msgspec.ValidationError, match="kafak"):
+        msgspec.convert({"kafak": "x"}, Settings)
