@@ -1,0 +1,1 @@
+"""The doors into the hall, one a protocol."""

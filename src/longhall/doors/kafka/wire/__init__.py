@@ -1,0 +1,1 @@
+"""Kafka's protocol as bytes: pure codecs, no sockets, no state."""

@@ -1,0 +1,160 @@
+"""Every API that has a codec here: its key, its versions, its messages.
+
+The versions are those that the codecs understand. What a node offers is the door's own choice among them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from longhall.doors.kafka.wire.headers import FLEXIBLE_FROM, decode_response_header, frame_request, frame_response
+from longhall.doors.kafka.wire.malformed import WireError
+from longhall.doors.kafka.wire.messages import (
+    cluster,
+    commits,
+    configs,
+    data,
+    group_admin,
+    groups,
+    offsets,
+    sasl,
+    storage,
+    topics,
+    transaction_admin,
+    transactions,
+    versions,
+)
+from longhall.doors.kafka.wire.schema import Message, decode, encode
+
+
+class Api(NamedTuple):
+    """One row of the table."""
+
+    key: int
+    name: str
+    version_min: int
+    version_max: int
+    flexible_from: int
+    request: type[Message]
+    response: type[Message]
+
+    def has(self, version: int) -> bool:
+        return self.version_min <= version <= self.version_max
+
+
+def _api(
+    key: int, name: str, version_min: int, version_max: int, request: type[Message], response: type[Message]
+) -> Api:
+    return Api(key, name, version_min, version_max, FLEXIBLE_FROM[key], request, response)
+
+
+_ROWS: Final = (
+    _api(0, "Produce", 0, 13, data.ProduceRequest, data.ProduceResponse),
+    _api(1, "Fetch", 4, 18, data.FetchRequest, data.FetchResponse),
+    _api(2, "ListOffsets", 1, 11, offsets.ListOffsetsRequest, offsets.ListOffsetsResponse),
+    _api(3, "Metadata", 0, 13, cluster.MetadataRequest, cluster.MetadataResponse),
+    _api(8, "OffsetCommit", 2, 10, commits.OffsetCommitRequest, commits.OffsetCommitResponse),
+    _api(9, "OffsetFetch", 1, 10, commits.OffsetFetchRequest, commits.OffsetFetchResponse),
+    _api(10, "FindCoordinator", 0, 6, cluster.FindCoordinatorRequest, cluster.FindCoordinatorResponse),
+    _api(11, "JoinGroup", 0, 9, groups.JoinGroupRequest, groups.JoinGroupResponse),
+    _api(12, "Heartbeat", 0, 4, groups.HeartbeatRequest, groups.HeartbeatResponse),
+    _api(13, "LeaveGroup", 0, 5, groups.LeaveGroupRequest, groups.LeaveGroupResponse),
+    _api(14, "SyncGroup", 0, 5, groups.SyncGroupRequest, groups.SyncGroupResponse),
+    _api(15, "DescribeGroups", 0, 6, group_admin.DescribeGroupsRequest, group_admin.DescribeGroupsResponse),
+    _api(16, "ListGroups", 0, 5, group_admin.ListGroupsRequest, group_admin.ListGroupsResponse),
+    _api(17, "SaslHandshake", 0, 1, sasl.SaslHandshakeRequest, sasl.SaslHandshakeResponse),
+    _api(18, "ApiVersions", 0, 4, versions.ApiVersionsRequest, versions.ApiVersionsResponse),
+    _api(19, "CreateTopics", 2, 7, topics.CreateTopicsRequest, topics.CreateTopicsResponse),
+    _api(20, "DeleteTopics", 1, 6, topics.DeleteTopicsRequest, topics.DeleteTopicsResponse),
+    _api(21, "DeleteRecords", 0, 2, offsets.DeleteRecordsRequest, offsets.DeleteRecordsResponse),
+    _api(22, "InitProducerId", 0, 5, transactions.InitProducerIdRequest, transactions.InitProducerIdResponse),
+    _api(23, "OffsetForLeaderEpoch", 2, 4, offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse),
+    _api(
+        24, "AddPartitionsToTxn", 0, 5, transactions.AddPartitionsToTxnRequest, transactions.AddPartitionsToTxnResponse
+    ),
+    _api(25, "AddOffsetsToTxn", 0, 4, transactions.AddOffsetsToTxnRequest, transactions.AddOffsetsToTxnResponse),
+    _api(26, "EndTxn", 0, 5, transactions.EndTxnRequest, transactions.EndTxnResponse),
+    _api(28, "TxnOffsetCommit", 0, 5, transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
+    _api(32, "DescribeConfigs", 1, 4, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
+    _api(33, "AlterConfigs", 0, 2, configs.AlterConfigsRequest, configs.AlterConfigsResponse),
+    _api(35, "DescribeLogDirs", 1, 4, storage.DescribeLogDirsRequest, storage.DescribeLogDirsResponse),
+    _api(36, "SaslAuthenticate", 0, 2, sasl.SaslAuthenticateRequest, sasl.SaslAuthenticateResponse),
+    _api(37, "CreatePartitions", 0, 3, topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
+    _api(42, "DeleteGroups", 0, 2, group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
+    _api(43, "ElectLeaders", 0, 2, topics.ElectLeadersRequest, topics.ElectLeadersResponse),
+    _api(
+        44,
+        "IncrementalAlterConfigs",
+        0,
+        1,
+        configs.IncrementalAlterConfigsRequest,
+        configs.IncrementalAlterConfigsResponse,
+    ),
+    _api(47, "OffsetDelete", 0, 0, commits.OffsetDeleteRequest, commits.OffsetDeleteResponse),
+    _api(60, "DescribeCluster", 0, 2, cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
+    _api(
+        61,
+        "DescribeProducers",
+        0,
+        0,
+        transaction_admin.DescribeProducersRequest,
+        transaction_admin.DescribeProducersResponse,
+    ),
+    _api(
+        65,
+        "DescribeTransactions",
+        0,
+        0,
+        transaction_admin.DescribeTransactionsRequest,
+        transaction_admin.DescribeTransactionsResponse,
+    ),
+    _api(
+        66,
+        "ListTransactions",
+        0,
+        2,
+        transaction_admin.ListTransactionsRequest,
+        transaction_admin.ListTransactionsResponse,
+    ),
+    _api(
+        75,
+        "DescribeTopicPartitions",
+        0,
+        0,
+        cluster.DescribeTopicPartitionsRequest,
+        cluster.DescribeTopicPartitionsResponse,
+    ),
+)
+
+API: Final[dict[int, Api]] = {row.key: row for row in _ROWS}
+API_OF_REQUEST: Final[dict[type[Message], Api]] = {row.request: row for row in _ROWS}
+
+
+def decode_request(api_key: int, version: int, frame: bytes, at: int) -> Message:
+    """The body of a request, of the class that the table names. What the table does not have is a WireError too."""
+    return decode(_row(api_key, version).request, version, frame, at)[0]
+
+
+def encode_response(correlation_id: int, api_key: int, version: int, message: Message) -> bytes:
+    """The complete frame of a response."""
+    return frame_response(api_key, version, correlation_id, encode(message, version))
+
+
+def encode_request(correlation_id: int, client_id: str | None, version: int, message: Message) -> bytes:
+    """The complete frame of a request."""
+    api = API_OF_REQUEST[type(message)]
+    return frame_request(api.key, version, correlation_id, client_id, encode(message, version))
+
+
+def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Message]:
+    """The correlation id and the message of a response without its size."""
+    row = _row(api_key, version)
+    correlation_id, at = decode_response_header(frame, api_key, version)
+    return correlation_id, decode(row.response, version, frame, at)[0]
+
+
+def _row(api_key: int, version: int) -> Api:
+    row = API.get(api_key)
+    if row is None or not row.has(version):
+        raise WireError(f"There is no codec for version {version} of API {api_key}.")
+    return row

@@ -1,0 +1,273 @@
+"""Fetch, by hand: requests that come with every poll, and answers that carry record data without copying it.
+
+An answer is a list of buffers to be written one after another. The first one begins with the size of all of them;
+record data appears in it as the very objects that the log gave.
+
+    request    [replica int32 (-14)] max wait int32, min bytes int32, max bytes int32, isolation int8,
+               [session id int32, session epoch int32 (7+)], topics: (name | id (13+), parts: (index int32,
+               [leader epoch int32 (9+)], offset int64, [last fetched epoch int32 (12+)], [log start int64 (5+)],
+               max bytes int32)), [forgotten: (name | id, indexes) (7+)], [rack (11+)]
+    response   throttle int32, [error int16, session id int32 (7+)], topics: (name | id, parts: (index int32,
+               error int16, high watermark int64, last stable int64, [log start int64 (5+)],
+               aborted: (producer int64, first int64), [preferred replica int32 (11+)], records))
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, final
+
+from longhall.doors.kafka.wire.malformed import WireError
+from longhall.doors.kafka.wire.reader import Reader
+from longhall.doors.kafka.wire.writer import write_count, write_text
+
+TOPIC_IDS_FROM: Final = 13
+FLEXIBLE_FROM: Final = 12
+
+_INT32: Final = Struct(">i")
+_SESSION: Final = Struct(">hi")
+_PART_4: Final = Struct(">ihqq")
+_PART_5: Final = Struct(">ihqqq")
+_ABORTED: Final = Struct(">qq")
+
+
+@final
+class FetchPart:
+    """One partition to read from."""
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        current_leader_epoch: int,
+        fetch_offset: int,
+        last_fetched_epoch: int,
+        log_start_offset: int,
+        partition_max_bytes: int,
+    ) -> None:
+        self.topic = topic  # Empty from version 13 on.
+        self.topic_id = topic_id  # Empty before version 13.
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        self.partition_max_bytes = partition_max_bytes
+
+
+@final
+class ForgottenPart:
+    """A partition that leaves the session."""
+
+    def __init__(self, topic: str, topic_id: bytes, partition: int) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+
+
+@final
+class FetchRequest:
+    """Everything of one request, topics flattened into parts."""
+
+    def __init__(self) -> None:
+        self.replica_id: int = -1
+        self.max_wait_ms: int = 0
+        self.min_bytes: int = 0
+        self.max_bytes: int = 0x7FFFFFFF
+        self.isolation_level: int = 0
+        self.session_id: int = 0
+        self.session_epoch: int = -1
+        self.parts: list[FetchPart] = []
+        self.forgotten: list[ForgottenPart] = []
+        self.rack_id: str = ""
+
+
+@final
+class FetchedPart:
+    """The answer for one partition. `records` are whole batches in log order, in as many buffers as they come in."""
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        error_code: int,
+        high_watermark: int,
+        last_stable_offset: int,
+        log_start_offset: int,
+        aborted: list[tuple[int, int]] | None,
+        records: list[bytes | memoryview],
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code = error_code
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.aborted = aborted  # (producer id, first offset); None for readers of uncommitted records.
+        self.records = records
+
+
+def parse_fetch(frame: bytes, at: int, version: int) -> FetchRequest:
+    """Read the body that begins at `at`. Raises WireError, whatever the bytes are."""
+    reader = Reader(frame, at, len(frame))
+    flexible = version >= FLEXIBLE_FROM
+    request = FetchRequest()
+    if version <= 14:
+        request.replica_id = reader.int32()
+    request.max_wait_ms = reader.int32()
+    request.min_bytes = reader.int32()
+    if version >= 3:
+        request.max_bytes = reader.int32()
+    if version >= 4:
+        request.isolation_level = reader.int8()
+    if version >= 7:
+        request.session_id = reader.int32()
+        request.session_epoch = reader.int32()
+    for _ in range(_count(reader, flexible, 3)):
+        _parse_topic(reader, version, flexible, request.parts)
+    if version >= 7:
+        for _ in range(_count(reader, flexible, 3)):
+            _parse_forgotten(reader, version, flexible, request.forgotten)
+    if version >= 11:
+        request.rack_id = reader.text(reader.string_size(flexible))
+    if flexible:
+        reader.skip_tagged()
+    return request
+
+
+def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[FetchPart]) -> None:
+    topic = ""
+    topic_id = b""
+    if version >= TOPIC_IDS_FROM:
+        topic_id = reader.slice(16)
+    else:
+        topic = reader.text(reader.string_size(flexible))
+    for _ in range(_count(reader, flexible, 16)):
+        partition = reader.int32()
+        current_leader_epoch = reader.int32() if version >= 9 else -1
+        fetch_offset = reader.int64()
+        last_fetched_epoch = reader.int32() if version >= 12 else -1
+        log_start_offset = reader.int64() if version >= 5 else -1
+        max_bytes = reader.int32()
+        parts.append(
+            FetchPart(
+                topic,
+                topic_id,
+                partition,
+                current_leader_epoch,
+                fetch_offset,
+                last_fetched_epoch,
+                log_start_offset,
+                max_bytes,
+            )
+        )
+        if flexible:
+            reader.skip_tagged()
+    if flexible:
+        reader.skip_tagged()
+
+
+def _parse_forgotten(reader: Reader, version: int, flexible: bool, forgotten: list[ForgottenPart]) -> None:
+    topic = ""
+    topic_id = b""
+    if version >= TOPIC_IDS_FROM:
+        topic_id = reader.slice(16)
+    else:
+        topic = reader.text(reader.string_size(flexible))
+    for _ in range(_count(reader, flexible, 4)):
+        forgotten.append(ForgottenPart(topic, topic_id, reader.int32()))
+    if flexible:
+        reader.skip_tagged()
+
+
+def _count(reader: Reader, flexible: bool, size_min: int) -> int:
+    count = reader.size(flexible)
+    if count < 0:
+        raise WireError("A fetch request without its topics or partitions.")
+    reader.take_elements(count, size_min)
+    return count
+
+
+def encode_fetch_response(
+    correlation_id: int, version: int, throttle_ms: int, error_code: int, session_id: int, parts: list[FetchedPart]
+) -> list[bytes | memoryview]:
+    """The complete frame as a scatter list. Neighbouring parts of one topic share its entry."""
+    flexible = version >= FLEXIBLE_FROM
+    out = bytearray(4)
+    out += _INT32.pack(correlation_id)
+    if flexible:
+        out.append(0)
+    if version >= 1:
+        out += _INT32.pack(throttle_ms)
+    if version >= 7:
+        out += _SESSION.pack(error_code, session_id)
+    buffers: list[bytes | memoryview] = []
+    total = 0  # Of what is in `buffers`.
+    groups = _by_topic(parts)
+    write_count(out, len(groups), flexible)
+    for group in groups:
+        _write_topic(out, group[0], len(group), version, flexible)
+        for part in group:
+            size = 0
+            for piece in part.records:
+                size += len(piece)
+            _write_part(out, part, size, version, flexible)
+            if size:
+                total += len(out) + size
+                buffers.append(bytes(out))
+                buffers.extend(part.records)
+                out = bytearray()
+            if flexible:
+                out.append(0)
+        if flexible:
+            out.append(0)
+    if flexible:
+        out.append(0)
+    total += len(out)
+    if out:
+        buffers.append(bytes(out))
+    buffers[0] = _INT32.pack(total - 4) + buffers[0][4:]
+    return buffers
+
+
+def _write_topic(out: bytearray, part: FetchedPart, count: int, version: int, flexible: bool) -> None:
+    if version >= TOPIC_IDS_FROM:
+        out += part.topic_id
+    else:
+        write_text(out, part.topic, flexible)
+    write_count(out, count, flexible)
+
+
+def _write_part(out: bytearray, part: FetchedPart, records_size: int, version: int, flexible: bool) -> None:
+    if version >= 5:
+        out += _PART_5.pack(
+            part.partition, part.error_code, part.high_watermark, part.last_stable_offset, part.log_start_offset
+        )
+    else:
+        out += _PART_4.pack(part.partition, part.error_code, part.high_watermark, part.last_stable_offset)
+    if part.aborted is None:
+        write_count(out, -1, flexible)
+    else:
+        write_count(out, len(part.aborted), flexible)
+        for producer_id, first_offset in part.aborted:
+            out += _ABORTED.pack(producer_id, first_offset)
+            if flexible:
+                out.append(0)
+    if version >= 11:
+        out += b"\xff\xff\xff\xff"  # No other replica is preferred.
+    write_count(out, records_size, flexible)
+
+
+def _by_topic(parts: list[FetchedPart]) -> list[list[FetchedPart]]:
+    groups: list[list[FetchedPart]] = []
+    last: FetchedPart | None = None
+    for part in parts:
+        if last is not None and last.topic == part.topic and last.topic_id == part.topic_id:
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+        last = part
+    return groups

@@ -1,0 +1,1 @@
+"""Every message as a table of its fields, by theme."""

@@ -1,0 +1,117 @@
+"""Settings of topics and brokers. Resource type 2 is a topic, 4 a broker."""
+
+from __future__ import annotations
+
+from longhall.doors.kafka.wire.schema import Message, array, boolean, int8, int16, int32, string
+
+
+class DescribeConfigsRequestResource(Message):
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configuration_keys: list[str] | None = array("0+", "string", null="0+")
+
+
+class DescribeConfigsRequest(Message, flexible=4):
+    """Null keys mean all."""
+
+    resources: list[DescribeConfigsRequestResource] = array("0+", DescribeConfigsRequestResource)
+    include_synonyms: bool = boolean("1+")
+    include_documentation: bool = boolean("3+")
+
+
+class DescribeConfigsResponseSynonym(Message):
+    name: str = string("1+")
+    value: str | None = string("1+", null="0+")
+    source: int = int8("1+")
+
+
+class DescribeConfigsResponseConfig(Message):
+    name: str = string("0+")
+    value: str | None = string("0+", null="0+")
+    read_only: bool = boolean("0+")
+    config_source: int = int8("1+", default=-1)
+    is_default: bool = boolean("0")
+    is_sensitive: bool = boolean("0+")
+    synonyms: list[DescribeConfigsResponseSynonym] = array("1+", DescribeConfigsResponseSynonym)
+    config_type: int = int8("3+")
+    documentation: str | None = string("3+", null="0+")
+
+
+class DescribeConfigsResponseResource(Message):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", null="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configs: list[DescribeConfigsResponseConfig] = array("0+", DescribeConfigsResponseConfig)
+
+
+class DescribeConfigsResponse(Message, flexible=4):
+    """Values with where they come from."""
+
+    throttle_time_ms: int = int32("0+")
+    results: list[DescribeConfigsResponseResource] = array("0+", DescribeConfigsResponseResource)
+
+
+class AlterConfigsRequestConfig(Message):
+    name: str = string("0+")
+    value: str | None = string("0+", null="0+")
+
+
+class AlterConfigsRequestResource(Message):
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configs: list[AlterConfigsRequestConfig] = array("0+", AlterConfigsRequestConfig)
+
+
+class AlterConfigsRequest(Message, flexible=2):
+    """Replaces the whole set: what is not named returns to its default."""
+
+    resources: list[AlterConfigsRequestResource] = array("0+", AlterConfigsRequestResource)
+    validate_only: bool = boolean("0+")
+
+
+class AlterConfigsResponseResource(Message):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", null="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+
+
+class AlterConfigsResponse(Message, flexible=2):
+    """One error a resource."""
+
+    throttle_time_ms: int = int32("0+")
+    responses: list[AlterConfigsResponseResource] = array("0+", AlterConfigsResponseResource)
+
+
+class IncrementalAlterConfigsRequestConfig(Message):
+    name: str = string("0+")
+    config_operation: int = int8("0+")
+    value: str | None = string("0+", null="0+")
+
+
+class IncrementalAlterConfigsRequestResource(Message):
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configs: list[IncrementalAlterConfigsRequestConfig] = array("0+", IncrementalAlterConfigsRequestConfig)
+
+
+class IncrementalAlterConfigsRequest(Message, flexible=1):
+    """Operation 0 sets, 1 returns to the default, 2 appends to a list, 3 takes from it."""
+
+    resources: list[IncrementalAlterConfigsRequestResource] = array("0+", IncrementalAlterConfigsRequestResource)
+    validate_only: bool = boolean("0+")
+
+
+class IncrementalAlterConfigsResponseResource(Message):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", null="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+
+
+class IncrementalAlterConfigsResponse(Message, flexible=1):
+    """One error a resource."""
+
+    throttle_time_ms: int = int32("0+")
+    responses: list[IncrementalAlterConfigsResponseResource] = array("0+", IncrementalAlterConfigsResponseResource)

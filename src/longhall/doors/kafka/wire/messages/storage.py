@@ -1,0 +1,45 @@
+"""Where partitions lie and how large they are."""
+
+from __future__ import annotations
+
+from longhall.doors.kafka.wire.schema import Message, array, boolean, int16, int32, int64, string
+
+
+class DescribeLogDirsRequestTopic(Message):
+    topic: str = string("0+")
+    partitions: list[int] = array("0+", "int32")
+
+
+class DescribeLogDirsRequest(Message, flexible=2):
+    """Null topics mean all."""
+
+    topics: list[DescribeLogDirsRequestTopic] | None = array("0+", DescribeLogDirsRequestTopic, null="0+")
+
+
+class DescribeLogDirsResponsePartition(Message):
+    partition_index: int = int32("0+")
+    partition_size: int = int64("0+")
+    offset_lag: int = int64("0+")
+    is_future_key: bool = boolean("0+")
+
+
+class DescribeLogDirsResponseTopic(Message):
+    name: str = string("0+")
+    partitions: list[DescribeLogDirsResponsePartition] = array("0+", DescribeLogDirsResponsePartition)
+
+
+class DescribeLogDirsResponseDirectory(Message):
+    error_code: int = int16("0+")
+    log_dir: str = string("0+")
+    topics: list[DescribeLogDirsResponseTopic] = array("0+", DescribeLogDirsResponseTopic)
+    total_bytes: int = int64("4+", default=-1)
+    usable_bytes: int = int64("4+", default=-1)
+    is_cordoned: bool = boolean("5+")
+
+
+class DescribeLogDirsResponse(Message, flexible=2):
+    """Directories with their partitions."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("3+")
+    results: list[DescribeLogDirsResponseDirectory] = array("0+", DescribeLogDirsResponseDirectory)
