@@ -1,7 +1,7 @@
 """What a bench needs of a broker, whoever made it.
 
-A peer is a context manager: entering starts one node on loopback in a directory of its own, leaving stops it and removes
-what it made. The bench knows nothing of a broker beyond this: an address for clients and a process to weigh.
+A peer is a context manager: entering starts one node on loopback in a directory of its own, leaving stops it and
+removes what it made. The bench knows nothing of a broker beyond this: an address for clients and a process to weigh.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Apache Kafka 4 as one KRaft node on loopback, from its own artefacts on Maven Central.
 
-`with ApacheKafka() as broker: broker.address`, or `python -m bench.peers.kafka` from the root of the repository. The broker
-has the defaults of its own distribution: the settings of its `server.properties`, the heap, collector and logging flags of
-`kafka-server-start.sh`. With `flush_every_message` it syncs before it acknowledges. The jars are fetched once with `mvn`
-into `.cache/`; Java 17 and Maven are expected on the machine.
+`with ApacheKafka() as broker: broker.address`, or `python -m bench.peers.kafka` from the root of the repository. The
+broker has the defaults of its own distribution: the settings of its `server.properties`, the heap and the collector's
+flags of `kafka-server-start.sh`. With `flush_every_message` it syncs before it acknowledges. The jars are fetched once
+with `mvn` into `.cache/`; Java 17 and Maven are expected on the machine.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def fetch_jars() -> Path:
     (_CACHE / "pom.xml").write_text(_POM)
     command = ["mvn", "-q", "-B", "-f", str(_CACHE / "pom.xml"), "dependency:copy-dependencies"]
     done = subprocess.run(
-        [*command, "-DincludeScope=runtime", f"-DoutputDirectory={libraries}"], capture_output=True, text=True, check=False
+        [*command, "-DincludeScope=runtime", f"-DoutputDirectory={libraries}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise BrokerFailed(f"mvn could not fetch Apache Kafka {VERSION}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -129,7 +132,7 @@ class ApacheKafka(Node):
             return
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", *self._logging_flags(), "-cp", f"{libraries}/*"]
-        arguments = ["format", "--standalone", "-t", cluster_id, "-c", str(self._properties_path())]
+        arguments = ["format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(self._properties_path())]
         done = subprocess.run(
             [*command, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True, check=False
         )

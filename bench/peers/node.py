@@ -93,7 +93,9 @@ class Node(ABC):
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._leave()
 
     def start(self) -> None:
@@ -112,7 +114,9 @@ class Node(ABC):
                 raise BrokerFailed(f"{self._name} ended with {code} while it started:\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise BrokerFailed(f"{self._name} gave no metadata within {START_SECONDS_MAX:.0f} s:\n{self.log_tail()}")
+                raise BrokerFailed(
+                    f"{self._name} gave no metadata within {START_SECONDS_MAX:.0f} s:\n{self.log_tail()}"
+                )
             time.sleep(0.005)
         self._start_seconds = time.monotonic() - began
 
@@ -124,7 +128,9 @@ class Node(ABC):
             self._process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise BrokerFailed(f"{self._name} did not stop within {STOP_SECONDS_MAX:.0f} s:\n{self.log_tail()}") from None
+            raise BrokerFailed(
+                f"{self._name} did not stop within {STOP_SECONDS_MAX:.0f} s:\n{self.log_tail()}"
+            ) from None
         self._process = None
 
     def kill(self) -> None:

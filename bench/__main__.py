@@ -1,0 +1,28 @@
+"""`python -m bench NAME ...` from the root of the repository; without a name it lists what there is."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+BENCHES = {
+    "kafka": "Longhall beside Apache Kafka 4: throughput, latency, start, memory (about eight minutes; --quick: one)",
+    "growth": "many partitions, idle partitions, a long log, cold readers (--quick: smaller)",
+    "profile": "where the node's time goes under a chosen load: py-spy, perf or cProfile",
+    "report": "render docs/benchmarks.md again from the kept results",
+}
+
+
+def main() -> int:
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in BENCHES:
+        print("usage: python -m bench NAME [--help | options]\n")
+        for each, words in BENCHES.items():
+            print(f"  {each:8} {words}")
+        return 0 if name in ("", "-h", "--help") else 2
+    importlib.import_module(f"bench.{name}").main(sys.argv[2:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The load generator: a client in a process of its own, and what it reports."""

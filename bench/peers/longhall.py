@@ -1,0 +1,65 @@
+"""Longhall as the bench meets it: the installed command, with nothing but its defaults and a data directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.peers.node import Node
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Longhall(Node):
+    """One Longhall node. `before` is put in front of the command, for a profiler."""
+
+    def __init__(
+        self,
+        *,
+        before: Sequence[str] = (),
+        arguments: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        super().__init__(name="longhall", directory=directory)
+        self._before = list(before)
+        self._arguments = list(arguments)
+        self._variables = dict(variables or {})
+        self._address = ""
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    def prepare(self) -> None:
+        pass
+
+    def start(self) -> None:
+        # The file of an earlier start names an address that is gone.
+        self._ready_path().unlink(missing_ok=True)
+        self._address = ""
+        super().start()
+
+    def command(self) -> list[str]:
+        serve = [str(_ROOT / ".venv" / "bin" / "longhall"), "serve", "--data", str(self.data)]
+        doors = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", str(self._ready_path())]
+        return [*self._before, *serve, *doors, *self._arguments]
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, **self._variables}
+
+    def listening(self) -> bool:
+        try:
+            self._address = str(json.loads(self._ready_path().read_text())["kafka"])
+        except (FileNotFoundError, json.JSONDecodeError, KeyError):
+            return False
+        return True
+
+    def _ready_path(self) -> Path:
+        return self.directory / "ready.json"
