@@ -1,0 +1,13 @@
+"""The seal: whatever it becomes, opening what was sealed gives the batch back."""
+
+from __future__ import annotations
+
+from tests.records.strategies import plain
+
+from longhall.records.batch import build_batch
+from longhall.records.seal import open_sealed, seal
+
+
+def test_what_is_sealed_can_be_opened() -> None:
+    wire = build_batch(plain(3))
+    assert open_sealed(seal(wire)) == wire
