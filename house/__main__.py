@@ -1,0 +1,182 @@
+"""The words of `./dev`, after `.venv` exists. Each is one function that returns an exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from house.environment import (
+    COMMAND,
+    PYTHON,
+    ROOT,
+    VENV,
+    Failed,
+    child_environment,
+    ensure_environment,
+    ensure_java,
+    say,
+)
+
+PYTEST_FOUND_NOTHING = 5
+FAST = "not slow and not clients"
+
+
+def run(*command: str | Path, **changes: str) -> int:
+    """Run one program in the repository, in the caller's terminal."""
+    return subprocess.run(
+        [str(part) for part in command], cwd=ROOT, env=child_environment(**changes), check=False
+    ).returncode
+
+
+def replace_with(*command: str | Path) -> int:
+    """Become another program, in the caller's directory, so that signals and exit codes are its own."""
+    os.execve(str(command[0]), [str(part) for part in command], child_environment())
+
+
+def become_module(module: str, *arguments: str) -> int:
+    """Become a Python module of this repository or of the installed Longhall, started in the repository."""
+    os.chdir(ROOT)
+    return replace_with(PYTHON, "-m", module, *arguments)
+
+
+def setup(arguments: Sequence[str]) -> int:
+    state = ensure_environment()
+    ensure_java()
+    say(f".venv is ready, {COMMAND.relative_to(ROOT)} is {state['build']}")
+    return 0
+
+
+def serve(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    return replace_with(COMMAND, "serve", *arguments)
+
+
+def test(arguments: Sequence[str]) -> int:
+    """The fast tests on the plain sources, then everything on the installed build; the end names what was left out."""
+    ensure_environment()
+    ensure_java()
+    with tempfile.TemporaryDirectory() as scratch:
+        left_out = str(Path(scratch) / "left-out.json")
+        say("plain Python: the fast tests")
+        plain = run(
+            PYTHON,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            FAST,
+            *arguments,
+            LONGHALL_TEST_BUILD="plain-sources",
+            LONGHALL_LEFT_OUT=left_out,
+        )
+        state = ensure_environment()  # Somebody may have gone on working meanwhile.
+        say(f"{state['build']}: all tests")
+        whole = run(PYTHON, "-m", "pytest", *arguments, LONGHALL_TEST_BUILD=state["build"], LONGHALL_LEFT_OUT=left_out)
+    if plain not in (0, PYTEST_FOUND_NOTHING):
+        say("the fast tests failed as plain Python, see further up")
+        return plain
+    return whole
+
+
+def check(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    tools = VENV / "bin"
+    steps: list[tuple[str, Callable[[], int]]] = [
+        ("format", lambda: run(tools / "ruff", "format", "--check", "--quiet", ".")),
+        ("lint", lambda: run(tools / "ruff", "check", "--quiet", ".")),
+        ("types", lambda: run(tools / "mypy")),
+        ("imports", lambda: run(tools / "lint-imports", PYTHONPATH="src")),
+        (
+            "fast tests",
+            lambda: run(PYTHON, "-m", "pytest", "-q", "-m", FAST, *arguments, LONGHALL_TEST_BUILD="plain-sources"),
+        ),
+    ]
+    failed = []
+    for name, step in steps:
+        say(f"check: {name}")
+        if step() != 0:
+            failed.append(name)
+    say(f"check failed: {', '.join(failed)}" if failed else "check passed")
+    return 1 if failed else 0
+
+
+def format_sources(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    ruff = VENV / "bin" / "ruff"
+    return run(ruff, "check", "--quiet", "--fix-only", ".") or run(ruff, "format", ".")
+
+
+def bench(arguments: Sequence[str]) -> int:
+    names = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_"))
+    if not arguments or arguments[0] not in names:
+        say(f"which benchmark? {', '.join(names) or 'there is none yet in bench/'}")
+        return 2
+    ensure_environment()
+    ensure_java()
+    return become_module(f"bench.{arguments[0]}", *arguments[1:])
+
+
+def simulate(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    return become_module("longhall.simulation", *arguments)
+
+
+def fuzz(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    return become_module("fuzz", *arguments)
+
+
+def soak(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    return become_module("soak", *arguments)
+
+
+def lock(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    command: list[str | Path] = [
+        VENV / "bin" / "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--python-version",
+        "3.11",
+    ]
+    command += ["--generate-hashes", "--no-header", "--no-annotate", *arguments]
+    return run(*command, "--extra", "dev", "pyproject.toml", "-o", "requirements/dev.txt") or run(
+        *command, "requirements/uv.in", "-o", "requirements/uv.txt"
+    )
+
+
+WORDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "setup": setup,
+    "serve": serve,
+    "test": test,
+    "check": check,
+    "format": format_sources,
+    "bench": bench,
+    "simulate": simulate,
+    "fuzz": fuzz,
+    "soak": soak,
+    "lock": lock,
+}
+
+
+def main() -> int:
+    try:
+        return WORDS[sys.argv[1]](sys.argv[2:])
+    except Failed as failure:
+        say(str(failure))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Builds Longhall: the hot rooms compiled by mypyc as one group, or the very same files as plain Python.
+
+LONGHALL_COMPILE=auto   compile where a C compiler and Python.h are there; should that fail, say why and go on (default)
+LONGHALL_COMPILE=1      compile or fail
+LONGHALL_COMPILE=0      plain Python
+
+It is all or nothing: a build that failed half way leaves no compiled module behind, because the modules of one group
+cannot be imported without each other. An editable install is always plain, since edits to a compiled file would be
+ignored without a word. What was compiled is kept under build/hot, by a hash of everything that went into it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+SOURCE = ROOT / "src"
+
+# The hot rooms, as patterns below src/longhall. A pattern may match nothing yet. `__init__.py` is never compiled.
+HOT_ROOMS = ("records/*.py",)
+
+# Compiling is not worth it, or not possible: see docs/decisions/0003-compiled-build.md.
+COLD_FILES = frozenset({"events.py"})
+
+OPTIMISATION_LEVEL = os.environ.get("LONGHALL_OPTIMISATION", "3")
+
+
+def hot_files() -> list[Path]:
+    """The files that mypyc compiles, sorted."""
+    found = {path for pattern in HOT_ROOMS for path in (SOURCE / "longhall").glob(pattern)}
+    return sorted(path for path in found if path.name != "__init__.py" and path.name not in COLD_FILES)
+
+
+def hot_modules() -> list[str]:
+    """The same as module names."""
+    return [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in hot_files()]
+
+
+def obstacle() -> str | None:
+    """Why this machine cannot compile, in words that say what to install; None if it can."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        return f"no C compiler ({compiler}); on Debian: apt-get install gcc libc6-dev"
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        return "no Python.h; on Debian: apt-get install python3-dev"
+    return None
+
+
+def _imported_files(path: Path) -> set[Path]:
+    """The files of Longhall that one file imports, as written; types flow along these edges into the compiled code."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    files: set[Path] = set()
+    for name in names:
+        if name.split(".")[0] == "longhall":
+            place = SOURCE.joinpath(*name.split("."))
+            files.update(file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists())
+    return files
+
+
+def _key(files: list[Path]) -> str:
+    """A hash of what the compiled modules depend on: tools, options, their own text and all that they import."""
+    from mypy.version import __version__ as mypy_version
+
+    waiting, seen = list(files), set(files)
+    while waiting:
+        new = _imported_files(waiting.pop()) - seen
+        seen |= new
+        waiting.extend(new)
+    digest = hashlib.sha256()
+    digest.update(f"{mypy_version} {sys.implementation.cache_tag} {OPTIMISATION_LEVEL} {len(files)}\n".encode())
+    for path in [ROOT / "setup.py", *sorted(seen)]:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)} {path in files} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:24]
+
+
+def _say(text: str) -> None:
+    print(f"longhall: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run setuptools, with compiled modules if that was asked for and is possible."""
+    from setuptools import Extension, setup
+    from setuptools.command.build_ext import build_ext
+
+    mode = os.environ.get("LONGHALL_COMPILE", "auto")
+    if mode not in ("auto", "0", "1"):
+        raise SystemExit(f"LONGHALL_COMPILE is {mode!r}; it is auto, 1 or 0")
+    wanted = mode != "0" and any(word in sys.argv for word in ("bdist_wheel", "build", "build_ext"))
+    files = hot_files() if wanted else []
+    if files and (reason := obstacle()) is not None:
+        if mode == "1":
+            raise SystemExit(f"longhall: cannot compile: {reason}")
+        _say(f"not compiled: {reason}")
+        files = []
+    if not files:
+        setup()
+        return
+    kept = ROOT / "build" / "hot" / _key(files)
+
+    class BuildHotRooms(build_ext):  # type: ignore[misc]
+        """Compiles into a directory of its own and takes it over only when everything is there."""
+
+        build_lib: str
+
+        def run(self) -> None:
+            if not kept.exists():
+                fresh = kept.with_suffix(".fresh")
+                shutil.rmtree(fresh, ignore_errors=True)
+                target, self.build_lib = self.build_lib, str(fresh)
+                try:
+                    super().run()
+                except Exception as failure:
+                    shutil.rmtree(fresh, ignore_errors=True)
+                    if mode == "1":
+                        raise
+                    _say(f"not compiled: {failure}")
+                    return
+                finally:
+                    self.build_lib = target
+                fresh.rename(kept)
+            shutil.copytree(kept, self.build_lib, dirs_exist_ok=True)
+
+    extensions = [Extension("longhall__mypyc", sources=[])]  # Stands for what is kept already.
+    if not kept.exists():
+        from mypyc.build import mypycify
+
+        try:
+            extensions = mypycify(
+                [str(path.relative_to(ROOT)) for path in files],
+                opt_level=OPTIMISATION_LEVEL,
+                debug_level="0",
+                group_name="longhall",
+                target_dir=str(ROOT / "build" / "mypyc"),
+            )
+        except SystemExit:  # mypyc has printed the type errors.
+            if mode == "1":
+                raise
+            _say("not compiled: the hot rooms have errors, see above")
+            extensions = []
+    setup(ext_modules=extensions, cmdclass={"build_ext": BuildHotRooms})
+
+
+if __name__ == "__main__":
+    main()

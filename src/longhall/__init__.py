@@ -1,0 +1,1 @@
+"""Longhall: one replicated log, many doors."""

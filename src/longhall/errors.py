@@ -1,0 +1,107 @@
+"""Everything that can be refused, by one code each.
+
+A code exists only if some caller would act differently on it. On hot paths a `decide_*` returns the code itself as its
+refusal; elsewhere a `LonghallError` carries it. Every door owns one table from these codes to its own dialect.
+Bugs are not here: they are assertions.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Code(enum.Enum):
+    """Why a request was refused. The value is the plain word that logs and `-o json` show."""
+
+    # What was asked cannot be right, however often it is asked again.
+    INVALID_REQUEST = "invalid-request"
+    INVALID_NAME = "invalid-name"
+    INVALID_CONFIGURATION = "invalid-configuration"
+    INVALID_PARTITION_COUNT = "invalid-partition-count"
+    INVALID_REPLICATION = "invalid-replication"
+    INVALID_TIMESTAMP = "invalid-timestamp"
+    INVALID_COMMIT_SIZE = "invalid-commit-size"
+    CORRUPT_MESSAGE = "corrupt-message"
+    MESSAGE_TOO_LARGE = "message-too-large"
+    UNSUPPORTED_FORMAT = "unsupported-format"
+    UNSUPPORTED_VERSION = "unsupported-version"
+    KEY_REQUIRED = "key-required"  # A compacted topic takes no message without a key.
+    OFFSET_OUT_OF_RANGE = "offset-out-of-range"
+
+    # Things that are there, or are not.
+    UNKNOWN_TOPIC = "unknown-topic"
+    UNKNOWN_TOPIC_ID = "unknown-topic-id"
+    TOPIC_EXISTS = "topic-exists"
+    TOPIC_IN_USE = "topic-in-use"
+
+    # Storage.
+    STORAGE_FULL = "storage-full"
+    STORAGE_DAMAGED = "storage-damaged"
+    OVERLOADED = "overloaded"  # The memory budget is spent: come back later.
+    NOT_READY = "not-ready"  # Starting, draining or recovering.
+    TIMED_OUT = "timed-out"
+    FENCED_LEADER_EPOCH = "fenced-leader-epoch"
+    UNKNOWN_LEADER_EPOCH = "unknown-leader-epoch"
+    NOT_LEADER = "not-leader"
+
+    # Consumer groups.
+    INVALID_GROUP_ID = "invalid-group-id"
+    INVALID_SESSION_TIMEOUT = "invalid-session-timeout"
+    INCONSISTENT_PROTOCOL = "inconsistent-protocol"
+    MEMBER_ID_REQUIRED = "member-id-required"
+    UNKNOWN_MEMBER = "unknown-member"
+    FENCED_INSTANCE = "fenced-instance"
+    ILLEGAL_GENERATION = "illegal-generation"
+    REBALANCE_IN_PROGRESS = "rebalance-in-progress"
+    GROUP_FULL = "group-full"
+    GROUP_NOT_EMPTY = "group-not-empty"
+    GROUP_UNKNOWN = "group-unknown"
+    GROUP_SUBSCRIBED = "group-subscribed"  # Offsets of a topic that members still read are not deleted.
+    OFFSET_METADATA_TOO_LARGE = "offset-metadata-too-large"
+    UNSTABLE_OFFSETS = "unstable-offsets"  # Offsets of an open transaction are pending.
+
+    # Producers and transactions.
+    OUT_OF_ORDER_SEQUENCE = "out-of-order-sequence"
+    DUPLICATE_SEQUENCE = "duplicate-sequence"
+    UNKNOWN_PRODUCER = "unknown-producer"
+    INVALID_PRODUCER_EPOCH = "invalid-producer-epoch"
+    PRODUCER_FENCED = "producer-fenced"
+    INVALID_PRODUCER_MAPPING = "invalid-producer-mapping"
+    INVALID_TRANSACTION_STATE = "invalid-transaction-state"
+    INVALID_TRANSACTION_TIMEOUT = "invalid-transaction-timeout"
+    CONCURRENT_TRANSACTIONS = "concurrent-transactions"
+    TRANSACTION_UNKNOWN = "transaction-unknown"
+    TRANSACTION_ABORTABLE = "transaction-abortable"
+    OPERATION_NOT_ATTEMPTED = "operation-not-attempted"
+
+
+_RETRIABLE = frozenset(
+    {
+        Code.CORRUPT_MESSAGE,
+        Code.STORAGE_FULL,
+        Code.OVERLOADED,
+        Code.NOT_READY,
+        Code.TIMED_OUT,
+        Code.NOT_LEADER,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+        Code.UNKNOWN_TOPIC,
+        Code.UNKNOWN_TOPIC_ID,
+        Code.REBALANCE_IN_PROGRESS,
+        Code.UNSTABLE_OFFSETS,
+        Code.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+
+class LonghallError(Exception):
+    """A refusal outside the hot paths: a code to act on and a sentence to read."""
+
+    def __init__(self, code: Code, message: str = "") -> None:
+        super().__init__(message or code.value)
+        self.code = code
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later without anybody changing it."""
+        return self.code in _RETRIABLE
