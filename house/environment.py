@@ -1,6 +1,7 @@
 """Makes `.venv` what the lock files and the sources say, and does nothing when it is that already.
 
-Two hashes, kept in `.venv/longhall.json`, decide: one of the lock files, one of all that is installed as Longhall. What is installed is a copy, compiled where the machine can; `PYTHONPATH=src` runs the sources themselves.
+Two hashes, kept in `.venv/longhall.json`, decide: one of the lock files, one of all that is installed as Longhall.
+What is installed is a copy, compiled where the machine can; `PYTHONPATH=src` runs the sources themselves.
 """
 
 from __future__ import annotations

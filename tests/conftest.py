@@ -1,7 +1,7 @@
 """Which Longhall is tested, and what the closing summary says.
 
-Plain pytest tests the sources as they are on disk. `LONGHALL_TEST_BUILD=compiled` tests what `./dev setup` installed and
-refuses to start if that is older than the sources. Either way the programs that tests start run the same build.
+Plain pytest tests the sources as they are on disk. `LONGHALL_TEST_BUILD=compiled` tests what `./dev setup` installed,
+and refuses to start if that is older than the sources. Either way the programs that tests start run the same build.
 """
 
 from __future__ import annotations
