@@ -1,0 +1,38 @@
+"""What the HTTP port answers: alive, ready, and the numbers.
+
+`/healthz` says whether the process is worth keeping, `/readyz` whether it should be sent clients: while a node starts
+or drains it is healthy and not ready.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from longhall.console.families import HallFamilies
+from longhall.console.http import Handler, HttpServer, Response, plain
+from longhall.console.metrics import CONTENT_TYPE, Registry
+from longhall.console.sources import HallStatus
+from longhall.world.ports import Clock
+
+
+def open_console(hall: HallStatus, clock: Clock, registry: Registry) -> HttpServer:
+    """A server for this hall, not yet listening. What else the node wants shown it adds to `registry`."""
+    HallFamilies(hall, clock).register(registry)
+    return HttpServer(_routes(hall, registry))
+
+
+def _routes(hall: HallStatus, registry: Registry) -> dict[str, Handler]:
+    async def healthz() -> Response:
+        return _verdict(hall.healthy())
+
+    async def readyz() -> Response:
+        return _verdict(hall.ready())
+
+    async def metrics() -> Response:
+        return Response(HTTPStatus.OK, await registry.render(), CONTENT_TYPE)
+
+    return {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+
+
+def _verdict(trouble: str | None) -> Response:
+    return plain(HTTPStatus.OK, "ok") if trouble is None else plain(HTTPStatus.SERVICE_UNAVAILABLE, trouble)

@@ -1,0 +1,133 @@
+"""What the console wants to know of the hall, and nothing about where the hall keeps it.
+
+The node fulfils `HallStatus` from the broker's state. Every answer is a snapshot made without waiting: lists are
+complete when they are returned, so that they may be read slowly afterwards while the hall goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from longhall.meters import Histogram
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went in and out since the start: of the whole node, or of one topic."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    bytes_rejected: int = 0
+    produce_requests: int = 0
+    fetch_requests: int = 0
+    produce_requests_failed: int = 0
+    fetch_requests_failed: int = 0
+
+
+@dataclass(slots=True)
+class PartitionStatus:
+    """One partition: where its log begins and ends, and who keeps it."""
+
+    number: int
+    log_start_offset: int
+    log_end_offset: int  # The offset that the next message gets.
+    size_bytes: int = 0
+    segments: int = 0
+    leader: int = 0  # Of a broker; -1 when nobody leads.
+    replicas: int = 1
+    in_sync_replicas: int = 1
+
+
+@dataclass(slots=True)
+class TopicStatus:
+    """One topic with all its partitions."""
+
+    name: str
+    partitions: Sequence[PartitionStatus]
+    traffic: Traffic | None = None
+
+
+@dataclass(slots=True)
+class GroupOffsetStatus:
+    """How far a group has come in one partition."""
+
+    topic: str
+    partition: int
+    committed_offset: int
+    lag: int  # Messages between the committed offset and the end.
+    # How long the first message that was not consumed has waited (0 without lag). None where finding its timestamp
+    # would have meant waiting for the disk.
+    lag_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class GroupStatus:
+    """One consumer group."""
+
+    name: str
+    state: str
+    members: int
+    offsets: Sequence[GroupOffsetStatus]
+
+
+@dataclass(slots=True)
+class RequestStatus:
+    """All requests of one kind, by the name that the protocol gives them ("Produce", "Fetch")."""
+
+    name: str
+    seconds: Histogram
+    errors: Mapping[str, int] = field(default_factory=dict)  # By the name of the error; successes are not here.
+
+
+@dataclass(slots=True)
+class StorageStatus:
+    """The log of the node, its memory and its connections."""
+
+    wal_bytes_written: int = 0
+    wal_bytes_kept: int = 0
+    commit_rounds: int = 0
+    sync_seconds: Histogram = field(default_factory=Histogram)
+    memory_used_bytes: int = 0
+    memory_limit_bytes: int = 0
+    connections: int = 0
+    connections_refused: int = 0
+    checkpoints: int = 0
+    checkpoint_age_seconds: float = 0.0
+    recovery_seconds: float = 0.0
+    damaged_ranges: int = 0
+    disk_free_bytes: int = 0
+    disk_full: bool = False  # Whether producing is refused for want of space.
+    transactions_open: int = 0
+
+
+@dataclass(slots=True)
+class BrokerStatus:
+    """One broker of the cluster as clients see it."""
+
+    number: int
+    address: str
+
+
+class HallStatus(Protocol):
+    """The node as the console sees it."""
+
+    def ready(self) -> str | None:
+        """None when every door is open, else why not ("starting", "draining")."""
+
+    def healthy(self) -> str | None:
+        """None while the process is worth keeping, else why it should be restarted."""
+
+    def brokers(self) -> Sequence[BrokerStatus]: ...
+
+    def topics(self) -> Sequence[TopicStatus]: ...
+
+    def groups(self) -> Sequence[GroupStatus]: ...
+
+    def traffic(self) -> Traffic: ...
+
+    def requests(self) -> Sequence[RequestStatus]: ...
+
+    def storage(self) -> StorageStatus: ...

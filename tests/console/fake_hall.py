@@ -1,0 +1,70 @@
+"""A hall that says whatever a test wants it to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from longhall.console.sources import (
+    BrokerStatus,
+    GroupOffsetStatus,
+    GroupStatus,
+    PartitionStatus,
+    RequestStatus,
+    StorageStatus,
+    TopicStatus,
+    Traffic,
+)
+from longhall.meters import Histogram
+
+
+class FakeHall:
+    """Fulfils `HallStatus`."""
+
+    def __init__(self) -> None:
+        self.not_ready: str | None = None
+        self.sick: str | None = None
+        self.produce = RequestStatus("Produce", Histogram(), {"NOT_LEADER_OR_FOLLOWER": 2})
+        self.state = StorageStatus(wal_bytes_written=1 << 40, damaged_ranges=1, disk_full=True)
+        self.topic_list: list[TopicStatus] = [
+            TopicStatus("orders", [PartitionStatus(0, 5, 25, 4096, 2), PartitionStatus(1, 0, 7)], Traffic(32, 2048)),
+            TopicStatus("empty", []),
+        ]
+        offsets = [GroupOffsetStatus("orders", 0, 20, 5, 1.5), GroupOffsetStatus("orders", 1, 7, 0, None)]
+        self.group_list: list[GroupStatus] = [GroupStatus('odd "name"\\\n', "Stable", 3, offsets)]
+
+    def ready(self) -> str | None:
+        return self.not_ready
+
+    def healthy(self) -> str | None:
+        return self.sick
+
+    def brokers(self) -> Sequence[BrokerStatus]:
+        return [BrokerStatus(1, "127.0.0.1:9092")]
+
+    def topics(self) -> Sequence[TopicStatus]:
+        return self.topic_list
+
+    def groups(self) -> Sequence[GroupStatus]:
+        return self.group_list
+
+    def traffic(self) -> Traffic:
+        return Traffic(messages_in=33, bytes_in=2049)
+
+    def requests(self) -> Sequence[RequestStatus]:
+        return [self.produce]
+
+    def storage(self) -> StorageStatus:
+        return self.state
+
+
+class FakeClock:
+    """A clock that stands still until told."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
