@@ -16,6 +16,7 @@ from longhall.records.compression import NONE, compress, decompress
 from longhall.records.crc import crc_of_parts
 from longhall.records.header import (
     CONTROL,
+    CRC_COVERS_FROM,
     DELETE_HORIZON,
     HEADER_BYTES,
     LENGTH_ENDS_AT,
@@ -33,6 +34,7 @@ from longhall.records.record import Record, append_record, parse_records
 from longhall.records.varint import INT32_MAX
 
 __all__ = [
+    "CRC_COVERS_FROM",
     "HEADER_BYTES",
     "BatchHeader",
     "Record",
