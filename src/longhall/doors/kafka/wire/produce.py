@@ -74,8 +74,7 @@ def parse_produce(frame: bytes, at: int, version: int) -> ProduceRequest:
     acks = reader.int16()
     timeout_ms = reader.int32()
     parts: list[ProducePart] = []
-    count = _count(reader, flexible)
-    for _ in range(count):
+    for _ in range(_count(reader, flexible, 3)):
         _parse_topic(reader, version, flexible, parts)
     if flexible:
         reader.skip_tagged()
@@ -89,8 +88,7 @@ def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[Produ
         topic_id = reader.slice(16)
     else:
         topic = reader.text(reader.string_size(flexible))
-    count = _count(reader, flexible)
-    for _ in range(count):
+    for _ in range(_count(reader, flexible, 6)):
         partition = reader.int32()
         size = reader.size(flexible)
         if size < 0:
@@ -103,11 +101,11 @@ def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[Produ
         reader.skip_tagged()
 
 
-def _count(reader: Reader, flexible: bool) -> int:
+def _count(reader: Reader, flexible: bool, size_min: int) -> int:
     count = reader.size(flexible)
     if count < 0:
         raise WireError("A produce request without its topics or partitions.")
-    reader.take_elements(count, 6)  # A topic takes six bytes at least, and so does a partition.
+    reader.take_elements(count, size_min)
     return count
 
 
