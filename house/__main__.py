@@ -113,13 +113,9 @@ def format_sources(arguments: Sequence[str]) -> int:
 
 
 def bench(arguments: Sequence[str]) -> int:
-    names = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_"))
-    if not arguments or arguments[0] not in names:
-        say(f"which benchmark? {', '.join(names) or 'there is none yet in bench/'}")
-        return 2
     ensure_environment()
     ensure_java()
-    return become_module(f"bench.{arguments[0]}", *arguments[1:])
+    return become_module("bench", *arguments)
 
 
 def simulate(arguments: Sequence[str]) -> int:
@@ -129,7 +125,7 @@ def simulate(arguments: Sequence[str]) -> int:
 
 def fuzz(arguments: Sequence[str]) -> int:
     ensure_environment()
-    return become_module("fuzz", *arguments)
+    return become_module("tests.fuzz", *arguments)
 
 
 def soak(arguments: Sequence[str]) -> int:
