@@ -174,6 +174,8 @@ def _put(tree: Tree, setting: Setting, value: object, source: str, *, strict: bo
 def _understand(setting: Setting, value: object) -> object:
     if not isinstance(value, str):
         return value
+    if value == "" and setting.default is None:
+        return None  # How one says "not set" where there is no other word for it.
     if setting.kind == DURATION:
         return parse_duration_ms(value)
     if setting.kind == SIZE:

@@ -1,0 +1,5 @@
+"""`python -m longhall.cli`."""
+
+from longhall.cli.main import main
+
+main()

@@ -1,0 +1,56 @@
+"""The `longhall` command: which words there are, and how every one of them ends.
+
+Commands import what they need when they run, so that `longhall --help` and shell completion stay quick. Nothing but
+this file turns a failure into an exit code: one line on standard error, never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit, explain
+from longhall.cli.serve import serve
+from longhall.cli.settings import settings
+from longhall.cli.version import version
+from longhall.errors import LonghallError
+
+app = typer.Typer(
+    name="longhall",
+    help="Longhall, a distributed message queue: one durable log, many doors.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    epilog="Exit codes: 0 done, 1 refused or damaged, 2 usage, 3 unreachable, 4 timed out, 70 bug, 130 interrupted.",
+)
+app.command()(serve)
+app.command()(settings)
+app.command()(version)
+
+
+def main() -> None:
+    """The entry point."""
+    try:
+        app()
+    except CommandError as failure:
+        _end(str(failure), failure.exit_code)
+    except LonghallError as failure:
+        ending = explain(failure)
+        _end(str(ending), ending.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except Exception as failure:
+        if os.environ.get("LONGHALL_DEBUG"):
+            raise
+        _end(f"a bug: {type(failure).__name__}: {failure}; run it again with LONGHALL_DEBUG=1 to see where", Exit.BUG)
+
+
+def _end(message: str, code: Exit) -> None:
+    print("longhall: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

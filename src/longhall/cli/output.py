@@ -1,0 +1,105 @@
+"""What a command prints: a table for people, plain columns for pipes, JSON for programs.
+
+Results go to standard output and everything else to standard error. On a terminal a table has rules and colours; into a
+pipe go plain columns, never coloured and never wrapped, so that grep, awk and diff see whole lines.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Format(enum.StrEnum):
+    """What `-o` may be."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class Column(NamedTuple):
+    """One column: where its value is in a row, what stands above it, and which side it leans on."""
+
+    key: str
+    title: str
+    right: bool = False
+
+
+Row = Mapping[str, object]
+
+
+def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, nothing: str) -> None:
+    """Many alike. JSON gets every key of a row, a table only the columns; `nothing` is said to people if there is none."""
+    if output is Format.JSON:
+        show_json(list(rows))
+    elif not rows:
+        note(nothing)
+    elif sys.stdout.isatty():
+        _show_ruled(rows, columns)
+    else:
+        _show_plain(rows, columns)
+
+
+def show_facts(facts: Row, output: Format) -> None:
+    """One thing: JSON, or a line for each of its facts."""
+    if output is Format.JSON:
+        show_json(facts)
+        return
+    width = max((len(key) for key in facts), default=0)
+    for key, value in facts.items():
+        print(f"{key.replace('_', ' '):<{width}}  {text_of(value)}")
+
+
+def show_json(value: object) -> None:
+    """One JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=text_of))
+
+
+def note(message: str) -> None:
+    """Something a person wants to hear and a program does not."""
+    print(message, file=sys.stderr)
+
+
+def text_of(value: object) -> str:
+    """A value in a cell."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+    if isinstance(value, (list, tuple)):
+        return ",".join(text_of(each) for each in value) or "-"
+    text = str(value)
+    # A name may hold anything that a client once sent; what could steer the terminal is shown, not done.
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def _show_plain(rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    cells = [[column.title.upper() for column in columns]]
+    cells += [[text_of(row.get(column.key)) for column in columns] for row in rows]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+    for line in cells:
+        aligned = (
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for cell, width, column in zip(line, widths, columns, strict=True)
+        )
+        print("  ".join(aligned).rstrip())
+
+
+def _show_ruled(rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
+    for row in rows:
+        # Text, so that brackets in a name are not taken for markup.
+        table.add_row(*(Text(text_of(row.get(column.key))) for column in columns))
+    Console().print(table)

@@ -1,0 +1,80 @@
+"""`longhall serve`: run a node until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.output import note
+from longhall.errors import LonghallError
+
+
+def serve(
+    data: Annotated[str | None, typer.Option(help="The directory of everything the node keeps.")] = None,
+    kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where Kafka clients connect.")] = None,
+    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where health and metrics are.")] = None,
+    ready_file: Annotated[str | None, typer.Option(help="Written when every door is open.")] = None,
+    settings: Annotated[
+        str | None, typer.Option(metavar="FILE", envvar="LONGHALL_SETTINGS", help="A settings file in TOML.")
+    ] = None,
+    advertised_kafka: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that Kafka clients are told to use.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let others reach the node without authentication and encryption.")
+    ] = False,
+    durability: Annotated[str | None, typer.Option(help="always, interval or none.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting; may be repeated.")
+    ] = None,
+) -> None:
+    """Run a node. Without any option it serves Kafka clients of this machine at 127.0.0.1:9092.
+
+    Settings come from the defaults, then --settings FILE, then the environment (LONGHALL_KAFKA and so on), then the
+    command line. `longhall settings` lists them all.
+    """
+    from longhall.node.sources import load
+
+    flags: dict[str, object] = {
+        **_assigned(assignments or []),
+        **_given(
+            data=data,
+            kafka=kafka,
+            http=http,
+            ready_file=ready_file,
+            advertised_kafka=advertised_kafka,
+            insecure=insecure or None,
+            durability=durability,
+            log_level=log_level,
+            log_format=log_format,
+        ),
+    }
+    try:
+        loaded = load(settings, os.environ, flags)
+    except LonghallError as failure:
+        raise CommandError(str(failure), Exit.USAGE) from None
+    for warning in loaded.warnings:
+        note(f"longhall: {warning}")
+
+    from longhall.node.lifecycle import run
+
+    raise typer.Exit(run(loaded.settings))
+
+
+def _given(**flags: object) -> dict[str, object]:
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _assigned(assignments: list[str]) -> dict[str, object]:
+    flags: dict[str, object] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise CommandError(f"--set {assignment}: write NAME=VALUE, like --set retention_ms='2 weeks'", Exit.USAGE)
+        flags[name.strip().replace("-", "_")] = value.strip()
+    return flags
