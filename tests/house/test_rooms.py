@@ -1,0 +1,50 @@
+"""What import-linter cannot say: who may import what, by name rather than by layer."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.house.repository import ROOT, name_of, python_files
+
+# The client stands above the doors because it speaks their wire; it must run where no node is installed.
+CLIENT_MAY = ("longhall.client", "longhall.doors.kafka.wire", "longhall.records", "longhall.world")
+CLIENT_MAY_ALSO = {"longhall", "longhall.errors", "longhall.names", "longhall.doors.kafka"}
+# The real world hangs on node alone; everybody else sees the ports.
+REAL_WORLD = "longhall.world.real"
+MAY_SEE_THE_REAL_WORLD = {"node", "world", "cli", "client", "simulation"}
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, without those that it needs for its types alone."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, f"{name_of(path)} imports relatively"
+            names.add(node.module)
+    return names
+
+
+def test_the_client_knows_only_the_wire() -> None:
+    wrong = {
+        f"{name_of(path)} imports {name}"
+        for path in python_files("src/longhall/client")
+        for name in imported(path)
+        if name.split(".")[0] == "longhall" and name not in CLIENT_MAY_ALSO
+        if not any(name == allowed or name.startswith(f"{allowed}.") for allowed in CLIENT_MAY)
+    }
+    assert wrong == set()
+
+
+def test_only_the_assembly_sees_the_real_world() -> None:
+    source = ROOT / "src" / "longhall"
+    wrong = {
+        f"{name_of(path)} imports {name}"
+        for path in python_files("src")
+        if path.relative_to(source).parts[0] not in MAY_SEE_THE_REAL_WORLD
+        for name in imported(path)
+        if name == REAL_WORLD or name.startswith(f"{REAL_WORLD}.")
+    }
+    assert wrong == set()
