@@ -25,7 +25,7 @@ SOURCE = ROOT / "src"
 # The hot rooms, as patterns below src/longhall. A pattern may match nothing yet. `__init__.py` is never compiled.
 HOT_ROOMS = ("records/*.py",)
 
-# Compiling is not worth it, or not possible: see docs/decisions/0003-compiled-build.md.
+# Left alone within those rooms, for reasons that docs/decisions/0003-compiled-build.md gives.
 COLD_FILES = frozenset({"events.py"})
 
 OPTIMISATION_LEVEL = os.environ.get("LONGHALL_OPTIMISATION", "3")
