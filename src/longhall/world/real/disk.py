@@ -32,7 +32,7 @@ class RealDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(path, os.open(self._full(path), flags, 0o644), self._forget)
+        return RealFile(path, os.open(self._full(path), flags, 0o644), self.forget)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._full(path))
@@ -79,10 +79,16 @@ class RealDisk:
         self._commits.close()
         self._background.close()
 
+    @property
+    def syncer_pid(self) -> int | None:
+        """The process behind the commits, once it runs."""
+        return self._commits.pid
+
     def _full(self, path: str) -> str:
         return os.path.join(self.root, path) if path not in ("", ".") else self.root
 
-    def _forget(self, file: RealFile) -> None:
+    def forget(self, file: RealFile) -> None:
+        """A file is being closed."""
         self._commits.forget(file)
         self._background.forget(file)
 

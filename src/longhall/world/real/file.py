@@ -20,6 +20,9 @@ FALLOC_FL_KEEP_SIZE: Final = 1
 # Where the file system has no such call, a later write may run out of space after all and says so then.
 _NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS)
 
+_MEMORY_FILE_SYSTEMS: Final = (0x01021994, 0x858458F6)  # tmpfs and ramfs, as statfs names them.
+_STATFS_BYTES: Final = 256  # More than any of its layouts; the type is the first word of all of them.
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _fallocate = getattr(_libc, "fallocate64", _libc.fallocate)
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -84,10 +87,11 @@ class RealFile:
         except BlockingIOError:
             return None
         except OSError as error:
-            # A file system that cannot promise not to wait: every read goes the way of a cold one, correct and slower.
-            if error.errno in _NOT_SUPPORTED:
-                return None
-            raise
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+            # A file system that cannot promise not to wait. If it has nothing to wait for, read; otherwise every read
+            # goes the way of a cold one, correct and slower.
+            return self.read_at(position, size) if _lives_in_memory(self.descriptor) else None
         if got < size and position + got < self.size():
             return None
         return bytes(_scratch[:got])
@@ -141,3 +145,8 @@ class RealFile:
         self._on_close(self)
         os.close(self.descriptor)
         self.descriptor = -1
+
+
+def _lives_in_memory(descriptor: int) -> bool:
+    buffer = (ctypes.c_ulong * (_STATFS_BYTES // ctypes.sizeof(ctypes.c_ulong)))()
+    return _libc.fstatfs(descriptor, ctypes.byref(buffer)) == 0 and buffer[0] in _MEMORY_FILE_SYSTEMS

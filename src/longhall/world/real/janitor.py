@@ -143,7 +143,7 @@ def _result(job: str, answer: Mapping[str, Any]) -> dict[str, object]:
         case "done":
             return cast(dict[str, object], answer["result"])
         case "os":
-            raise OSError(answer["errno"], answer["message"])
+            raise OSError(answer["errno"], answer["message"], answer["path"])
         case "refused":
             raise LonghallError(Code(answer["code"]), answer["message"])
         case _:

@@ -44,7 +44,12 @@ def _run(disk: Disk, chores: dict[str, Chore], job: str, arguments: dict[str, ob
     try:
         return {"outcome": "done", "result": chores[job](disk, arguments)}
     except OSError as error:
-        return {"outcome": "os", "errno": error.errno or 5, "message": str(error)}
+        return {
+            "outcome": "os",
+            "errno": error.errno or 5,
+            "message": error.strerror or str(error),
+            "path": error.filename,
+        }
     except LonghallError as error:
         return {"outcome": "refused", "code": error.code.value, "message": str(error)}
     except Exception:

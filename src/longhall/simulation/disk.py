@@ -1,0 +1,277 @@
+"""The Disk port over a platter, for one process.
+
+Calls that a real disk answers from memory take no time; a sync takes virtual time, and what was written after it
+began is not part of it. Every change is a point where the power may be cut: see `Faults.cut_after_changes`.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Final, final
+
+from longhall.simulation.loop import PowerCut, Process, SimulatedLoop
+from longhall.simulation.platter import Directory, Inode, Platter
+from longhall.simulation.trace import Trace
+from longhall.world.ports import Buffer, Done, File
+
+SYNC_MS: Final = (0.1, 2.0)
+SYNC_STALL_MS: Final = (20.0, 300.0)
+SYNC_STALL_CHANCE: Final = 0.01
+
+_Covered = tuple[Inode, int]  # A file and up to which of its changes a sync is about.
+
+
+@final
+class Faults:
+    """What may go wrong with a disk; a scenario sets it, and it stays as set until changed."""
+
+    def __init__(self) -> None:
+        self.capacity_bytes: int | None = None  # None: there is always room.
+        self.sync_error_chance = 0.0
+        self.cold_read_chance = 0.05
+        self.cut_after_changes = -1  # Counts down with every change; the power is cut when it reaches 0.
+
+
+@final
+class SimulatedDisk:
+    """One process's view of its host's disk. `cut` is called when a counted change cuts the power."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        process: Process,
+        platter: Platter,
+        faults: Faults,
+        chance: random.Random,
+        trace: Trace,
+        cut: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._process = process
+        self._platter = platter
+        self._faults = faults
+        self._chance = chance
+        self._trace = trace
+        self._cut = cut
+        self._lanes_free_at = [0.0, 0.0]
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        self.check()
+        directory, name = self._parent(path)
+        node = directory.entries.get(name)
+        if isinstance(node, Directory):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self.changing("create", path)
+            node = Inode()
+            self._platter.change([(directory, name, node)])
+        return SimulatedFile(self, path, node)
+
+    def exists(self, path: str) -> bool:
+        self.check()
+        return self._find(path) is not None
+
+    def list(self, path: str) -> list[str]:
+        self.check()
+        node = self._find(path)
+        if isinstance(node, Inode):
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+        return sorted(node.entries) if node is not None else []
+
+    def make_directory(self, path: str) -> None:
+        self.check()
+        directory = self._platter.root
+        for name in _parts(path):
+            node = directory.entries.get(name)
+            if isinstance(node, Inode):
+                raise FileExistsError(errno.EEXIST, "a file is in the way", path)
+            if node is None:
+                self.changing("mkdir", path)
+                node = Directory()
+                self._platter.change([(directory, name, node)])
+            directory = node
+
+    def rename(self, source: str, target: str) -> None:
+        self.changing("rename", source, target)
+        old_directory, old_name = self._parent(source)
+        new_directory, new_name = self._parent(target)
+        node = old_directory.entries.get(old_name)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
+        if (old_directory, old_name) != (new_directory, new_name):
+            self._platter.change([(old_directory, old_name, None), (new_directory, new_name, node)])
+
+    def remove(self, path: str) -> None:
+        self.check()
+        directory, name = self._parent(path)
+        node = directory.entries.get(name)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        if isinstance(node, Directory):  # One name after the other, as the real call does: a cut may fall between.
+            for inner in sorted(node.entries):
+                self.remove(f"{path}/{inner}")
+        self.changing("remove", path)
+        self._platter.change([(directory, name, None)])
+
+    def sync_directory(self, path: str) -> None:
+        self.changing("sync-directory", path)
+        node = self._find(path)
+        if not isinstance(node, Directory):
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+        if self._sync_fails():
+            raise OSError(errno.EIO, "the disk failed", path)
+        self._platter.harden_names(node)
+
+    def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
+        self.changing("sync", *(file.path for file in files))
+        covered = [(_simulated(file).inode, _simulated(file).inode.changes) for file in files]
+        low, high = SYNC_STALL_MS if self._chance.random() < SYNC_STALL_CHANCE else SYNC_MS
+        starts_at = max(self._loop.time(), self._lanes_free_at[background])
+        ends_at = starts_at + self._chance.uniform(low, high) / 1000
+        self._lanes_free_at[background] = ends_at
+        # The sync goes on in the kernel whatever becomes of the process, so it is the world's event, not the process's.
+        self._loop.call_at(ends_at, self._synced, covered, done)
+
+    def _synced(self, covered: Sequence[_Covered], done: Done) -> None:
+        error = self._settle(covered)
+        self._trace.note(self._process.name, "synced", len(covered), "EIO" if error else "")
+        self._process.enter(done, error)
+
+    def sync_now(self, file: File) -> None:
+        self.changing("sync-now", file.path)
+        inode = _simulated(file).inode
+        error = self._settle([(inode, inode.changes)])
+        if error is not None:
+            raise error
+
+    def _settle(self, covered: Sequence[_Covered]) -> OSError | None:
+        if self._sync_fails():
+            for inode, changes in covered:
+                inode.forget(changes, self._chance)
+            return OSError(errno.EIO, "the disk failed")
+        for inode, changes in covered:
+            inode.harden(changes)
+        return None
+
+    def free_bytes(self) -> int:
+        self.check()
+        if self._faults.capacity_bytes is None:
+            return 1 << 40
+        return max(0, self._faults.capacity_bytes - self._platter.used())
+
+    def check(self) -> None:
+        """A dead process makes no calls; if its code still runs, it is unwinding, and this is where it ends."""
+        if not self._process.alive:
+            raise PowerCut
+
+    def changing(self, what: str, *details: object) -> None:
+        """Before every change: note it, and cut the power if this is the moment."""
+        self.check()
+        self._trace.note(self._process.name, what, *details)
+        if self._faults.cut_after_changes >= 0:
+            self._faults.cut_after_changes -= 1
+            if self._faults.cut_after_changes < 0:
+                self._cut()
+                raise PowerCut
+
+    def room_for(self, inode: Inode, end: int) -> int:
+        """Up to which position the file can grow towards `end`."""
+        if end <= inode.used:
+            return end
+        return min(end, inode.used + self.free_bytes())
+
+    def reads_cold(self) -> bool:
+        return self._chance.random() < self._faults.cold_read_chance
+
+    def _sync_fails(self) -> bool:
+        return self._faults.sync_error_chance > 0 and self._chance.random() < self._faults.sync_error_chance
+
+    def _find(self, path: str) -> Inode | Directory | None:
+        node: Inode | Directory | None = self._platter.root
+        for name in _parts(path):
+            if not isinstance(node, Directory):
+                return None
+            node = node.entries.get(name)
+        return node
+
+    def _parent(self, path: str) -> tuple[Directory, str]:
+        parts = _parts(path)
+        parent = self._find("/".join(parts[:-1]))
+        if not isinstance(parent, Directory):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+        return parent, parts[-1]
+
+
+@final
+class SimulatedFile:
+    """An open file: reads see every write at once, whatever is durable."""
+
+    def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
+        self.path = path
+        self.inode = inode
+        self._disk = disk
+        self._closed = False
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
+        data = b"".join(buffers)
+        self._changing("write", position, len(data), zlib.crc32(data))
+        fits = self._disk.room_for(self.inode, position + len(data)) - position
+        if fits < len(data):
+            if fits > 0:
+                self.inode.write(position, data[:fits])
+            raise OSError(errno.ENOSPC, "no space left", self.path)
+        if data:
+            self.inode.write(position, data)
+        return len(data)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._disk.check()
+        self._check_open()
+        return bytes(self.inode.content[position : position + size])
+
+    def read_at_nowait(self, position: int, size: int) -> bytes | None:
+        data = self.read_at(position, size)
+        return None if self._disk.reads_cold() else data
+
+    def size(self) -> int:
+        self._disk.check()
+        self._check_open()
+        return len(self.inode.content)
+
+    def truncate(self, size: int) -> None:
+        self._changing("truncate", size)
+        if self._disk.room_for(self.inode, size) < size:
+            raise OSError(errno.ENOSPC, "no space left", self.path)
+        self.inode.truncate(size)
+        self.inode.reserved = min(self.inode.reserved, size)
+
+    def allocate(self, position: int, size: int) -> None:
+        self._changing("allocate", position, size)
+        if self._disk.room_for(self.inode, position + size) < position + size:
+            raise OSError(errno.ENOSPC, "no space left", self.path)
+        self.inode.reserved = max(self.inode.reserved, position + size)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _changing(self, what: str, *details: object) -> None:
+        self._check_open()
+        self._disk.changing(what, self.path, *details)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise OSError(errno.EBADF, "the file is closed", self.path)
+
+
+def _simulated(file: File) -> SimulatedFile:
+    assert isinstance(file, SimulatedFile), "a file of another world"
+    return file
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]

@@ -1,0 +1,167 @@
+"""An asyncio loop whose time is a number.
+
+When nothing is ready the clock jumps to the next timer; when there is none either, the run has deadlocked and says
+so. `call_soon` keeps its documented order. Timers that are equal run in an order drawn from the seed, because nothing
+promises another.
+
+A process of the simulated world can die without a trace: callbacks that belong to a dead one are dropped, so that no
+`finally` and no handler of it runs any more, as after SIGKILL. To whom a callback belongs is kept in its context.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NoReturn, TypeVar, cast, final
+
+TIMER_JITTER_S: Final = 1e-6  # Far below every delay anybody asks for, far above what a float can tell apart.
+
+_T = TypeVar("_T")
+
+
+class Deadlock(Exception):
+    """Everybody waits and nothing will ever happen."""
+
+
+class PowerCut(BaseException):
+    """Raised where a process dies in the middle of a call to the world. Nothing but this package may catch it."""
+
+
+@final
+class Process:
+    """What dies together. `start` runs a coroutine inside it, `enter` a callback of the world."""
+
+    def __init__(self, loop: SimulatedLoop, name: str) -> None:
+        self.name = name
+        self.alive = True
+        self._loop = loop
+        self._context = contextvars.copy_context()
+        self._context.run(_owner.set, self)
+
+    def start(self, coroutine: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        return self._loop.create_task(coroutine, context=self._context)
+
+    def enter(self, callback: Callable[..., object], *arguments: object) -> None:
+        """Call into the process from outside, for instance with data that arrived. Nothing happens if it is dead."""
+        if self.alive:
+            try:
+                self._context.copy().run(callback, *arguments)
+            except PowerCut:
+                pass
+
+    def kill(self) -> None:
+        self.alive = False
+
+    def run(self, callback: Callable[..., object], *arguments: object) -> None:
+        """A callback of its own, when its turn comes."""
+        if self.alive:
+            try:
+                callback(*arguments)
+            except PowerCut:
+                pass
+
+
+_owner: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+
+
+def current_process() -> Process | None:
+    """Whose code is running; None for the world's and the scenario's own."""
+    return _owner.get()
+
+
+@final
+class _Jump:
+    """Stands where the loop has its selector: instead of waiting for sockets it moves the clock."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[NoReturn]:
+        if timeout is None:
+            raise Deadlock("nothing is ready and nothing is scheduled")
+        if timeout > 0:
+            self._loop.jump()
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """See the module. Exceptions that nobody handled are kept in `failures`, as they would be lines in a log."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._clock_resolution = TIMER_JITTER_S  # The base class asks for more than a float holds after some months.
+        self._selector = _Jump(self)
+        self._order = random.Random(f"{seed}/loop")
+        # Tasks of dead processes stay suspended for ever; letting the collector close them would run their code.
+        self._kept: list[asyncio.Task[Any]] = []
+        self.failures: list[str] = []
+        self.set_exception_handler(_keep_failure)
+        self.set_task_factory(cast(Any, _keep_task))
+
+    def time(self) -> float:
+        return self._now
+
+    def jump(self) -> None:
+        """To the next timer. The base class keeps them in a heap, the earliest first."""
+        timers: list[asyncio.TimerHandle] = getattr(self, "_scheduled")  # noqa: B009
+        self._now = max(self._now, timers[0].when())
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        owner = _owner.get() if context is None else context.get(_owner)
+        if owner is None:
+            return super().call_soon(callback, *args, context=context)
+        return super().call_soon(owner.run, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        when += self._order.random() * TIMER_JITTER_S
+        owner = _owner.get() if context is None else context.get(_owner)
+        if owner is None:
+            return super().call_at(when, callback, *args, context=context)
+        return super().call_at(when, owner.run, callback, *args, context=context)
+
+    def run_in_executor(self, executor: object, func: Callable[..., object], *args: object) -> NoReturn:
+        raise AssertionError(f"a thread for {func} in a simulated world")
+
+    def forget_the_dead(self) -> None:
+        """At the end of a run: let go of suspended tasks without a word about them."""
+        for task in self._kept:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self._kept.clear()
+
+    def _process_events(self, event_list: list[NoReturn]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+
+def _keep_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, _T], **options: Any) -> asyncio.Task[_T]:
+    assert isinstance(loop, SimulatedLoop)
+    task = asyncio.Task(coro, loop=loop, **options)
+    context = options.get("context")
+    owner = _owner.get() if context is None else context.get(_owner)
+    if owner is not None:
+        loop._kept.append(task)
+        if len(loop._kept) > 4096:
+            loop._kept = [kept for kept in loop._kept if not kept.done()]
+    return task
+
+
+def _keep_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    assert isinstance(loop, SimulatedLoop)
+    error = context.get("exception")
+    if isinstance(error, PowerCut):
+        return
+    lines = traceback.format_exception(error) if isinstance(error, BaseException) else []
+    loop.failures.append(f"{context.get('message')}\n{''.join(lines)}")

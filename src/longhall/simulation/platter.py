@@ -1,0 +1,247 @@
+"""What a disk really holds: for each file the bytes that are stable and the writes that are not, and the same for
+names.
+
+A power cut keeps, of what was not synced, a part that the seed chooses. The rules are the harshest that a file system
+may play:
+- A file's sectors of 512 bytes survive independently: each keeps the state it had after some number of the pending
+writes.
+- Its size is the size after some number of them; sectors that did not make it read as they were before, or as zeros.
+- A name that was created, renamed or removed is durable after a sync of its directory, and not before. What is under a
+  directory whose own name was lost is lost with it. A rename happens wholly or not at all.
+- A sync that failed forgets what it was to write: part of it is there, and no later sync brings the rest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Final, final
+
+SECTOR_BYTES: Final = 512
+
+_Change = tuple[int, bytes | None]
+
+
+@final
+class Inode:
+    """One file, whatever it is called. `content` is what processes see; `stable` what a power cut leaves at least."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.content = bytearray(content)
+        self.stable = bytearray(content)
+        self.reserved = 0  # Allocated up to here, which counts as used space.
+        self._pending: list[_Change] = []  # (position, bytes written), or (size, None): truncated.
+        self._durable_changes = 0  # Changes are counted from the file's first; these came before the pending ones.
+
+    def write(self, position: int, data: bytes) -> None:
+        _write(self.content, position, data)
+        self._pending.append((position, data))
+
+    def truncate(self, size: int) -> None:
+        _truncate(self.content, size)
+        self._pending.append((size, None))
+
+    def flip(self, position: int, mask: int) -> None:
+        """Damage that no write asked for: it is on the medium at once."""
+        self.content[position] ^= mask
+        if position < len(self.stable):
+            self.stable[position] ^= mask
+
+    @property
+    def used(self) -> int:
+        return max(len(self.content), self.reserved)
+
+    @property
+    def changes(self) -> int:
+        """How often the file was changed: what a sync that starts now covers."""
+        return self._durable_changes + len(self._pending)
+
+    def harden(self, changes: int) -> None:
+        """Everything up to this change is durable now."""
+        for position, data in self._covered(changes):
+            _apply(self.stable, position, data)
+        self._drop(changes)
+
+    def forget(self, changes: int, chance: random.Random) -> None:
+        """A sync up to this change failed: some of it arrived, and the system will not try again."""
+        self.stable = _torn(self.stable, self._covered(changes), chance)
+        self._drop(changes)
+
+    def survivor(self, chance: random.Random) -> Inode:
+        """The file as it is after a power cut."""
+        return Inode(bytes(_torn(self.stable, self._pending, chance)))
+
+    def _covered(self, changes: int) -> list[_Change]:
+        return self._pending[: max(0, changes - self._durable_changes)]
+
+    def _drop(self, changes: int) -> None:
+        dropped = len(self._covered(changes))
+        del self._pending[:dropped]
+        self._durable_changes += dropped
+
+
+@final
+class Directory:
+    """Names and what they stand for, as processes see it and as it would be after a power cut."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Inode | Directory] = {}
+        self.stable: dict[str, Inode | Directory] = {}
+
+
+@final
+class NameChange:
+    """One atomic change of names, in one directory or, for a rename, two."""
+
+    def __init__(self, steps: list[tuple[Directory, str, Inode | Directory | None]]) -> None:
+        self.steps = steps
+
+    def apply(self) -> None:
+        for directory, name, node in self.steps:
+            _name(directory.entries, name, node)
+
+    def harden(self) -> None:
+        for directory, name, node in self.steps:
+            _name(directory.stable, name, node)
+
+
+@final
+class Platter:
+    """A tree of directories and files with everything that is not durable yet."""
+
+    def __init__(self) -> None:
+        self.root = Directory()
+        self._pending: list[NameChange] = []
+
+    def change(self, steps: list[tuple[Directory, str, Inode | Directory | None]]) -> None:
+        change = NameChange(steps)
+        change.apply()
+        self._pending.append(change)
+
+    def harden_names(self, directory: Directory) -> None:
+        rest = []
+        for change in self._pending:
+            if any(step[0] is directory for step in change.steps):
+                change.harden()
+            else:
+                rest.append(change)
+        self._pending = rest
+
+    def inodes(self) -> Iterable[tuple[str, Inode]]:
+        """All files that have a name, by path, in order."""
+        return _walk(self.root, "")
+
+    def used(self) -> int:
+        return sum(inode.used for _, inode in self.inodes())
+
+    def survivor(self, chance: random.Random) -> Platter:
+        """The platter as it is after a power cut. Nothing of the old one is shared with it: open files write to the
+        void.
+        """
+        for change in self._pending:
+            if chance.random() < 0.5:
+                change.harden()
+        platter = Platter()
+        platter.root = _survivor(self.root, chance, {})
+        return platter
+
+
+def _torn(stable: bytearray, pending: list[_Change], chance: random.Random) -> bytearray:
+    """A part of the pending changes on top of the stable bytes. Nothing and everything are likely parts."""
+    kind = chance.randrange(5)
+    if kind == 0 or not pending:
+        return bytearray(stable)
+    if kind >= 3:
+        return _mixed(stable, pending, chance)
+    state = bytearray(stable)
+    for position, data in pending if kind == 1 else pending[: chance.randrange(len(pending) + 1)]:
+        _apply(state, position, data)
+    return state
+
+
+def _mixed(stable: bytearray, pending: list[_Change], chance: random.Random) -> bytearray:
+    """Each sector keeps the state after a number of changes of its own."""
+    due: dict[int, list[int]] = {}
+    for sector in sorted(_touched(stable, pending)):
+        kept = chance.randrange(len(pending) + 1)
+        if kept:
+            due.setdefault(kept, []).append(sector)
+    size_after = chance.randrange(len(pending) + 1)
+    state = bytearray(stable)
+    result = bytearray(stable)
+    size = len(state)
+    for number, (position, data) in enumerate(pending, 1):
+        _apply(state, position, data)
+        if number == size_after:
+            size = len(state)
+        for sector in due.get(number, ()):
+            start = sector * SECTOR_BYTES
+            part = bytes(state[start : start + SECTOR_BYTES]).ljust(SECTOR_BYTES, b"\0")
+            _write(result, start, part)
+    _truncate(result, size)
+    return result
+
+
+def _survivor(directory: Directory, chance: random.Random, seen: dict[int, Inode]) -> Directory:
+    result = Directory()
+    for name in sorted(directory.stable):
+        node = directory.stable[name]
+        if isinstance(node, Directory):
+            result.entries[name] = _survivor(node, chance, seen)
+        else:  # After half a rename by hand one file may have two names.
+            if id(node) not in seen:
+                seen[id(node)] = node.survivor(chance)
+            result.entries[name] = seen[id(node)]
+    result.stable = dict(result.entries)
+    return result
+
+
+def _walk(directory: Directory, prefix: str) -> Iterable[tuple[str, Inode]]:
+    for name in sorted(directory.entries):
+        node = directory.entries[name]
+        if isinstance(node, Directory):
+            yield from _walk(node, f"{prefix}{name}/")
+        else:
+            yield prefix + name, node
+
+
+def _name(names: dict[str, Inode | Directory], name: str, node: Inode | Directory | None) -> None:
+    if node is None:
+        names.pop(name, None)
+    else:
+        names[name] = node
+
+
+def _touched(stable: bytearray, pending: list[_Change]) -> set[int]:
+    sectors: set[int] = set()
+    end = len(stable)
+    for position, data in pending:
+        if data is None:
+            first, last = min(position, end), max(position, end)
+            end = position
+        else:
+            first, last = position, position + len(data)
+            end = max(end, last)
+        if last > first:
+            sectors.update(range(first // SECTOR_BYTES, (last - 1) // SECTOR_BYTES + 1))
+    return sectors
+
+
+def _apply(content: bytearray, position: int, data: bytes | None) -> None:
+    if data is None:
+        _truncate(content, position)
+    else:
+        _write(content, position, data)
+
+
+def _write(content: bytearray, position: int, data: bytes) -> None:
+    if position > len(content):
+        content.extend(bytes(position - len(content)))
+    content[position : position + len(data)] = data
+
+
+def _truncate(content: bytearray, size: int) -> None:
+    if size < len(content):
+        del content[size:]
+    else:
+        content.extend(bytes(size - len(content)))

@@ -1,0 +1,171 @@
+"""Hosts in one simulation, and the world that each process on them is given.
+
+A host outlives its processes: its platter, its faults and its clock stay. `boot` starts a new process and gives it a
+world; `kill` ends it as SIGKILL does, with the page cache intact; `cut_power` ends it and tears what was not synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar, final
+
+from longhall.simulation.disk import Faults, SimulatedDisk
+from longhall.simulation.loop import Process, SimulatedLoop
+from longhall.simulation.network import Fabric, SimulatedNetwork
+from longhall.simulation.platter import Platter
+from longhall.simulation.trace import Trace
+from longhall.world.ports import Disk, File
+
+BIRTH_MS: Final = 1_800_000_000_000  # What people's clocks say when a simulation begins.
+JOB_MS: Final = (1.0, 50.0)
+COLD_READ_MS: Final = (0.1, 10.0)
+
+Chores = Mapping[str, Callable[[Disk, dict[str, object]], dict[str, object]]]
+
+_T = TypeVar("_T")
+
+
+@final
+class Simulation:
+    """One seed. Everything random in it is drawn from streams that the seed names, one for each purpose."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.loop = SimulatedLoop(seed)
+        self.trace = Trace(self.loop.time)
+        self.fabric = Fabric(self.loop, self.stream("network"), self.trace)
+        self._hosts: dict[str, Host] = {}
+
+    def stream(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed}/{name}")
+
+    def host(self, name: str) -> Host:
+        """The host of this name, made on first use."""
+        if name not in self._hosts:
+            self._hosts[name] = Host(self, name)
+        return self._hosts[name]
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run a scenario to its end. The coroutine itself belongs to nobody, so no crash can end it."""
+        asyncio.set_event_loop(self.loop)
+        try:
+            return self.loop.run_until_complete(coroutine)
+        finally:
+            asyncio.set_event_loop(None)
+
+    def close(self) -> None:
+        self.loop.forget_the_dead()
+        self.loop.close()
+
+
+@final
+class Host:
+    """A machine: what is left when its process dies."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self.simulation = simulation
+        self.name = name
+        self.platter = Platter()
+        self.faults = Faults()
+        self.clock_offset_ms = 0
+        self.clock_drift = 0.0  # Seconds gained a second.
+        self.process: Process | None = None
+        self.boots = 0
+        self._chance = simulation.stream(f"disk/{name}")
+
+    def boot(self, chores: Chores | None = None) -> SimulatedWorld:
+        assert self.process is None or not self.process.alive, f"{self.name} is running"
+        self.boots += 1
+        self.process = Process(self.simulation.loop, f"{self.name}#{self.boots}")
+        self.simulation.trace.note("boot", self.process.name)
+        return SimulatedWorld(self, self.process, chores or {})
+
+    def kill(self) -> None:
+        """SIGKILL: the process is gone, what it wrote is not."""
+        self._end("kill", power=False)
+
+    def cut_power(self) -> None:
+        """The process is gone, and of what was not synced a part that the seed chooses."""
+        self._end("power-cut", power=True)
+        self.platter = self.platter.survivor(self._chance)
+
+    def disk_for(self, process: Process) -> SimulatedDisk:
+        simulation = self.simulation
+        return SimulatedDisk(
+            simulation.loop, process, self.platter, self.faults, self._chance, simulation.trace, self.cut_power
+        )
+
+    def _end(self, how: str, *, power: bool) -> None:
+        if self.process is None or not self.process.alive:
+            return
+        self.simulation.trace.note(how, self.process.name)
+        self.process.kill()
+        self.simulation.fabric.bury(self.process, power=power)
+
+
+@final
+class SimulatedWorld:
+    """The World port for one process."""
+
+    def __init__(self, host: Host, process: Process, chores: Chores) -> None:
+        simulation = host.simulation
+        self.process = process
+        self.clock = SimulatedClock(host)
+        self.disk = host.disk_for(process)
+        self.network = SimulatedNetwork(simulation.fabric, process, host.name)
+        self.entropy = SimulatedEntropy(simulation.stream(f"entropy/{process.name}"))
+        self.janitor = SimulatedJanitor(self.disk, chores, simulation.stream(f"janitor/{process.name}"))
+
+    def close(self) -> None:
+        """The process goes on until its tasks end; there is nothing to give back."""
+
+
+@final
+class SimulatedClock:
+    """The host's clock: the loop's time, with an offset that a scenario may change at any moment, and a drift."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def wall_ms(self) -> int:
+        now_ms = self._host.simulation.loop.time() * 1000
+        return BIRTH_MS + self._host.clock_offset_ms + int(now_ms * (1.0 + self._host.clock_drift))
+
+    def monotonic_ms(self) -> int:
+        return int(self._host.simulation.loop.time() * 1000 * (1.0 + self._host.clock_drift))
+
+
+@final
+class SimulatedEntropy:
+    """Ids that repeat with the seed."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def bytes(self, size: int) -> bytes:
+        return self._chance.randbytes(size)
+
+    def below(self, bound: int) -> int:
+        return self._chance.randrange(bound)
+
+
+@final
+class SimulatedJanitor:
+    """Jobs run after a delay, one at a time, in one instant of virtual time."""
+
+    def __init__(self, disk: SimulatedDisk, chores: Chores, chance: random.Random) -> None:
+        self._disk = disk
+        self._chores = chores
+        self._chance = chance
+        self._turn = asyncio.Lock()
+
+    async def run(self, job: str, arguments: dict[str, object]) -> dict[str, object]:
+        async with self._turn:
+            await asyncio.sleep(self._chance.uniform(*JOB_MS) / 1000)
+            return self._chores[job](self._disk, arguments)
+
+    async def read(self, file: File, position: int, size: int) -> bytes:
+        await asyncio.sleep(self._chance.uniform(*COLD_READ_MS) / 1000)
+        return file.read_at(position, size)

@@ -1,0 +1,174 @@
+"""What a power cut may do to a disk, and what it may not."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from longhall.simulation.loop import PowerCut
+from longhall.simulation.world import Host, SimulatedWorld, Simulation
+from longhall.world.ports import File
+
+
+async def synced(world: SimulatedWorld, file: File) -> OSError | None:
+    answer: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    world.disk.sync([file], answer.set_result)
+    return await answer
+
+
+def after_cut(seed: int, before: object) -> tuple[Host, SimulatedWorld]:
+    """Run `before` on a fresh host, cut the power, boot again."""
+    simulation = Simulation(seed)
+    host = simulation.host("node")
+    world = host.boot()
+
+    async def scenario() -> None:
+        await world.process.start(before(world))  # type: ignore[operator]
+
+    simulation.run(scenario())
+    host.cut_power()
+    return host, host.boot()
+
+
+SEEDS = range(60)
+
+
+def test_what_was_synced_survives_and_what_was_not_survives_in_part() -> None:
+    async def write(world: SimulatedWorld) -> None:
+        world.disk.make_directory("d")
+        world.disk.sync_directory("")
+        file = world.disk.open("d/a", create=True)
+        file.write_at(0, [b"A" * 3000])
+        assert await synced(world, file) is None
+        world.disk.sync_directory("d")
+        file.write_at(3000, [b"B" * 3000])
+        file.write_at(0, [b"C" * 512])
+
+    seen = set()
+    for seed in SEEDS:
+        _, world = after_cut(seed, write)
+        content = world.disk.open("d/a").read_at(0, 10_000)
+        assert content[512:3000] == b"A" * 2488
+        assert content[:512] in (b"A" * 512, b"C" * 512)
+        for start in range(3072, len(content), 512):
+            assert set(content[start : start + 512]) in ({ord("B")}, {0}), "torn inside a sector"
+        seen.add((content[:1], len(content), content.count(b"B")))
+    assert len(seen) > 6  # Nothing, everything and mixtures of it were seen.
+
+
+def test_a_name_without_its_directory_synced_may_vanish() -> None:
+    async def create(world: SimulatedWorld) -> None:
+        file = world.disk.open("a", create=True)
+        file.write_at(0, [b"x"])
+        assert await synced(world, file) is None
+
+    outcomes = {after_cut(seed, create)[1].disk.exists("a") for seed in SEEDS}
+    assert outcomes == {True, False}
+
+
+def test_a_rename_happens_wholly_or_not_at_all() -> None:
+    async def rename(world: SimulatedWorld) -> None:
+        for name, data in (("old", b"old"), ("new", b"new")):
+            file = world.disk.open(name, create=True)
+            file.write_at(0, [data])
+            world.disk.sync_now(file)
+        world.disk.sync_directory("")
+        world.disk.rename("new", "old")
+
+    outcomes = set()
+    for seed in SEEDS:
+        _, world = after_cut(seed, rename)
+        outcomes.add((tuple(world.disk.list("")), world.disk.open("old").read_at(0, 9)))
+    assert outcomes == {(("new", "old"), b"old"), (("old",), b"new")}
+
+
+def test_sigkill_loses_nothing_that_was_written() -> None:
+    simulation = Simulation(1)
+    host = simulation.host("node")
+    file = host.boot().disk.open("a", create=True)
+    file.write_at(0, [b"written"])
+    host.kill()
+    assert host.boot().disk.open("a").read_at(0, 99) == b"written"
+
+
+def test_a_failed_sync_forgets_what_a_later_one_does_not_bring_back() -> None:
+    async def fail(world: SimulatedWorld) -> None:
+        file = world.disk.open("a", create=True)
+        world.disk.sync_directory("")
+        file.write_at(0, [b"x" * 4096])
+        host = world.disk
+        host._faults.sync_error_chance = 1.0
+        error = await synced(world, file)
+        assert error is not None
+        assert error.errno == errno.EIO
+        host._faults.sync_error_chance = 0.0
+        assert await synced(world, file) is None
+        assert file.read_at(0, 5000) == b"x" * 4096  # It looks as if all were well.
+
+    contents = {after_cut(seed, fail)[1].disk.open("a").read_at(0, 5000) for seed in SEEDS}
+    assert any(content != b"x" * 4096 for content in contents)
+
+
+def test_the_disk_is_full_at_any_byte() -> None:
+    host = Simulation(1).host("node")
+    disk = host.boot().disk
+    host.faults.capacity_bytes = 10_000
+    file = disk.open("a", create=True)
+    file.allocate(0, 4000)
+    assert disk.free_bytes() == 6000
+    file.write_at(0, [b"x" * 4000])
+    other = disk.open("b", create=True)
+    with pytest.raises(OSError) as caught:
+        other.write_at(0, [b"y" * 6001])
+    assert caught.value.errno == errno.ENOSPC
+    assert other.size() == 6000
+    assert disk.free_bytes() == 0
+    with pytest.raises(OSError):
+        file.allocate(0, 4001)
+    file.write_at(100, [b"z" * 100])  # What has its place is written.
+    disk.remove("b")
+    assert disk.free_bytes() == 6000
+
+
+def test_the_power_is_cut_at_a_counted_change() -> None:
+    simulation = Simulation(1)
+    host = simulation.host("node")
+    world = host.boot()
+    ran: list[str] = []
+
+    async def victim() -> None:
+        file = world.disk.open("a", create=True)
+        host.faults.cut_after_changes = 1
+        file.write_at(0, [b"first"])
+        try:
+            file.write_at(5, [b"second"])
+        except Exception:
+            ran.append("handled")
+        ran.append("after")
+
+    async def scenario() -> None:
+        world.process.start(victim())
+        await asyncio.sleep(1)
+
+    simulation.run(scenario())
+    assert ran == []
+    assert host.process is not None
+    assert not host.process.alive
+    with pytest.raises(PowerCut):
+        world.disk.list("")
+    simulation.close()
+
+
+def test_a_flipped_bit_stays_flipped() -> None:
+    host = Simulation(1).host("node")
+    disk = host.boot().disk
+    file = disk.open("a", create=True)
+    file.write_at(0, [b"abc"])
+    disk.sync_now(file)
+    disk.sync_directory("")
+    dict(host.platter.inodes())["a"].flip(1, 0x01)
+    assert file.read_at(0, 3) == b"acc"
+    host.cut_power()
+    assert host.boot().disk.open("a").read_at(0, 3) == b"acc"

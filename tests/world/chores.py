@@ -1,0 +1,32 @@
+"""Jobs for the janitor under test."""
+
+from __future__ import annotations
+
+import os
+
+from longhall.errors import Code, LonghallError
+from longhall.world.ports import Disk
+
+
+def count(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    return {"files": disk.list(""), "niceness": os.nice(0), "argument": arguments["argument"]}
+
+
+def die(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    os._exit(3)
+
+
+def miss(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    disk.open("missing")
+    return {}
+
+
+def refuse(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    raise LonghallError(Code.STORAGE_DAMAGED, "it rattles")
+
+
+def stumble(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    raise ZeroDivisionError("of all things")
+
+
+CHORES = {"count": count, "die": die, "miss": miss, "refuse": refuse, "stumble": stumble}

@@ -1,0 +1,219 @@
+"""What only the real world can get wrong: its processes, its lock, its sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from longhall.errors import Code, LonghallError
+from longhall.world.real import RealWorld, real_world
+from longhall.world.real.file import RealFile
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealWorld]:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT}")
+    world = real_world(str(tmp_path / "data"), chores="tests.world.chores")
+    yield world
+    world.close()
+
+
+async def synced(world: RealWorld, file: RealFile) -> OSError | None:
+    answer: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    world.disk.sync([file], answer.set_result)
+    return await answer
+
+
+def opened(world: RealWorld, path: str) -> RealFile:
+    file = world.disk.open(path, create=True)
+    assert isinstance(file, RealFile)
+    return file
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_syncing_works_on_both_loops_and_on_one_after_another(world: RealWorld, runner: object) -> None:
+    file = opened(world, "a")
+    for _ in range(2):
+        file.write_at(0, [b"x"])
+        assert runner(synced(world, file)) is None  # type: ignore[operator]
+
+
+def test_the_process_that_syncs_closes_what_the_node_closes(world: RealWorld) -> None:
+    async def scenario() -> None:
+        files = [opened(world, f"{number}") for number in range(10)]
+        for file in files:
+            assert await synced(world, file) is None
+        held = len(os.listdir(f"/proc/{world.disk.syncer_pid}/fd"))
+        for file in files[1:]:
+            file.close()
+        assert await synced(world, files[0]) is None  # Comes after the closings, so they are done.
+        assert await synced(world, files[0]) is None
+        assert len(os.listdir(f"/proc/{world.disk.syncer_pid}/fd")) == held - 9
+
+    asyncio.run(scenario())
+
+
+def test_the_process_that_syncs_is_small_and_ignores_the_parents_signals(world: RealWorld) -> None:
+    async def scenario() -> int:
+        file = opened(world, "a")
+        assert await synced(world, file) is None
+        pid = world.disk.syncer_pid
+        assert pid is not None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(pid, number)
+        assert await synced(world, file) is None
+        return pid
+
+    status = Path(f"/proc/{asyncio.run(scenario())}/status").read_text()
+    assert int(status.split("RssAnon:")[1].split()[0]) < 8192
+
+
+def test_death_of_the_process_that_syncs_fails_every_sync_for_good(world: RealWorld) -> None:
+    async def scenario() -> None:
+        file = opened(world, "a")
+        assert await synced(world, file) is None
+        pid = world.disk.syncer_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        waiting = [asyncio.ensure_future(synced(world, file)) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+        for answer in await asyncio.gather(*waiting):
+            assert answer is not None
+            assert answer.errno == errno.EIO
+        assert await synced(world, file) is not None
+        file.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_stopped_syncer_holds_up_neither_the_loop_nor_the_order(world: RealWorld) -> None:
+    async def scenario() -> None:
+        file = opened(world, "a")
+        assert await synced(world, file) is None
+        pid = world.disk.syncer_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        answers: list[int] = []
+        for number in range(30_000):  # Far more than the socket between them holds.
+            world.disk.sync([file], lambda error, number=number: answers.append(number))  # type: ignore[misc]
+        late = opened(world, "late")
+        last = asyncio.ensure_future(synced(world, late))
+        await asyncio.sleep(0)
+        late.close()
+        assert answers == []
+        os.kill(pid, signal.SIGCONT)
+        assert await last is None
+        assert answers == list(range(30_000))
+
+    asyncio.run(scenario())
+
+
+def test_a_failing_sync_is_reported_and_never_tried_again(world: RealWorld) -> None:
+    async def scenario() -> None:
+        read_end, write_end = os.pipe()  # What cannot be synced says so: EINVAL stands for EIO here.
+        os.close(read_end)
+        broken = RealFile("broken", write_end, world.disk.forget)
+        good = opened(world, "good")
+        for _ in range(2):
+            answer = await synced(world, broken)
+            assert answer is not None
+            assert answer.errno == errno.EINVAL
+        assert await synced(world, good) is None
+        broken.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_directory_belongs_to_one_process(world: RealWorld) -> None:
+    program = "import sys; from longhall.world.real import real_world; real_world(sys.argv[1])"
+    run = subprocess.run([sys.executable, "-c", program, world.disk.root], capture_output=True, text=True)
+    assert run.returncode != 0
+    assert f"in use by process {os.getpid()}" in run.stderr
+    world.close()
+    run = subprocess.run([sys.executable, "-c", program, world.disk.root], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_jobs_run_in_a_polite_process_and_their_failures_come_back(world: RealWorld) -> None:
+    async def scenario() -> None:
+        opened(world, "a").close()
+        answers = await asyncio.gather(*(world.janitor.run("count", {"argument": number}) for number in range(3)))
+        assert [answer["argument"] for answer in answers] == [0, 1, 2]
+        assert answers[0]["files"] == ["a", "lock"]
+        assert answers[0]["niceness"] == 10
+        with pytest.raises(FileNotFoundError):
+            await world.janitor.run("miss", {})
+        with pytest.raises(LonghallError) as refused:
+            await world.janitor.run("refuse", {})
+        assert refused.value.code is Code.STORAGE_DAMAGED
+        with pytest.raises(RuntimeError, match="of all things"):
+            await world.janitor.run("stumble", {})
+
+    asyncio.run(scenario())
+
+
+def test_a_janitor_that_died_is_replaced(world: RealWorld) -> None:
+    async def scenario() -> None:
+        first, second = await asyncio.gather(
+            world.janitor.run("die", {}), world.janitor.run("count", {"argument": 1}), return_exceptions=True
+        )
+        assert isinstance(first, OSError)
+        assert isinstance(second, dict)
+
+    asyncio.run(scenario())
+
+
+def test_a_cold_read_keeps_its_file_open(world: RealWorld) -> None:
+    async def scenario() -> None:
+        file = opened(world, "a")
+        file.write_at(0, [b"x" * 100_000])
+        reading = asyncio.ensure_future(world.janitor.read(file, 0, 100_000))
+        await asyncio.sleep(0)
+        file.close()
+        assert await reading == b"x" * 100_000
+        await asyncio.sleep(0)
+        assert file.descriptor == -1
+
+    asyncio.run(scenario())
+
+
+def test_data_on_a_cold_file_is_not_waited_for(world: RealWorld) -> None:
+    file = opened(world, "a")
+    file.write_at(0, [b"x" * 100_000])
+    world.disk.sync_now(file)
+    os.posix_fadvise(file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    assert file.read_at_nowait(0, 100_000) in (None, b"x" * 100_000)  # The kernel may keep it: it is only advice.
+    assert file.read_at(0, 200_000) == b"x" * 100_000
+    assert file.read_at_nowait(0, 200_000) == b"x" * 100_000
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_small_replies_are_not_held_back(world: RealWorld, runner: object) -> None:
+    async def scenario() -> None:
+        accepted: asyncio.Future[asyncio.BaseTransport] = asyncio.get_running_loop().create_future()
+
+        class Accepting(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                if not accepted.done():
+                    accepted.set_result(transport)
+
+        listener, port = await world.network.listen(Accepting, "127.0.0.1", 0)
+        await world.network.connect(asyncio.Protocol, "127.0.0.1", port)
+        stream = (await accepted).get_extra_info("socket")
+        assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        listener.close()
+
+    runner(scenario())  # type: ignore[operator]
