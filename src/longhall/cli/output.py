@@ -32,7 +32,7 @@ Row = Mapping[str, object]
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, nothing: str) -> None:
-    """Many alike. JSON gets every key of a row, a table only the columns; `nothing` is said to people if there is none."""
+    """Many alike. JSON has every key of a row, a table the columns; `nothing` is told to people without rows."""
     if output is Format.JSON:
         show_json(list(rows))
     elif not rows:

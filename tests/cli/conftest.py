@@ -1,0 +1,43 @@
+"""Commands run inside the test's process, as the entry point runs them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from longhall.cli.main import main
+
+
+class Ended(NamedTuple):
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    """Call it with the words of the command line; nothing of the real user's configuration is seen."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    for name in ("LONGHALL_ADDRESS", "LONGHALL_PROFILE", "LONGHALL_DEBUG", "LONGHALL_SETTINGS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run_words(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["longhall", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0 if code is None else 1, said.out, said.err)
+
+    return run_words

@@ -1,0 +1,44 @@
+"""Points in time and places in a partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.moments import Anchor, Place, parse_moment_ms, parse_place, show_moment
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("beginning", Place(Anchor.BEGINNING)),
+        ("Earliest", Place(Anchor.BEGINNING)),
+        ("end", Place(Anchor.END)),
+        ("committed", Place(Anchor.COMMITTED)),
+        ("42", Place(Anchor.OFFSET, 42)),
+        ("-10", Place(Anchor.BEFORE_END, 10)),
+        ("2h ago", Place(Anchor.TIME, NOW_MS - 7_200_000)),
+        ("@5", Place(Anchor.TIME, 5)),
+        ("2020-01-01T00:00:00Z", Place(Anchor.TIME, 1_577_836_800_000)),
+        ("2020-01-01 01:00+01:00", Place(Anchor.TIME, 1_577_836_800_000)),
+    ],
+)
+def test_places(text: str, place: Place) -> None:
+    assert parse_place(text, NOW_MS) == place
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "--5", "2020-13-01", "@x", "1.5", "some ago"])
+def test_what_is_no_place_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(CommandError, match="ago") as caught:
+        parse_place(text, NOW_MS)
+    assert caught.value.exit_code is Exit.USAGE
+
+
+def test_a_moment_is_shown_as_it_can_be_read_again() -> None:
+    shown = show_moment(NOW_MS + 7)
+    assert shown == "2023-11-14T22:13:20.007Z"
+    assert parse_moment_ms(shown, 0) == NOW_MS + 7
+    assert show_moment(-1) is None
+    assert show_moment(1 << 62) == f"@{1 << 62}"

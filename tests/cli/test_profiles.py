@@ -1,0 +1,54 @@
+"""Which node a command talks to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.profiles import DEFAULT_ADDRESS, find_address
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_CONFIG_HOME": str(tmp_path)}
+
+
+def write(tmp_path: Path, text: str) -> None:
+    (tmp_path / "longhall").mkdir()
+    (tmp_path / "longhall" / "config.toml").write_text(text)
+
+
+def test_the_nearer_word_wins(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert find_address(None, None, environment) == DEFAULT_ADDRESS
+    write(
+        tmp_path,
+        'default = "a"\n[profiles.a]\naddress = "a:1"\n[profiles.b]\naddress = "b:1"\n[profiles.c]\naddress = "c:1"\n',
+    )
+    assert find_address(None, None, environment) == "a:1"
+    environment["LONGHALL_PROFILE"] = "b"
+    assert find_address(None, None, environment) == "b:1"
+    environment["LONGHALL_ADDRESS"] = "d:1"
+    assert find_address(None, None, environment) == "d:1"
+    assert find_address(None, "c", environment) == "c:1"
+    assert find_address("e:1", "c", environment) == "e:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "no profile 'x'"),
+        ('[profiles.y]\naddress = "y:1"\n', "there is y"),
+        ("[profiles.x]\n", "needs an address"),
+        ('[profiles.x]\naddress = "x:1"\nadress = "y:1"\n', "profiles.x.adress"),
+        ("profiles = [", "config.toml"),
+    ],
+)
+def test_a_profile_that_cannot_be_used_is_refused(
+    tmp_path: Path, environment: dict[str, str], text: str, expected: str
+) -> None:
+    write(tmp_path, text)
+    with pytest.raises(CommandError, match=expected) as caught:
+        find_address(None, "x", environment)
+    assert caught.value.exit_code is Exit.USAGE
