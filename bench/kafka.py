@@ -27,7 +27,8 @@ from bench.peers.longhall import Longhall
 from bench.peers.node import Node
 
 ROUNDS = 5
-SECONDS = 3.0
+SECONDS = 2.5
+CLIENTS_MANY = 4
 SIZES_BYTES = {"1k": 1024, "100b": 100}
 _FILL_MESSAGES = {"1k": 600_000, "100b": 5_000_000}
 _RESULTS = Path(__file__).with_name("results")
@@ -70,6 +71,7 @@ class Bench:
         for label, size_bytes in SIZES_BYTES.items():
             lines[f"produce_{label}"] = {each.name: self._produce(each, size_bytes) for each in order}
             lines[f"consume_{label}"] = {each.name: self._consume(each, label) for each in order}
+        lines["produce_1k_many"] = {each.name: self._produce_many(each) for each in order}
         lines["ping_1k"] = {each.name: self._ping(each) for each in order}
         most = {name: figures["messages_per_second"] for name, figures in lines["produce_1k"].items()}
         same = min(rate for name, rate in most.items() if name != "kafka-flush" or len(most) == 1) / 2
@@ -90,6 +92,16 @@ class Bench:
         # One message went ahead of the clock.
         assert stored == figures["messages"] + 1, f"{broker.name} stored {stored} of {figures['messages'] + 1:.0f}"
         topics.delete(broker.address, topic)
+        return figures
+
+    def _produce_many(self, broker: Node) -> Figures:
+        """Several clients at once, each with a connection and a partition of its own."""
+        made = [self._topic(broker) for _ in range(CLIENTS_MANY)]
+        figures = self._measured(
+            broker,
+            lambda: generator.produce_together(broker.address, made, size_bytes=1024, seconds=self._seconds),
+        )
+        topics.delete(broker.address, *made)
         return figures
 
     def _consume(self, broker: Node, label: str) -> Figures:
@@ -126,9 +138,10 @@ class Bench:
 
     def _measured(self, broker: Node, work: Callable[[], Run]) -> Figures:
         os.sync()
-        before = process.usage(broker.pid)
+        before, machine_before = process.usage(broker.pid), process.machine_cpu_seconds()
         run = work()
         broker_cpu, broker_busiest = process.usage(broker.pid).since(before)
+        everything = process.machine_cpu_seconds() - machine_before
         figures: Figures = {
             "messages": run.messages,
             "messages_per_second": run.messages_per_second,
@@ -138,6 +151,8 @@ class Bench:
             "client_busiest_thread_seconds": run.busiest_thread_seconds,
             "broker_cpu_seconds": broker_cpu,
             "broker_busiest_thread_seconds": broker_busiest,
+            # What strangers took from both; a run with much of it tells little.
+            "others_cpu_seconds": max(0.0, everything - broker_cpu - run.cpu_seconds),
         }
         if run.latencies_ns:
             figures |= latency_figures(run.latencies_ns)

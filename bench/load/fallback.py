@@ -40,11 +40,12 @@ class _Deliveries:
         self.error = error
 
 
-def _producer(address: str, linger_ms: str, deliveries: _Deliveries | None) -> Producer:
+def _producer(address: str, linger_ms: str, deliveries: _Deliveries | None, batch_bytes: str = "1000000") -> Producer:
     settings: dict[str, object] = {
         "bootstrap.servers": address,
         "acks": "all",
         "linger.ms": linger_ms,
+        "batch.size": batch_bytes,
         "queue.buffering.max.kbytes": 65536,
         "queue.buffering.max.messages": 1_000_000,
     }
@@ -77,9 +78,9 @@ def _first_message(producer: Producer, topic: str, payload: bytes) -> None:
 
 
 def _produce(arguments: list[str], *, by_count: bool) -> None:
-    address, topic, partitions, size, amount, linger_ms = arguments
+    address, topic, partitions, size, amount, linger_ms, *batch_bytes = arguments
     payload, deliveries = os.urandom(int(size)), _Deliveries()
-    producer = _producer(address, linger_ms, deliveries)
+    producer = _producer(address, linger_ms, deliveries, *batch_bytes)
     _first_message(producer, topic, payload)
     count_max = int(amount) if by_count else 1 << 62
     began = time.monotonic()

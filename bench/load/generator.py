@@ -54,8 +54,27 @@ def produce(address: str, topic: str, *, partitions: int, size_bytes: int, secon
     return _run("produce", address, topic, partitions, size_bytes, seconds, linger_ms)
 
 
-def fill(address: str, topic: str, *, partitions: int, size_bytes: int, count: int, linger_ms: int = 5) -> Run:
-    return _run("fill", address, topic, partitions, size_bytes, count, linger_ms)
+def produce_together(address: str, topics: list[str], *, size_bytes: int, seconds: float, linger_ms: int = 5) -> Run:
+    """One client for each topic, all at once; throughput is the sum of theirs, each over its own time."""
+    processes = [Process("produce", address, topic, 1, size_bytes, seconds, linger_ms) for topic in topics]
+    runs = [each.finish() for each in processes]
+    rate = sum(each.messages_per_second for each in runs)
+    messages = sum(each.messages for each in runs)
+    return Run(
+        client=runs[0].client,
+        messages=messages,
+        bytes=sum(each.bytes for each in runs),
+        seconds=messages / rate,
+        cpu_seconds=sum(each.cpu_seconds for each in runs),
+        busiest_thread_seconds=max(each.busiest_thread_seconds for each in runs),
+        latencies_ns=array.array("q"),
+    )
+
+
+def fill(
+    address: str, topic: str, *, partitions: int, size_bytes: int, count: int, batch_bytes: int = 1_000_000
+) -> Run:
+    return _run("fill", address, topic, partitions, size_bytes, count, 5, batch_bytes)
 
 
 def consume(address: str, topic: str, *, partitions: int, count: int, seconds_max: float) -> Run:

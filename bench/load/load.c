@@ -1,7 +1,7 @@
 /* The load generator: one client process on librdkafka that costs as little as a client can.
  *
  *   load produce ADDRESS TOPIC PARTITIONS SIZE SECONDS LINGER_MS    as fast as the broker takes it
- *   load fill    ADDRESS TOPIC PARTITIONS SIZE COUNT   LINGER_MS    as fast as the broker takes it, COUNT messages
+ *   load fill    ADDRESS TOPIC PARTITIONS SIZE COUNT   LINGER_MS BATCH_BYTES   the same, COUNT messages
  *   load consume ADDRESS TOPIC PARTITIONS COUNT SECONDS_MAX         from the beginning, COUNT messages
  *   load ping    ADDRESS TOPIC SIZE SECONDS SAMPLES                 one message in flight
  *   load pace    ADDRESS TOPIC PARTITIONS SIZE SECONDS LINGER_MS RATE SAMPLES   RATE messages a second
@@ -62,6 +62,7 @@ extern const char *rd_kafka_version_str(void);
 enum { PRODUCER = 0, CONSUMER = 1, FLAG_OWN_PARTITION = 0x8, QUEUE_FULL = -184, PARTITION_EOF = -191 };
 enum { BATCH = 1000, CONSUME_BATCH = 10000, FLUSH_MS_MAX = 120000 };
 
+static const char *const DEFAULT_BATCH = "1000000"; /* librdkafka's own default. */
 static atomic_long delivered;
 static atomic_long failed;
 static atomic_int last_error;
@@ -106,10 +107,11 @@ static rd_kafka_t *client(int kind, rd_kafka_conf_t *conf, const char *address) 
     return rk;
 }
 
-static rd_kafka_t *producer(const char *address, const char *linger_ms, int report_all) {
+static rd_kafka_t *producer(const char *address, const char *linger_ms, const char *batch_bytes, int report_all) {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     set(conf, "acks", "all");
     set(conf, "linger.ms", linger_ms);
+    set(conf, "batch.size", batch_bytes);
     /* A bounded queue, so that the tail to flush after the last second stays short; 64 MB are 50 full batches. */
     set(conf, "queue.buffering.max.kbytes", "65536");
     set(conf, "queue.buffering.max.messages", "1000000");
@@ -177,7 +179,7 @@ static void produce(char **args, int by_count) {
     size_t size = (size_t)atol(args[3]);
     long count_max = by_count ? atol(args[4]) : INT64_MAX;
     double seconds = by_count ? 3600 : atof(args[4]);
-    rd_kafka_t *rk = producer(args[0], args[5], 0);
+    rd_kafka_t *rk = producer(args[0], args[5], by_count ? args[6] : DEFAULT_BATCH, 0);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, args[1], NULL);
     void *payload = payload_of(size);
     rd_kafka_message_t batch[BATCH];
@@ -245,7 +247,7 @@ static void keep_samples(const char *path) {
 static void ping(char **args) {
     size_t size = (size_t)atol(args[2]);
     int64_t window_ns = (int64_t)(atof(args[3]) * 1e9);
-    rd_kafka_t *rk = producer(args[0], "0", 1);
+    rd_kafka_t *rk = producer(args[0], "0", DEFAULT_BATCH, 1);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, args[1], NULL);
     void *payload = payload_of(size);
     first_message(rk, topic, payload, size);
@@ -274,7 +276,7 @@ static void pace(char **args) {
     int partitions = atoi(args[2]);
     size_t size = (size_t)atol(args[3]);
     double seconds = atof(args[4]), rate = atof(args[6]);
-    rd_kafka_t *rk = producer(args[0], args[5], 1);
+    rd_kafka_t *rk = producer(args[0], args[5], DEFAULT_BATCH, 1);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, args[1], NULL);
     void *payload = payload_of(size);
     first_message(rk, topic, payload, size);
@@ -308,7 +310,7 @@ static void pace(char **args) {
 int main(int count, char **args) {
     const char *mode = count > 1 ? args[1] : "";
     if (!strcmp(mode, "produce") && count == 8) produce(args + 2, 0);
-    if (!strcmp(mode, "fill") && count == 8) produce(args + 2, 1);
+    if (!strcmp(mode, "fill") && count == 9) produce(args + 2, 1);
     if (!strcmp(mode, "consume") && count == 7) consume(args + 2);
     if (!strcmp(mode, "ping") && count == 7) ping(args + 2);
     if (!strcmp(mode, "pace") && count == 10) pace(args + 2);

@@ -53,6 +53,13 @@ def usage(pid: int) -> Usage:
     return Usage(cpu_seconds=total, thread_seconds=threads)
 
 
+def machine_cpu_seconds() -> float:
+    """CPU seconds that everything on the machine has used, idle and waiting left out."""
+    fields = [int(ticks) for ticks in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    user, nice, system, _idle, _waiting, interrupts, soft_interrupts = fields[:7]
+    return (user + nice + system + interrupts + soft_interrupts) / _TICKS_PER_SECOND
+
+
 def memory(pid: int) -> Memory:
     resident = proportional = 0
     for each in tree(pid):

@@ -174,15 +174,15 @@ def answers_metadata(address: str) -> bool:
     try:
         with socket.create_connection((host, int(port)), timeout=2.0) as connection:
             connection.sendall(struct.pack(">i", len(body)) + body)
-            (length,) = struct.unpack(">i", _receive(connection, 4))
-            reply = _receive(connection, length)
+            (length,) = struct.unpack(">i", receive_exactly(connection, 4))
+            reply = receive_exactly(connection, length)
     except (OSError, struct.error):
         return False
     # Correlation, throttle time, then the count of brokers.
     return len(reply) >= 12 and struct.unpack_from(">iii", reply)[2] > 0
 
 
-def _receive(connection: socket.socket, size_bytes: int) -> bytes:
+def receive_exactly(connection: socket.socket, size_bytes: int) -> bytes:
     received = b""
     while len(received) < size_bytes:
         piece = connection.recv(size_bytes - len(received))

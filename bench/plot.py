@@ -1,0 +1,89 @@
+"""The plots of the report: one picture that holds what the tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from bench.tables import LATENCY, THROUGHPUT, TITLES, Result, spread
+
+_COLOURS = {"longhall": "#1f6f8b", "kafka": "#e0a458", "kafka-flush": "#9b9b9b"}
+
+
+def kafka_picture(result: Result, path: Path) -> None:
+    """Throughput, latency, start and memory side by side, medians with their range over the rounds."""
+    # A fixed salt and no date keep the file the same for the same figures.
+    plt.rcParams.update(
+        {"svg.hashsalt": "longhall", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    )
+    brokers = [name for name in TITLES if name in result["settings"]["brokers"]]
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=[2.6, 2.2, 1.3], layout="constrained")
+    _throughput(axes[0], result, brokers)
+    _latency(axes[1], result, brokers)
+    _memory(axes[2], result, brokers)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(brokers), frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _throughput(axes: Axes, result: Result, brokers: list[str]) -> None:
+    _bars(axes, result, brokers, [(line, "megabytes_per_second") for line in THROUGHPUT])
+    axes.set_xticks(range(len(THROUGHPUT)), [title.replace(", ", "\n") for title in THROUGHPUT.values()])
+    axes.set_ylabel("MB/s of record values")
+    axes.set_title("Throughput, acks=all (higher is better)")
+
+
+def _latency(axes: Axes, result: Result, brokers: list[str]) -> None:
+    groups = [(line, figure) for line in LATENCY for figure in ("p50_ms", "p99_ms")]
+    _bars(axes, result, brokers, groups)
+    labels = [
+        f"{LATENCY[line].replace(' of its own', chr(10) + 'of its own')}\n{figure[:3]}" for line, figure in groups
+    ]
+    axes.set_xticks(
+        range(len(groups)), [label.replace("the same rate", "the same\nrate") for label in labels], fontsize=7
+    )
+    axes.set_yscale("log")
+    axes.set_ylabel("ms")
+    axes.set_title("Produce latency, 1 KB (lower is better)")
+    for size, style in (("1 KB", ":"), ("64 KB", "--")):
+        own = spread(result, "disk", size, "p99_ms")
+        if own is not None:
+            axes.axhline(own.median, color="#444444", linewidth=0.8, linestyle=style)
+            axes.annotate(
+                f"disk's own sync of {size}, p99",
+                (1.0, own.median),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                fontsize=6.5,
+            )
+
+
+def _memory(axes: Axes, result: Result, brokers: list[str]) -> None:
+    _bars(axes, result, brokers, [("start", "resident_mb"), ("memory", "resident_mb")])
+    axes.set_xticks(range(2), ["fresh", "after\nthe load"])
+    axes.set_ylabel("MB")
+    axes.set_title("Resident memory (lower is better)")
+
+
+def _bars(axes: Axes, result: Result, brokers: list[str], groups: list[tuple[str, str]]) -> None:
+    width = 0.8 / len(brokers)
+    for place, broker in enumerate(brokers):
+        found = [(at, spread(result, line, broker, figure)) for at, (line, figure) in enumerate(groups)]
+        known = [(at, value) for at, value in found if value is not None]
+        axes.bar(
+            [at + (place - (len(brokers) - 1) / 2) * width for at, _ in known],
+            [value.median for _, value in known],
+            width=width * 0.92,
+            color=_COLOURS[broker],
+            label=TITLES[broker],
+            yerr=[[v.median - v.low for _, v in known], [v.high - v.median for _, v in known]],
+            error_kw={"linewidth": 0.7, "ecolor": "#333333"},
+        )
