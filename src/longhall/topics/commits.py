@@ -1,0 +1,76 @@
+"""Who may commit and delete offsets, and which offsets have become too old.
+
+Judgements only: nothing here changes a group.
+"""
+
+from __future__ import annotations
+
+from longhall.errors import Code
+from longhall.topics.effects import CommitRequest
+from longhall.topics.events import GroupEmptied, OffsetRow
+from longhall.topics.group import CONSUMER_PROTOCOL_TYPE, Group, State
+
+
+def check_commit(group: Group, request: CommitRequest, transactional: bool) -> Code | None:
+    """Whether this member, of this generation, may commit now."""
+    if request.generation < 0 and group.state is State.EMPTY:
+        return None  # An administrator, or a consumer that does without group membership.
+    if request.generation >= 0 or request.member_id or request.instance_id is not None:
+        code = group.check_member(request.member_id, request.instance_id)
+        if code is not None:
+            return code
+        if request.generation != group.generation:
+            return Code.ILLEGAL_GENERATION
+    elif not transactional:
+        return Code.UNKNOWN_MEMBER  # Members of the group own its offsets now.
+    if not transactional and group.state is State.COMPLETING:
+        return Code.REBALANCE_IN_PROGRESS
+    return None
+
+
+def accepted_rows(
+    request: CommitRequest, metadata_bytes_max: int
+) -> tuple[tuple[OffsetRow, ...], dict[tuple[str, int], Code]]:
+    """The rows that can be kept, and what is wrong with the others."""
+    rows: list[OffsetRow] = []
+    refused: dict[tuple[str, int], Code] = {}
+    for topic, partition, offset, leader_epoch, metadata in request.offsets:
+        metadata = metadata or ""
+        if len(metadata) > metadata_bytes_max or len(metadata.encode()) > metadata_bytes_max:
+            refused[topic, partition] = Code.OFFSET_METADATA_TOO_LARGE
+        else:
+            rows.append((topic, partition, offset, leader_epoch, metadata))
+    return tuple(rows), refused
+
+
+def check_delete_offsets(group: Group) -> Code | None:
+    """Offsets of a live group go only where its subscriptions are known, which is with consumers."""
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return Code.GROUP_NOT_EMPTY
+    return None
+
+
+def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
+    """The offsets that nobody can be expected to need any more.
+
+    An empty group's offsets age from when it became empty; those of topics that a live group no longer reads, and those
+    of consumers without membership, from their last commit. While a rebalance is under way nothing ages.
+    """
+    emptied_ms = None
+    if group.state is State.EMPTY:
+        if isinstance(group.recorded, GroupEmptied):
+            emptied_ms = group.recorded.at_ms
+    elif group.state is not State.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return []
+    unstable = group.offsets.unstable()
+    reading: dict[str, bool] = {}
+    expired = []
+    for topic, partition, committed in group.offsets.all():
+        if topic not in reading:
+            reading[topic] = group.is_subscribed(topic)
+        if reading[topic] or (topic, partition) in unstable:
+            continue
+        since_ms = committed[3] if emptied_ms is None else max(emptied_ms, committed[3])
+        if now_ms - since_ms >= retention_ms:
+            expired.append((topic, partition))
+    return expired

@@ -1,0 +1,152 @@
+"""What groups and transactions write to the log. Released events keep their meaning for ever.
+
+Events are told apart by their tag, which is stored. Fields are only added, with defaults; unknown ones are ignored, so
+that versions can mix. All times are shard time.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+# topic, partition, offset, leader epoch, metadata
+OffsetRow = tuple[str, int, int, int, str]
+
+
+class MemberRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """A member of a stable group, with all that is needed to go on with it after a restart."""
+
+    member_id: str
+    instance_id: str | None = None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    assignment: bytes
+
+
+class GroupStable(msgspec.Struct, kw_only=True, frozen=True, tag="group-stable"):
+    """A generation has its assignment. Written again when a static member came back under another id."""
+
+    group_id: str
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader: str
+    members: tuple[MemberRecord, ...]
+
+
+class GroupEmptied(msgspec.Struct, kw_only=True, frozen=True, tag="group-emptied"):
+    """The last member is gone; the offsets stay for a while."""
+
+    group_id: str
+    generation: int
+    protocol_type: str | None
+    at_ms: int
+
+
+class GroupDeleted(msgspec.Struct, kw_only=True, frozen=True, tag="group-deleted"):
+    """The group and all its offsets are gone."""
+
+    group_id: str
+
+
+class OffsetsCommitted(msgspec.Struct, kw_only=True, frozen=True, tag="offsets-committed"):
+    """A consumer has read up to here."""
+
+    group_id: str
+    offsets: tuple[OffsetRow, ...]
+    at_ms: int
+
+
+class OffsetsPending(msgspec.Struct, kw_only=True, frozen=True, tag="offsets-pending"):
+    """Offsets that count only if the producer's transaction is committed."""
+
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetRow, ...]
+    at_ms: int
+
+
+class TransactionOffsetsEnded(msgspec.Struct, kw_only=True, frozen=True, tag="transaction-offsets-ended"):
+    """The outcome of a transaction for the pending offsets of one group."""
+
+    group_id: str
+    producer_id: int
+    committed: bool
+
+
+class OffsetsDeleted(msgspec.Struct, kw_only=True, frozen=True, tag="offsets-deleted"):
+    """Somebody deleted these, they expired, or their topic is gone."""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+    pending_too: bool = False  # With the topic itself, what open transactions hold for it goes as well.
+
+
+GroupEvent = (
+    GroupStable
+    | GroupEmptied
+    | GroupDeleted
+    | OffsetsCommitted
+    | OffsetsPending
+    | TransactionOffsetsEnded
+    | OffsetsDeleted
+)
+
+
+class TransactionalIdSet(msgspec.Struct, kw_only=True, frozen=True, tag="transactional-id-set"):
+    """A producer took the transactional id, under this producer id and epoch. No transaction is open."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    last_producer_id: int = -1  # The id and epoch before, so that a retried request is known as one.
+    last_producer_epoch: int = -1
+    timeout_ms: int
+    at_ms: int
+
+
+class TransactionPartitionsAdded(msgspec.Struct, kw_only=True, frozen=True, tag="transaction-partitions-added"):
+    """These take part in the ongoing transaction, which begins with the first of them."""
+
+    transactional_id: str
+    partitions: tuple[tuple[str, int], ...] = ()
+    groups: tuple[str, ...] = ()
+    at_ms: int
+
+
+class TransactionPrepared(msgspec.Struct, kw_only=True, frozen=True, tag="transaction-prepared"):
+    """The outcome is decided and can no longer change; the markers carry this id and epoch."""
+
+    transactional_id: str
+    committed: bool
+    producer_id: int
+    producer_epoch: int
+    next_producer_id: int = -1  # When set, the producer goes on under this id and epoch (KIP-890, second part).
+    next_producer_epoch: int = -1
+    fenced: bool = False  # The epoch was raised against the producer: it timed out or was replaced.
+    at_ms: int
+
+
+class TransactionCompleted(msgspec.Struct, kw_only=True, frozen=True, tag="transaction-completed"):
+    """All markers are written."""
+
+    transactional_id: str
+    at_ms: int
+
+
+class TransactionalIdExpired(msgspec.Struct, kw_only=True, frozen=True, tag="transactional-id-expired"):
+    """Nobody used it for long enough."""
+
+    transactional_id: str
+
+
+TransactionEvent = (
+    TransactionalIdSet
+    | TransactionPartitionsAdded
+    | TransactionPrepared
+    | TransactionCompleted
+    | TransactionalIdExpired
+)

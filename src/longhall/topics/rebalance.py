@@ -1,0 +1,199 @@
+"""The steps of a rebalance: calling everybody to join, closing the door, handing out assignments, falling empty.
+
+These are the moves that change a group's state; which request causes which is decided in `membership`. Each changes
+the group at once and adds its effects to the list. A parked request is always answered by one of them in the end.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from longhall.errors import Code
+from longhall.topics.effects import Effect, JoinResult, Persist, Reply, SyncResult
+from longhall.topics.events import GroupEmptied, GroupStable
+from longhall.topics.group import Group, State, TimerKind
+from longhall.topics.member import Member
+from longhall.topics.settings import GroupSettings
+from longhall.topics.timers import Timer, Timers
+
+
+@final
+class Rebalance:
+    """The moves. It holds no group: each is told which one."""
+
+    def __init__(self, settings: GroupSettings, timers: Timers) -> None:
+        self._settings = settings
+        self._timers = timers
+
+    def rebalance_or_complete(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
+        if group.state is State.PREPARING:
+            self.complete_if_all_joined(group, now_ms, effects)
+        else:
+            self.prepare(group, now_ms, effects)
+
+    def complete_if_all_joined(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
+        """An initial rebalance waits its time, since others are probably about to join."""
+        if group.state is State.PREPARING and group.previous_state is not State.EMPTY and group.all_joined:
+            self.complete_join(group, now_ms, effects)
+
+    def prepare(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
+        if group.state is State.COMPLETING:
+            for member in group.members.values():
+                member.assignment = b""
+                self.answer_sync(member, SyncResult(code=Code.REBALANCE_IN_PROGRESS), now_ms, effects)
+        group.pending_syncs.clear()
+        self._timers.cancel(group.sync_timer)
+        is_initial = group.state is State.EMPTY
+        group.transition(State.PREPARING)
+        if is_initial:
+            delay_ms = self._settings.initial_rebalance_delay_ms
+            group.member_added = False
+            group.initial_wait_left_ms = max(0, group.rebalance_timeout_ms - delay_ms)
+            if delay_ms == 0:
+                self.complete_join(group, now_ms, effects)
+            else:
+                self._timers.set(group.join_timer, now_ms + delay_ms)
+        elif group.all_joined:
+            self.complete_join(group, now_ms, effects)
+        else:
+            self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
+
+    def join_time_is_over(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
+        if group.previous_state is State.EMPTY and group.member_added and group.initial_wait_left_ms > 0:
+            group.member_added = False
+            delay_ms = min(self._settings.initial_rebalance_delay_ms, group.initial_wait_left_ms)
+            group.initial_wait_left_ms -= delay_ms
+            self._timers.set(group.join_timer, now_ms + delay_ms)
+        else:
+            self.complete_join(group, now_ms, effects)
+
+    def complete_join(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
+        self._timers.cancel(group.join_timer)
+        late = [member for member in group.members.values() if member.join_ticket is None]
+        for member in late:
+            if member.instance_id is None:  # Static members stay until their session is over.
+                self.remove(group, member, effects)
+        if not group.elect_joined_leader() and group.members:
+            self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
+            return
+        group.generation += 1
+        if not group.members:
+            self._become_empty(group, now_ms, effects)
+            return
+        group.protocol = group.select_protocol()
+        group.transition(State.COMPLETING)
+        for member in group.members.values():
+            members = group.members_for_leader() if group.leader == member.member_id else ()
+            ticket = group.unpark_join(member)
+            if ticket is not None:
+                effects.append(Reply(ticket, joined(group, member.member_id, members)))
+            member.is_new = False
+            self.expect(member, now_ms)
+            group.pending_syncs[member.member_id] = None
+        self._timers.set(group.sync_timer, now_ms + group.rebalance_timeout_ms)
+
+    def _become_empty(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
+        group.protocol = None
+        group.leader = None
+        group.transition(State.EMPTY)
+        event = GroupEmptied(
+            group_id=group.group_id, generation=group.generation, protocol_type=group.protocol_type, at_ms=now_ms
+        )
+        group.recorded = event
+        effects.append(Persist(event))
+        self.expect_expiry(group, now_ms)
+
+    def persist_stable(self, group: Group, effects: list[Effect]) -> None:
+        assert group.protocol_type is not None
+        assert group.protocol is not None
+        assert group.leader is not None
+        event = GroupStable(
+            group_id=group.group_id,
+            generation=group.generation,
+            protocol_type=group.protocol_type,
+            protocol=group.protocol,
+            leader=group.leader,
+            members=tuple(member.record() for member in group.members.values()),
+        )
+        group.recorded = event
+        effects.append(Persist(event))
+
+    def answer_sync(self, member: Member, result: SyncResult, now_ms: int, effects: list[Effect]) -> None:
+        if member.sync_ticket is not None:
+            effects.append(Reply(member.sync_ticket, result))
+            member.sync_ticket = None
+            self.expect(member, now_ms)
+
+    def remove(self, group: Group, member: Member, effects: list[Effect]) -> None:
+        """Take a member out and answer whatever it had parked, so that it joins anew if it is still there."""
+        ticket = group.unpark_join(member)
+        if ticket is not None:
+            effects.append(Reply(ticket, JoinResult(code=Code.UNKNOWN_MEMBER)))
+        if member.sync_ticket is not None:
+            effects.append(Reply(member.sync_ticket, SyncResult(code=Code.UNKNOWN_MEMBER)))
+            member.sync_ticket = None
+        self._timers.cancel(member.timer)
+        group.remove(member.member_id)
+
+    def stop_waiting(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
+        """Somebody was given up: perhaps all the others have joined."""
+        if group.state is State.PREPARING and group.all_joined:
+            self.complete_join(group, now_ms, effects)
+
+    def expect(self, member: Member, now_ms: int) -> None:
+        self._timers.set(member.timer, now_ms + member.session_timeout_ms)
+
+    def expect_expiry(self, group: Group, now_ms: int) -> None:
+        """Look at the group again when its offsets may be too old, or soon if it has none."""
+        retention_ms = self._settings.offsets_retention_ms
+        due_ms = now_ms + max(1, retention_ms // 8)
+        if group.offsets.is_empty:
+            due_ms = now_ms + min(retention_ms, self._settings.empty_group_linger_ms)
+        elif group.state is State.EMPTY and isinstance(group.recorded, GroupEmptied):
+            due_ms = max(now_ms, group.recorded.at_ms + retention_ms)
+        self._timers.set(group.expiry_timer, due_ms)
+
+    def revive(self, group: Group, event: GroupStable, now_ms: int) -> None:
+        """Become what was written: the members of that generation go on, each with a fresh session."""
+        self._clear(group)
+        for record in event.members:
+            member = Member.from_record(record, Timer(group, TimerKind.MEMBER, record.member_id))
+            group.add(member, event.protocol_type)
+            self.expect(member, now_ms)
+        group.state = group.previous_state = State.STABLE
+        group.generation = event.generation
+        group.protocol_type = event.protocol_type
+        group.protocol = event.protocol
+        group.leader = event.leader
+        group.recorded = event
+
+    def empty(self, group: Group, event: GroupEmptied) -> None:
+        """Become what was written: nobody."""
+        self._clear(group)
+        group.state = group.previous_state = State.EMPTY
+        group.generation = event.generation
+        group.protocol_type = event.protocol_type
+        group.protocol = None
+        group.recorded = event
+
+    def _clear(self, group: Group) -> None:
+        for member in list(group.members.values()):
+            self.remove(group, member, [])
+
+
+def joined(
+    group: Group, member_id: str, members: tuple[tuple[str, str | None, bytes], ...], skip_assignment: bool = False
+) -> JoinResult:
+    return JoinResult(
+        member_id=member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        members=members,
+        skip_assignment=skip_assignment,
+    )
+
+
+def synced(group: Group, member: Member) -> SyncResult:
+    return SyncResult(protocol_type=group.protocol_type, protocol=group.protocol, assignment=member.assignment)

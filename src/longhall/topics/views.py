@@ -1,0 +1,85 @@
+"""What is shown of groups: one line in a listing, one group described, one offset fetched."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from longhall.errors import Code
+from longhall.topics.group import Group, State
+
+CLASSIC: Final = "classic"
+
+
+class FetchedOffset(msgspec.Struct, frozen=True):
+    """An answer of OffsetFetch; -1 where nothing was committed."""
+
+    topic: str
+    partition: int
+    offset: int = -1
+    leader_epoch: int = -1
+    metadata: str = ""
+    committed_at_ms: int = -1
+    code: Code | None = None
+
+
+class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of ListGroups."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    kind: str = CLASSIC
+
+
+class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as DescribeGroups shows it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as DescribeGroups shows it."""
+
+    group_id: str
+    state: str
+    generation: int
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberDescription, ...]
+
+
+def listing(group: Group) -> GroupListing:
+    return GroupListing(
+        group_id=group.group_id, protocol_type=group.protocol_type or "", state=group.state.value, kind=CLASSIC
+    )
+
+
+def describe(group: Group) -> GroupDescription:
+    """Metadata and assignments are shown only while they hold, that is in a stable group."""
+    stable = group.state is State.STABLE and group.protocol is not None
+    protocol = group.protocol if stable and group.protocol is not None else ""
+    return GroupDescription(
+        group_id=group.group_id,
+        state=group.state.value,
+        generation=group.generation,
+        protocol_type=group.protocol_type or "",
+        protocol=protocol,
+        members=tuple(
+            MemberDescription(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                metadata=member.metadata(protocol) if stable else b"",
+                assignment=member.assignment if stable else b"",
+            )
+            for member in group.members.values()
+        ),
+    )

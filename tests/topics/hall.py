@@ -1,0 +1,166 @@
+"""A shard's groups as a test meets them: named tickets, collected replies, events that went through msgpack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from longhall.topics.effects import (
+    CommitRequest,
+    CommitResult,
+    Effect,
+    JoinRequest,
+    JoinResult,
+    LeaveResult,
+    Persist,
+    Reply,
+    Result,
+    SyncRequest,
+    SyncResult,
+)
+from longhall.topics.events import GroupEvent
+from longhall.topics.groups import Groups
+from longhall.topics.settings import GroupSettings
+
+QUICK = GroupSettings(initial_rebalance_delay_ms=0)
+ROUND_ROBIN = (("roundrobin", b"r"),)
+
+
+class Hall:
+    """One `Groups` with a clock, its journal and what it answered."""
+
+    def __init__(self, settings: GroupSettings = QUICK) -> None:
+        self.settings = settings
+        self.groups = Groups(settings)
+        self.now_ms = 1_000
+        self.journal: list[bytes] = []
+        self.replies: dict[int, Result] = {}
+        self.asked = 0
+        self.fresh = 0
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Persist):
+                self.journal.append(msgspec.msgpack.encode(effect.event))
+            else:
+                assert isinstance(effect, Reply)
+                assert isinstance(effect.ticket, int)
+                assert effect.ticket not in self.replies, "answered twice"
+                self.replies[effect.ticket] = effect.result
+
+    def ticket(self) -> int:
+        self.asked += 1
+        return self.asked
+
+    def events(self) -> list[GroupEvent]:
+        return [msgspec.msgpack.decode(entry, type=GroupEvent) for entry in self.journal]
+
+    def replayed(self) -> Groups:
+        groups = Groups(self.settings)
+        for event in self.events():
+            groups.apply(event, self.now_ms)
+        return groups
+
+    def restart(self) -> None:
+        self.groups = self.replayed()
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass as a broker would: from deadline to deadline."""
+        until_ms = self.now_ms + by_ms
+        while (deadline_ms := self.groups.next_deadline_ms()) is not None and deadline_ms <= until_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.take(self.groups.tick(self.now_ms))
+        self.now_ms = until_ms
+
+    # Requests; those that may wait return their ticket.
+
+    def send_join(self, member_id: str = "", group_id: str = "g", **fields: Any) -> int:
+        self.fresh += 1
+        fields.setdefault("protocol_type", "consumer")
+        fields.setdefault("protocols", ROUND_ROBIN)
+        fields.setdefault("requires_known_member", False)
+        fields.setdefault("fresh_member_id", f"m{self.fresh}")
+        ticket = self.ticket()
+        request = JoinRequest(group_id=group_id, member_id=member_id, **fields)
+        self.take(self.groups.join(request, ticket, self.now_ms))
+        return ticket
+
+    def joined(self, ticket: int) -> JoinResult:
+        result = self.replies[ticket]
+        assert isinstance(result, JoinResult)
+        return result
+
+    def send_sync(self, joined: JoinResult, assignments: dict[str, bytes] | None = None, **fields: Any) -> int:
+        ticket = self.ticket()
+        request = SyncRequest(
+            group_id=fields.pop("group_id", "g"),
+            member_id=joined.member_id,
+            generation=joined.generation,
+            assignments=tuple((assignments or {}).items()),
+            **fields,
+        )
+        self.take(self.groups.sync(request, ticket, self.now_ms))
+        return ticket
+
+    def synced(self, ticket: int) -> SyncResult:
+        result = self.replies[ticket]
+        assert isinstance(result, SyncResult)
+        return result
+
+    def leave(self, *members: tuple[str, str | None]) -> LeaveResult:
+        ticket = self.ticket()
+        self.take(self.groups.leave("g", members, ticket, self.now_ms))
+        result = self.replies[ticket]
+        assert isinstance(result, LeaveResult)
+        return result
+
+    def commit(self, offset: int = 1, topic: str = "t", partition: int = 0, **fields: Any) -> CommitResult:
+        ticket = self.ticket()
+        metadata = fields.pop("metadata", "")
+        request = CommitRequest(
+            group_id=fields.pop("group_id", "g"), offsets=((topic, partition, offset, 0, metadata),), **fields
+        )
+        self.take(self.groups.commit_offsets(request, ticket, self.now_ms))
+        result = self.replies[ticket]
+        assert isinstance(result, CommitResult)
+        return result
+
+    def hold(self, producer_id: int, offset: int, topic: str = "t", partition: int = 0, **fields: Any) -> CommitResult:
+        ticket = self.ticket()
+        request = CommitRequest(group_id="g", offsets=((topic, partition, offset, 0, ""),), **fields)
+        self.take(self.groups.hold_offsets(request, producer_id, 0, ticket, self.now_ms))
+        result = self.replies[ticket]
+        assert isinstance(result, CommitResult)
+        return result
+
+    def end(self, producer_id: int, committed: bool) -> None:
+        self.take(self.groups.end_transaction("g", producer_id, committed, self.ticket(), self.now_ms))
+
+    def offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int:
+        (fetched,) = self.groups.fetch_offsets(group_id, [(topic, partition)], require_stable=False)
+        return fetched.offset
+
+    # Whole conversations.
+
+    def stable(self, count: int = 1, **fields: Any) -> list[JoinResult]:
+        """A group of `count` members with their assignments; the leader first."""
+        tickets = [self.send_join(**fields) for _ in range(count)]
+        self.advance(self.settings.initial_rebalance_delay_ms)
+        for _ in range(count):
+            known = [ticket for ticket in tickets if ticket in self.replies]
+            results = [self.joined(ticket) for ticket in known]
+            behind = [ticket for ticket in tickets if ticket not in self.replies]
+            if not behind:
+                break
+            tickets = behind + [self.send_join(result.member_id, **fields) for result in results]
+        results = [self.joined(ticket) for ticket in tickets]
+        results.sort(key=lambda result: result.leader != result.member_id)
+        plan = {result.member_id: result.member_id.encode() for result in results}
+        syncs = [self.send_sync(result, plan if result.members else None) for result in results]
+        assert all(self.synced(sync).code is None for sync in syncs)
+        return results
+
+    def state(self, group_id: str = "g") -> str:
+        described = self.groups.describe_group(group_id)
+        return "Dead" if described is None else described.state
