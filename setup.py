@@ -126,7 +126,7 @@ def main() -> None:
                     shutil.rmtree(fresh, ignore_errors=True)
                     if mode == "1":
                         raise
-                    _say(f"not compiled: {failure}")
+                    _say(f"not compiled: the C compiler failed, {str(failure)[-40:]}")
                     return
                 finally:
                     self.build_lib = target

@@ -10,11 +10,13 @@ import fcntl
 import hashlib
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -148,13 +150,28 @@ def _install_longhall() -> dict[str, str]:
         return {"build": "compiled", "reason": ""}
     if os.environ.get("LONGHALL_COMPILE", "auto") == "0":
         return {"build": "plain", "reason": "LONGHALL_COMPILE=0"}
+    if (missing := obstacle()) is not None:
+        return {"build": "plain", "reason": missing, "obstacle": missing}
     said = [line.split("not compiled: ", 1)[1] for line in output.splitlines() if "not compiled: " in line]
-    errors = [line.strip() for line in output.splitlines() if ": error:" in line]
+    errors = [line.removeprefix("DEBUG").strip() for line in output.splitlines() if ": error:" in line]
     return {"build": "plain", "reason": "; ".join([*said[:1], *errors[:5]]) or "unknown"}
 
 
 def _site_packages() -> Path:
     return VENV / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def obstacle() -> str | None:
+    """What keeps this machine from compiling, as the build script sees it."""
+    look = runpy.run_path(str(ROOT / "setup.py"), run_name="looked_at")["obstacle"]
+    return cast("str | None", look())
+
+
+def _is_current(state: Mapping[str, str], locks: str, sources: str) -> bool:
+    if state.get("locks") != locks or state.get("sources") != sources or not COMMAND.exists():
+        return False
+    # Plain for want of a compiler: it may have been installed since.
+    return not state.get("obstacle") or state["obstacle"] == obstacle()
 
 
 def installed_is_current() -> bool:
@@ -165,7 +182,7 @@ def installed_is_current() -> bool:
 def ensure_environment() -> dict[str, str]:
     """Bring `.venv` up to date, once even if several ask at the same time; returns what is installed."""
     state, locks, sources = _read_state(), locks_hash(), sources_hash()
-    if state.get("locks") == locks and state.get("sources") == sources and COMMAND.exists():
+    if _is_current(state, locks, sources):
         return state
     with open(VENV / "longhall.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -174,7 +191,7 @@ def ensure_environment() -> dict[str, str]:
             _install_packages()
             state = {"locks": locks}
             _write_state(state)
-        if state.get("sources") != sources or not COMMAND.exists():
+        if not _is_current(state, locks, sources):
             _ensure_compiler()
             say("installing longhall, with its hot rooms compiled where possible")
             state = {"locks": locks, "sources": sources, **_install_longhall()}
@@ -213,15 +230,11 @@ def install_system_packages(packages: Sequence[str], purpose: str) -> bool:
 def _ensure_compiler() -> None:
     if os.environ.get("LONGHALL_COMPILE", "auto") == "0":
         return
-    reason = _run([PYTHON, "-I", "-c", _OBSTACLE]).stdout.strip()
-    if reason and reason != "None":
+    if obstacle() is not None:
         packages = ["gcc", "libc6-dev"]
         if str(Path(sys.base_prefix)) == "/usr":
             packages.append("python3-dev")  # Any other Python brings its own headers or has none.
         install_system_packages(packages, "compiling the hot rooms")
-
-
-_OBSTACLE = f"import runpy; print(runpy.run_path({str(ROOT / 'setup.py')!r}, run_name='look')['obstacle']())"
 
 
 def ensure_java() -> None:
