@@ -1,0 +1,62 @@
+"""Fuzz target: whatever bytes come to the HTTP port, it answers one request at a time, refuses, or waits for more."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import cast
+
+from longhall.console.http import HEAD_BYTES_MAX, HttpConnection, HttpServer, Response, plain
+
+
+class _Transport:
+    """As much of a transport as the connection touches."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self.connection = connection
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+async def _ok() -> Response:
+    return plain(HTTPStatus.OK, "ok")
+
+
+def TestOneInput(data: bytes) -> None:
+    """The first byte is the size of the pieces in which the rest arrives."""
+    if data:
+        _LOOP.run_until_complete(_drive(data[1:], data[0] + 1))
+
+
+async def _drive(data: bytes, piece_bytes: int) -> None:
+    server = HttpServer({"/": _ok})
+    connection = HttpConnection(server)
+    transport = _Transport(connection)
+    connection.connection_made(cast(asyncio.Transport, transport))
+    taken = 0
+    for at in range(0, len(data), piece_bytes):
+        if transport.closed:
+            break
+        before = transport.written.count(b"HTTP/1.1 ")
+        connection.data_received(data[at : at + piece_bytes])
+        taken += piece_bytes
+        for _ in range(4 if b"\n" in data[at : at + piece_bytes] else 0):  # A head ends in a line end.
+            await asyncio.sleep(0)
+        assert transport.written.count(b"HTTP/1.1 ") <= before + 1
+        # Every answer pays for a head, so silence has a bound.
+        assert transport.closed or transport.written or taken <= HEAD_BYTES_MAX + piece_bytes
+    assert not transport.written or transport.written.startswith(b"HTTP/1.1 ")
+    connection.connection_lost(None)
+    assert server.connection_count == 0
+
+
+_LOOP = asyncio.new_event_loop()
