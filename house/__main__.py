@@ -91,7 +91,7 @@ def check(arguments: Sequence[str]) -> int:
         ("format", lambda: run(tools / "ruff", "format", "--check", "--quiet", ".")),
         ("lint", lambda: run(tools / "ruff", "check", "--quiet", ".")),
         ("types", lambda: run(tools / "mypy")),
-        ("imports", lambda: run(tools / "lint-imports", PYTHONPATH="src")),
+        ("imports", lambda: run(tools / "lint-imports", "--no-logo", PYTHONPATH="src")),
         (
             "fast tests",
             lambda: run(PYTHON, "-m", "pytest", "-q", "-m", FAST, *arguments, LONGHALL_TEST_BUILD="plain-sources"),
