@@ -161,6 +161,7 @@ def test_many_files_in_one_sync(bench: Bench) -> None:
     async def scenario() -> None:
         files = [bench.world.disk.open(f"{number}", create=True) for number in range(600)]
         assert await synced(bench.world, files) is None
+        assert await synced(bench.world, files, background=True) is None
         for file in files:
             file.close()
         again = bench.world.disk.open("7")

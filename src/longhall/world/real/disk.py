@@ -28,7 +28,7 @@ class RealDisk:
         self.root = os.path.abspath(root)
         os.makedirs(self.root, exist_ok=True)
         self._commits = SyncLane("commits")
-        self._background = SyncLane("background")
+        self._background = SyncLane("background", together=True)
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)

@@ -31,8 +31,9 @@ _SOCKET_BUFFER_BYTES: Final = 1 << 20
 class SyncLane:
     """One process that syncs. Owned by the loop: no call is made from another thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, together: bool = False) -> None:
         self._name = name
+        self._options = ["together"] if together else []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,7 +83,7 @@ class SyncLane:
             ours.setblocking(False)
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
             os.set_inheritable(theirs.fileno(), True)
-            command = [sys.executable, "-I", "-S", syncer.__file__, str(theirs.fileno())]
+            command = [sys.executable, "-I", "-S", syncer.__file__, str(theirs.fileno()), *self._options]
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         self._socket = ours
 
