@@ -1,0 +1,106 @@
+"""One running node for all client tests, met from outside as its users meet it.
+
+`LONGHALL_TEST_BOOTSTRAP=host:port` points the same tests at any running broker instead: another node of a cluster, or
+Apache Kafka, which is how the tests themselves are held to account.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from soak.node import Node
+
+# A member that dies is missed after this; it is the least that brokers grant by default.
+SESSION_MS = 6000
+WAIT_SECONDS = 30.0
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_numbers = itertools.count(1)
+_run = uuid.uuid4().hex[:8]
+
+FreshName = Callable[[str], str]
+MakeTopic = Callable[..., str]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.clients)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """For what brokers promise soon, not at once: metadata that another node may still have to hear of."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
+    """The node under test; None where the tests were pointed at a broker that runs already."""
+    if os.environ.get("LONGHALL_TEST_BOOTSTRAP"):
+        yield None
+        return
+    with Node(tmp_path_factory.mktemp("clients") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def bootstrap(node: Node | None) -> str:
+    return os.environ["LONGHALL_TEST_BOOTSTRAP"] if node is None else node.bootstrap
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows the end of the node's log beside what the test saw."""
+    report = yield
+    node = getattr(item, "funcargs", {}).get("node")
+    if report.failed and isinstance(node, Node):
+        report.sections.append(("log of the node", node.log_tail()))
+    return report
+
+
+@pytest.fixture
+def fresh_name() -> FreshName:
+    """A name that no other test and no earlier run has used."""
+    return lambda word: f"{word}-{_run}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def _partitions(admin: AdminClient, name: str) -> int:
+    found = admin.list_topics(timeout=10).topics.get(name)
+    return 0 if found is None else len(found.partitions)
+
+
+@pytest.fixture
+def make_topic(admin: AdminClient, fresh_name: FreshName) -> MakeTopic:
+    """A new topic, made and known before the test goes on."""
+
+    def make(partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        name = fresh_name("topic")
+        wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        for future in admin.create_topics([wanted]).values():
+            future.result(WAIT_SECONDS)
+        eventually(lambda: _partitions(admin, name) == partitions, f"{name} is known")
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    return make_topic()

@@ -1,0 +1,37 @@
+"""A consumer in a process of its own, so that a test can let it die the way processes die.
+
+`python member.py BOOTSTRAP GROUP TOPIC STRATEGY` prints the partitions it owns as a JSON list whenever they change.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from confluent_kafka import Consumer
+
+
+def main() -> None:
+    bootstrap, group, topic, strategy = sys.argv[1:]
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 300,
+            "partition.assignment.strategy": strategy,
+        }
+    )
+    consumer.subscribe([topic])
+    shown: list[int] | None = None
+    while True:
+        consumer.poll(0.1)
+        owned = sorted(partition.partition for partition in consumer.assignment())
+        if owned != shown:
+            shown = owned
+            print(json.dumps(owned), flush=True)
+
+
+if __name__ == "__main__":
+    main()
