@@ -127,11 +127,20 @@ class Janitor(Protocol):
 class World(Protocol):
     """All of it, handed down from `node`."""
 
-    clock: Clock
-    disk: Disk
-    network: Network
-    entropy: Entropy
-    janitor: Janitor
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def disk(self) -> Disk: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def entropy(self) -> Entropy: ...
+
+    @property
+    def janitor(self) -> Janitor: ...
 
     def close(self) -> None:
         """Give back what outlives an object: processes, the lock on the directory. Nothing of this world works
