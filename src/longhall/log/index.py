@@ -29,6 +29,7 @@ from bisect import bisect_left, bisect_right
 from typing import Final, final
 
 from longhall.errors import Code, LonghallError
+from longhall.records.batch import BatchHeader
 from longhall.records.crc import crc_of, crc_of_parts
 
 MAGIC: Final = b"LHIX"
@@ -129,6 +130,48 @@ class Index:
         )
         columns = _to_bytes(self._offsets) + _to_bytes(self._positions) + _to_bytes(self._timestamps)
         return b"".join((head, columns, _CRC.pack(crc_of_parts(head, columns))))
+
+
+@final
+class IndexBuilder:
+    """Makes the index and the summary of a segment from all its batches, in order."""
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self.index = Index()
+        self.next_offset = base_offset
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = -1
+        self.record_count = 0
+        self.batch_count = 0
+        self._base_offset = base_offset
+        self._interval_bytes = interval_bytes
+
+    def note(self, position: int, header: BatchHeader) -> None:
+        """A batch stands at `position`."""
+        if header.max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = header.max_timestamp_ms
+            self.max_timestamp_offset = header.last_offset
+        last = self.index.last_position()
+        if last < 0 or position - last >= self._interval_bytes:
+            self.index.append(header.base_offset - self._base_offset, position, self.max_timestamp_ms)
+        self.next_offset = header.next_offset
+        self.record_count += header.record_count
+        self.batch_count += 1
+
+    def summary(self, size_bytes: int) -> Summary:
+        """Of a segment that has so many bytes."""
+        return Summary(
+            size_bytes,
+            self.next_offset,
+            self.max_timestamp_ms,
+            self.max_timestamp_offset,
+            self.record_count,
+            self.batch_count,
+        )
+
+    def encode(self, size_bytes: int) -> bytes:
+        """The file of the index."""
+        return self.index.encode(self.summary(size_bytes))
 
 
 def decode_index(data: bytes) -> tuple[Index, Summary]:

@@ -1,0 +1,188 @@
+"""Slow jobs over segments, run away from the loop: by the janitor's process, or by the simulation in virtual time.
+
+A chore takes a disk and arguments of plain values, and returns plain values; both travel as msgpack. It never touches
+the end of the active segment, and nothing that it writes is seen by readers before somebody installs it, except an
+index, which is only a cache. Times come as arguments. The janitor finds chores by name in `CHORES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import msgspec
+
+from longhall.errors import Code, LonghallError
+from longhall.log.compaction import AbortedRanges, Compaction, Survey
+from longhall.log.index import IndexBuilder
+from longhall.log.keymap import KeyMap
+from longhall.log.rewriting import discard_cleaned, install_segment, rewrite_segment
+from longhall.log.scanning import Damage, scan_segment
+from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.world.ports import Disk
+
+KEY_MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Interval = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class OfSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A segment file; without a size, as it is now."""
+
+    path: str
+    size_bytes: Natural | None = None
+    interval_bytes: Interval = INDEX_INTERVAL_BYTES
+
+
+class OfPartition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """All closed segments of a partition from its first on (base offset and size), and how far compaction may go.
+
+    `until_offset` is at most the last stable offset and the base of the active segment. `aborted` are all aborted
+    transactions that begin below it, as (producer, first offset, offset of the marker). Of producers that are not among
+    `producers` no emptied batch is kept; without that list all are.
+    """
+
+    directory: str
+    segments: list[tuple[Natural, Natural]]
+    dirty_from: Natural
+    until_offset: Natural
+    now_ms: int
+    delete_retention_ms: Natural
+    aborted: list[tuple[int, int, int]] = []
+    producers: list[int] | None = None
+    key_memory_bytes_max: Natural = KEY_MEMORY_BYTES_MAX
+    interval_bytes: Interval = INDEX_INTERVAL_BYTES
+
+
+class OfDirectory(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The directory of a partition, and the base offsets of some of its segments."""
+
+    directory: str
+    segments: list[Natural] = []
+
+
+def verify_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    """Check every batch of a segment. `damaged` lists (position, size, first offset, next offset or -1)."""
+    result, _ = _walk(disk, msgspec.convert(arguments, OfSegment))
+    return result
+
+
+def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    """Check every batch of a segment and write its index anew beside it; says the same as `verify_segment`."""
+    task = msgspec.convert(arguments, OfSegment)
+    result, encoded = _walk(disk, task)
+    target = task.path.removesuffix(".log") + ".index"
+    file = disk.open(target + ".new", create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, (encoded,))
+    finally:
+        file.close()
+    # Readers see the old one or the new one whole. It is not synced: an index that a crash tore has the wrong checksum.
+    disk.rename(target + ".new", target)
+    return result
+
+
+def compact_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    """Rewrite the closed segments of a partition without what key compaction removes; nothing is installed.
+
+    Returns `cleaned_until`, where the next dirty part begins (lower than asked when the keys did not fit the memory:
+    ask again after installing), and for each segment that changed its base offset, old and new size, and newest time.
+    Segments that are damaged are left alone and listed by base offset.
+    """
+    task = msgspec.convert(arguments, OfPartition)
+    keys = KeyMap(max(task.until_offset - task.dirty_from, 0), task.key_memory_bytes_max)
+    survey = Survey(keys, AbortedRanges(task.aborted), task.dirty_from, task.until_offset)
+    damaged: list[int] = []
+    for base_offset, size_bytes in task.segments:
+        file = disk.open(_segment_path(task.directory, base_offset))
+        try:
+            if not survey.read(scan_segment(file, base_offset, size_bytes)):
+                damaged.append(base_offset)
+        finally:
+            file.close()
+    active = None if task.producers is None else frozenset(task.producers)
+    keeper = Compaction(survey, task.now_ms, task.delete_retention_ms, active)
+    changed: list[dict[str, int]] = []
+    for base_offset, size_bytes in task.segments:
+        if base_offset in damaged or base_offset >= survey.known_until:
+            continue
+        path = _segment_path(task.directory, base_offset)
+        rewritten = rewrite_segment(disk, path, base_offset, size_bytes, keeper, task.interval_bytes)
+        if rewritten.changed:
+            changed.append(
+                {
+                    "base_offset": base_offset,
+                    "old_size_bytes": rewritten.old_size_bytes,
+                    "new_size_bytes": rewritten.size_bytes,
+                    "next_offset": rewritten.next_offset,
+                    "max_timestamp_ms": rewritten.max_timestamp_ms,
+                    "record_count": rewritten.record_count,
+                }
+            )
+    return {"cleaned_until": survey.known_until, "segments": changed, "damaged": damaged}
+
+
+def install_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    """Put rewritten segments in the place of the old ones. May be asked again after a crash: done ones are passed over.
+
+    Whoever asks for this keeps readers away from these segments until it is done and their new sizes are known.
+    """
+    task = msgspec.convert(arguments, OfDirectory)
+    installed = [base for base in task.segments if install_segment(disk, _segment_path(task.directory, base))]
+    return {"installed": installed}
+
+
+def discard_rewritten(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    """Remove rewritten segments of a partition that were never installed: at every start, before compacting again."""
+    task = msgspec.convert(arguments, OfDirectory)
+    return {"removed": discard_cleaned(disk, task.directory)}
+
+
+def _walk(disk: Disk, task: OfSegment) -> tuple[dict[str, object], bytes]:
+    """Scan a segment: what is to be told of it, and its index."""
+    base_offset = _base_offset(task.path)
+    file = disk.open(task.path)
+    try:
+        size_bytes = file.size() if task.size_bytes is None else min(task.size_bytes, file.size())
+        built = IndexBuilder(base_offset, task.interval_bytes)
+        damaged: list[list[int]] = []
+        for found in scan_segment(file, base_offset, size_bytes):
+            if isinstance(found, Damage):
+                damaged.append(found.numbers())
+            else:
+                built.note(found.position, found.header)
+    finally:
+        file.close()
+    result: dict[str, object] = {
+        "size_bytes": size_bytes,
+        "next_offset": built.next_offset,
+        "max_timestamp_ms": built.max_timestamp_ms,
+        "max_timestamp_offset": built.max_timestamp_offset,
+        "record_count": built.record_count,
+        "batch_count": built.batch_count,
+        "damaged": damaged,
+    }
+    return result, built.encode(size_bytes)
+
+
+def _segment_path(directory: str, base_offset: int) -> str:
+    return f"{directory}/{base_offset:020d}.log"
+
+
+def _base_offset(path: str) -> int:
+    """Segments are called after the offset they begin with."""
+    name = path.rpartition("/")[2].partition(".")[0]
+    if not name.isdecimal():
+        raise LonghallError(Code.INVALID_REQUEST, f"{path} is not the name of a segment")
+    return int(name)
+
+
+CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]] = {
+    "verify_segment": verify_segment,
+    "rebuild_index": rebuild_index,
+    "compact_segments": compact_segments,
+    "install_segments": install_segments,
+    "discard_rewritten": discard_rewritten,
+}
