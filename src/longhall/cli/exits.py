@@ -58,4 +58,5 @@ def explain(failure: LonghallError) -> CommandError:
     advice = _ADVICE.get(failure.code)
     late = failure.code is Code.TIMED_OUT
     words = str(failure) if str(failure) != failure.code.value else failure.code.value.replace("-", " ")
+    words = words.rstrip(". ")
     return CommandError(f"{words}; {advice}" if advice else words, Exit.TIMED_OUT if late else Exit.REFUSED)

@@ -11,6 +11,7 @@ import sys
 
 import typer
 
+from longhall.cli import group, topic, transaction
 from longhall.cli.exits import CommandError, Exit, explain
 from longhall.cli.serve import serve
 from longhall.cli.settings import settings
@@ -26,6 +27,9 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 refused or damaged, 2 usage, 3 unreachable, 4 timed out, 70 bug, 130 interrupted.",
 )
 app.command()(serve)
+app.add_typer(topic.app)
+app.add_typer(group.app)
+app.add_typer(transaction.app)
 app.command()(settings)
 app.command()(version)
 

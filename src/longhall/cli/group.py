@@ -1,0 +1,211 @@
+"""`longhall group ...`: consumer groups looked at, moved, removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+
+if TYPE_CHECKING:
+    from longhall.client.groups import Place
+    from longhall.client.hall import Hall
+    from longhall.doors.kafka.wire.messages.group_admin import DescribeGroupsResponseGroup
+
+app = typer.Typer(name="group", help="Consumer groups: list, describe, reset, delete.", no_args_is_help=True)
+
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP")]
+
+_LIST = (Column("group", "group"), Column("state", "state"), Column("protocol", "protocol"))
+_MEMBERS = (
+    Column("member", "member"),
+    Column("instance", "instance"),
+    Column("client", "client"),
+    Column("host", "host"),
+    Column("partitions", "partitions"),
+)
+_OFFSETS = (
+    Column("topic", "topic"),
+    Column("partition", "partition", right=True),
+    Column("committed", "committed", right=True),
+    Column("end_offset", "end", right=True),
+    Column("lag", "lag", right=True),
+    Column("client", "read by"),
+)
+_RESET = (
+    Column("topic", "topic"),
+    Column("partition", "partition", right=True),
+    Column("committed", "now", right=True),
+    Column("target", "new", right=True),
+)
+
+
+@app.command("list")
+def list_groups(
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only groups in this state (Stable, Empty, ...); repeatable.")
+    ] = None,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List all consumer groups."""
+    from longhall.cli.talk import talk
+
+    async def ask(hall: Hall) -> list[Row]:
+        return [
+            {"group": group.group_id, "state": group.group_state, "protocol": group.protocol_type}
+            for group in await hall.groups.list(state)
+        ]
+
+    show_rows(talk(address, profile, ask), _LIST, output, "there are no groups")
+
+
+@app.command()
+def describe(
+    group: GroupArgument,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show a group's members, what they read, and how far they are behind."""
+    from longhall.cli.talk import talk
+
+    async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], list[Row]]:
+        return await _describe(hall, group)
+
+    facts, members, offsets = talk(address, profile, ask)
+    if output is Format.JSON:
+        show_json({**facts, "members": members, "offsets": offsets})
+        return
+    show_facts({**facts, "members": len(members)}, output)
+    if members:
+        print()
+        show_rows(members, _MEMBERS, output, "")
+    print()
+    show_rows(offsets, _OFFSETS, output, "nothing is committed")
+
+
+async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row], list[Row]]:
+    group = await hall.groups.describe(name)
+    members, readers = _members(group)
+    lags = await hall.groups.lag(name)
+    offsets: list[Row] = []
+    for place in sorted(set(lags) | set(readers)):
+        committed, end = lags.get(place, (None, None))
+        at = None if committed is None else committed.offset
+        offsets.append(
+            {
+                "topic": place[0],
+                "partition": place[1],
+                "committed": at,
+                "end_offset": end,
+                "lag": None if at is None or end is None else max(end - at, 0),
+                "metadata": None if committed is None else committed.metadata,
+                "client": readers.get(place),
+            }
+        )
+    facts: dict[str, object] = {
+        "group": name,
+        "state": group.group_state,
+        "assignor": group.protocol_data,
+        "lag": sum(max(end - committed.offset, 0) for committed, end in lags.values()),
+    }
+    return facts, members, offsets
+
+
+def _members(group: DescribeGroupsResponseGroup) -> tuple[list[Row], dict[Place, str]]:
+    """The members, and which of them reads which partition."""
+    from longhall.client.groups import assignment_of
+    from longhall.errors import LonghallError
+
+    members: list[Row] = []
+    readers: dict[Place, str] = {}
+    for member in group.members:
+        places: list[Place] = []
+        try:
+            for topic in assignment_of(member).assigned_partitions:
+                places += [(topic.topic, number) for number in topic.partitions]
+        except LonghallError:
+            pass  # A group may speak a protocol of its own (Kafka Connect does); then nobody else can read it.
+        readers.update(dict.fromkeys(places, member.client_id))
+        members.append(
+            {
+                "member": member.member_id,
+                "instance": member.group_instance_id,
+                "client": member.client_id,
+                "host": member.client_host,
+                "partitions": [f"{topic}-{number}" for topic, number in sorted(places)],
+            }
+        )
+    return members, readers
+
+
+@app.command()
+def reset(
+    group: GroupArgument,
+    to: Annotated[
+        str | None, typer.Option(help="earliest, latest, an offset, -10 for the last ten, or a time like '2h ago'.")
+    ] = None,
+    shift_by: Annotated[int | None, typer.Option(help="Forward, or back if negative, from what is committed.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="TOPIC or TOPIC:0,1; repeatable. Otherwise all that the group has read.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be done.")] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Move the offsets of a group without members. Shows what would be done unless told to --execute."""
+    from longhall.cli.resetting import plan_reset
+    from longhall.cli.talk import talk
+
+    if (to is None) == (shift_by is None):
+        raise CommandError("say where: either --to or --shift-by", Exit.USAGE)
+
+    async def ask(hall: Hall) -> list[Row]:
+        plan = await plan_reset(hall, group, topic or [], to, shift_by)
+        if execute and plan:
+            from longhall.client.groups import Committed
+
+            await hall.groups.commit(group, {place: Committed(target) for place, (_, target) in plan.items()})
+        return [
+            {"topic": place[0], "partition": place[1], "committed": now, "target": target}
+            for place, (now, target) in sorted(plan.items())
+        ]
+
+    rows = talk(address, profile, ask)
+    if output is Format.JSON:
+        show_json({"group": group, "executed": execute, "offsets": rows})
+        return
+    show_rows(rows, _RESET, output, f"{group} has read nothing; name what it shall read with --topic")
+    if rows and not execute:
+        note("nothing was changed; say --execute to do it")
+
+
+@app.command()
+def delete(
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Delete groups without members, with their offsets."""
+    from longhall.cli.talk import talk
+    from longhall.cli.topic import confirm
+
+    confirm(f"delete {', '.join(groups)} with the offsets?", yes)
+
+    async def ask(hall: Hall) -> None:
+        for group in groups:
+            await hall.groups.delete(group)
+
+    talk(address, profile, ask)
+    if output is Format.JSON:
+        show_json({"deleted": groups})
+    else:
+        note(f"deleted {', '.join(groups)}")

@@ -1,0 +1,51 @@
+"""From a place as people say it to an offset in every partition of a topic."""
+
+from __future__ import annotations
+
+import time
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.moments import Anchor, Place, parse_place
+from longhall.client.hall import Hall
+from longhall.client.records import EARLIEST, LATEST, READ_UNCOMMITTED
+
+
+async def partitions_of(hall: Hall, topic: str) -> list[int]:
+    """The partitions of a topic in order."""
+    return sorted(each.partition_index for each in (await hall.topics.describe(topic)).partitions)
+
+
+async def find_offsets(hall: Hall, topic: str, text: str, partitions: list[int] | None = None) -> dict[int, int]:
+    """Where `text` is in each partition, never outside of what is there."""
+    wanted = await partitions_of(hall, topic) if partitions is None else partitions
+    return await offsets_at(hall, topic, parse_place(text, int(time.time() * 1000)), wanted)
+
+
+async def offsets_at(
+    hall: Hall, topic: str, place: Place, partitions: list[int], isolation_level: int = READ_UNCOMMITTED
+) -> dict[int, int]:
+    """The same for a place that was understood before."""
+    if place.anchor is Anchor.COMMITTED:
+        raise CommandError("committed is a place only within a group; say --group", Exit.USAGE)
+    starts = await hall.records.list_offsets(topic, dict.fromkeys(partitions, EARLIEST))
+    ends = await hall.records.list_offsets(topic, dict.fromkeys(partitions, LATEST), isolation_level=isolation_level)
+    if place.anchor is Anchor.BEGINNING:
+        return {number: starts[number].offset for number in partitions}
+    if place.anchor is Anchor.END:
+        return {number: ends[number].offset for number in partitions}
+    if place.anchor is Anchor.TIME:
+        found = await hall.records.list_offsets(topic, dict.fromkeys(partitions, max(place.number, 0)))
+        # Nothing that late is there: the next message will be.
+        return {
+            number: found[number].offset if found[number].offset >= 0 else ends[number].offset for number in partitions
+        }
+    return {
+        number: min(
+            max(
+                place.number if place.anchor is Anchor.OFFSET else ends[number].offset - place.number,
+                starts[number].offset,
+            ),
+            ends[number].offset,
+        )
+        for number in partitions
+    }

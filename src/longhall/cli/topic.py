@@ -1,0 +1,278 @@
+"""`longhall topic ...`: topics made, looked at, changed, emptied, removed."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+
+if TYPE_CHECKING:
+    from longhall.client.hall import Hall
+
+app = typer.Typer(name="topic", help="Topics: create, list, describe, alter, truncate, delete.", no_args_is_help=True)
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A configuration, like retention.ms='2 weeks'; repeatable."),
+]
+
+_LIST = (
+    Column("topic", "topic"),
+    Column("partitions", "partitions", right=True),
+    Column("size", "size", right=True),
+)
+_PARTITIONS = (
+    Column("partition", "partition", right=True),
+    Column("leader", "leader", right=True),
+    Column("replicas", "replicas"),
+    Column("in_sync", "in sync"),
+    Column("start_offset", "start", right=True),
+    Column("end_offset", "end", right=True),
+    Column("messages", "messages", right=True),
+    Column("size", "size", right=True),
+)
+
+
+@app.command("list")
+def list_topics(
+    internal: Annotated[bool, typer.Option("--internal", help="Show internal topics as well.")] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List all topics with their partitions and size."""
+    from longhall.cli.talk import talk
+
+    async def ask(hall: Hall) -> list[Row]:
+        topics = await hall.topics.list()
+        sizes = await hall.topics.sizes()
+        totals: dict[str, int] = {}
+        for (name, _), size in sizes.items():
+            totals[name] = totals.get(name, 0) + size
+        return [
+            {
+                "topic": topic.name,
+                "partitions": len(topic.partitions),
+                "size_bytes": totals.get(topic.name or "", 0),
+                "size": _size(totals.get(topic.name or "", 0)),
+                "internal": topic.is_internal,
+            }
+            for topic in topics
+            if internal or not topic.is_internal
+        ]
+
+    rows = talk(address, profile, ask)
+    show_rows(rows, _LIST, output, "there are no topics; `longhall topic create NAME` makes one")
+
+
+@app.command()
+def describe(
+    topic: TopicArgument,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show a topic's partitions, offsets, sizes and configuration."""
+    from longhall.cli.talk import talk
+
+    async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], dict[str, str | None]]:
+        return await _describe(hall, topic)
+
+    facts, partitions, settings = talk(address, profile, ask)
+    if output is Format.JSON:
+        show_json({**facts, "partitions": partitions, "settings": settings})
+        return
+    show_facts({**facts, **{f"set {name}": value for name, value in settings.items()}}, output)
+    print()
+    show_rows(partitions, _PARTITIONS, output, "")
+
+
+async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row], dict[str, str | None]]:
+    from longhall.client.records import EARLIEST, LATEST
+
+    topic = await hall.topics.describe(name)
+    numbers = [partition.partition_index for partition in topic.partitions]
+    starts = await hall.records.list_offsets(name, dict.fromkeys(numbers, EARLIEST))
+    ends = await hall.records.list_offsets(name, dict.fromkeys(numbers, LATEST))
+    sizes = await hall.topics.sizes()
+    rows: list[Row] = []
+    for partition in sorted(topic.partitions, key=lambda each: each.partition_index):
+        number = partition.partition_index
+        start, end = starts[number].offset, ends[number].offset
+        size = sizes.get((name, number), 0)
+        rows.append(
+            {
+                "partition": number,
+                "leader": partition.leader_id,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": partition.replica_nodes,
+                "in_sync": partition.isr_nodes,
+                "start_offset": start,
+                "end_offset": end,
+                "messages": end - start,
+                "size_bytes": size,
+                "size": _size(size),
+            }
+        )
+    changed = [setting for setting in await hall.topics.settings(name) if not setting.is_default]
+    facts: dict[str, object] = {
+        "topic": name,
+        "topic_id": base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("="),
+        "internal": topic.is_internal,
+    }
+    return facts, rows, {setting.name: setting.value for setting in changed}
+
+
+@app.command()
+def create(
+    topic: TopicArgument,
+    partitions: Annotated[int, typer.Option("--partitions", "-n", help="How many; -1 asks the node.")] = -1,
+    replication: Annotated[int, typer.Option(help="Copies of each partition; -1 asks the node.")] = -1,
+    settings: SetOption = None,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it is there already.")] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Create a topic."""
+    from longhall.cli.talk import talk
+    from longhall.errors import Code, LonghallError
+
+    configs = parse_settings(settings or [])
+
+    async def ask(hall: Hall) -> bool:
+        try:
+            await hall.topics.create(topic, partitions=partitions, replication=replication, configs=configs)
+        except LonghallError as failure:
+            if failure.code is Code.TOPIC_EXISTS and if_missing:
+                return False
+            raise
+        return True
+
+    created = talk(address, profile, ask)
+    _done({"topic": topic, "created": created}, f"created {topic}" if created else f"{topic} is there already", output)
+
+
+@app.command()
+def alter(
+    topic: TopicArgument,
+    partitions: Annotated[int | None, typer.Option("--partitions", "-n", help="Grow to this many in all.")] = None,
+    settings: SetOption = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
+    ] = None,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Change a topic's configuration or give it more partitions."""
+    from longhall.cli.talk import talk
+
+    changes: dict[str, str | None] = {**parse_settings(settings or []), **dict.fromkeys(unset or [])}
+    if not changes and partitions is None:
+        raise CommandError("nothing to change: say --partitions, --set or --unset", Exit.USAGE)
+
+    async def ask(hall: Hall) -> None:
+        if changes:
+            await hall.topics.alter(topic, changes)
+        if partitions is not None:
+            await hall.topics.grow(topic, partitions)
+
+    talk(address, profile, ask)
+    _done({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", output)
+
+
+@app.command()
+def truncate(
+    topic: TopicArgument,
+    before: Annotated[
+        str, typer.Option(help="Give up what is before: end, an offset, or a time like '2h ago'.")
+    ] = "end",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Delete the oldest messages of every partition, by default all of them."""
+    from longhall.cli.places import find_offsets
+    from longhall.cli.talk import talk
+
+    confirm(f"delete messages of {topic} before {before}?", yes)
+
+    async def ask(hall: Hall) -> dict[int, int]:
+        return await hall.topics.delete_records(topic, await find_offsets(hall, topic, before))
+
+    begins = talk(address, profile, ask)
+    rows = [{"partition": number, "start_offset": offset} for number, offset in sorted(begins.items())]
+    columns = (Column("partition", "partition", right=True), Column("start_offset", "start", right=True))
+    show_rows(rows, columns, output, "")
+
+
+@app.command()
+def delete(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Delete topics with everything in them."""
+    from longhall.cli.talk import talk
+
+    confirm(f"delete {', '.join(topics)} with everything in {'it' if len(topics) == 1 else 'them'}?", yes)
+
+    async def ask(hall: Hall) -> None:
+        for topic in topics:
+            await hall.topics.delete(topic)
+
+    talk(address, profile, ask)
+    _done({"deleted": topics}, f"deleted {', '.join(topics)}", output)
+
+
+def parse_settings(assignments: list[str]) -> dict[str, str]:
+    """NAME=VALUE by Kafka's names; durations and sizes may be words, as in the settings of the node."""
+    from longhall.node.quantities import parse_duration_ms, parse_size_bytes
+
+    settings: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not equals or not name:
+            raise CommandError(f"--set {assignment}: write NAME=VALUE, like --set retention.ms='2 weeks'", Exit.USAGE)
+        try:
+            if name.endswith(".ms"):
+                value = str(parse_duration_ms(value))
+            elif name.endswith(".bytes"):
+                value = str(parse_size_bytes(value))
+        except ValueError as failure:
+            raise CommandError(f"--set {name}: {failure}", Exit.USAGE) from None
+        settings[name] = value
+    return settings
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a person; a script has said what it wants by running the command."""
+    if not yes and sys.stdin.isatty() and not typer.confirm(question):
+        raise CommandError("nothing was done", Exit.REFUSED)
+
+
+def _done(facts: Row, sentence: str, output: Format) -> None:
+    if output is Format.JSON:
+        show_json(facts)
+    else:
+        note(sentence)
+
+
+def _size(size_bytes: int) -> str:
+    amount = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"

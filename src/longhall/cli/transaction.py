@@ -1,0 +1,113 @@
+"""`longhall transaction ...`: transactions that are open or hang, and an end for them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+
+if TYPE_CHECKING:
+    from longhall.client.hall import Hall
+    from longhall.doors.kafka.wire.messages.transaction_admin import DescribeTransactionsResponseTransaction
+
+app = typer.Typer(name="transaction", help="Transactions: list, describe, abort.", no_args_is_help=True)
+
+IdArgument = Annotated[str, typer.Argument(metavar="TRANSACTIONAL_ID")]
+
+_LIST = (
+    Column("transactional_id", "transactional id"),
+    Column("state", "state"),
+    Column("producer_id", "producer", right=True),
+)
+
+
+@app.command("list")
+def list_transactions(
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only those in this state (Ongoing, Empty, ...); repeatable.")
+    ] = None,
+    longer_than: Annotated[str | None, typer.Option(help="Only those open for longer, like '10 min'.")] = None,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List transactional ids and the state of their transactions."""
+    from longhall.cli.exits import CommandError, Exit
+    from longhall.cli.talk import talk
+    from longhall.node.quantities import parse_duration_ms
+
+    try:
+        longer_than_ms = -1 if longer_than is None else parse_duration_ms(longer_than)
+    except ValueError as failure:
+        raise CommandError(f"--longer-than: {failure}", Exit.USAGE) from None
+
+    async def ask(hall: Hall) -> list[Row]:
+        found = await hall.transactions.list(state, longer_than_ms=longer_than_ms)
+        return [
+            {"transactional_id": row.transactional_id, "state": row.transaction_state, "producer_id": row.producer_id}
+            for row in found
+        ]
+
+    show_rows(talk(address, profile, ask), _LIST, output, "there are no transactions")
+
+
+@app.command()
+def describe(
+    transactional_id: IdArgument,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show the state, age and partitions of a transaction."""
+    from longhall.cli.talk import talk
+
+    async def ask(hall: Hall) -> DescribeTransactionsResponseTransaction:
+        return await hall.transactions.describe(transactional_id)
+
+    show_facts(_facts(talk(address, profile, ask), int(time.time() * 1000)), output)
+
+
+@app.command()
+def abort(
+    transactional_id: IdArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Abort a transaction that hangs. Its producer is fenced and must start anew."""
+    from longhall.cli.talk import talk
+    from longhall.cli.topic import confirm
+
+    confirm(f"abort the transaction of {transactional_id} and fence its producer?", yes)
+
+    async def ask(hall: Hall) -> str:
+        before = (await hall.transactions.describe(transactional_id)).transaction_state
+        await hall.transactions.abort(transactional_id)
+        return before
+
+    before = talk(address, profile, ask)
+    if output is Format.JSON:
+        show_json({"transactional_id": transactional_id, "state_before": before, "fenced": True})
+    else:
+        note(f"{transactional_id} was {before}; its producer is fenced and nothing of it is open any more")
+
+
+def _facts(row: DescribeTransactionsResponseTransaction, now_ms: int) -> Row:
+    from longhall.cli.moments import show_moment
+
+    started_ms = row.transaction_start_time_ms
+    return {
+        "transactional_id": row.transactional_id,
+        "state": row.transaction_state,
+        "producer_id": row.producer_id,
+        "producer_epoch": row.producer_epoch,
+        "timeout_ms": row.transaction_timeout_ms,
+        "started": show_moment(started_ms),
+        "age_seconds": (now_ms - started_ms) / 1000 if started_ms > 0 else None,
+        "partitions": [f"{topic.topic}-{number}" for topic in row.topics for number in topic.partitions],
+    }
