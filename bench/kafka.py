@@ -30,7 +30,7 @@ ROUNDS = 5
 SECONDS = 2.5
 CLIENTS_MANY = 4
 SIZES_BYTES = {"1k": 1024, "100b": 100}
-_FILL_MESSAGES = {"1k": 600_000, "100b": 5_000_000}
+_FILL_MESSAGES = {"1k": 1_500_000, "100b": 6_000_000}
 _RESULTS = Path(__file__).with_name("results")
 
 PEERS: dict[str, Callable[[], Node]] = {

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from bench.tables import LATENCY, THROUGHPUT, TITLES, Result, spread
 
+_SHORT = {"ping_1k": "one in\nflight", "half_own_1k": "half load,\nits own", "half_same_1k": "half load,\nsame rate"}
 _COLOURS = {"longhall": "#1f6f8b", "kafka": "#e0a458", "kafka-flush": "#9b9b9b"}
 
 
@@ -22,7 +23,7 @@ def kafka_picture(result: Result, path: Path) -> None:
         {"svg.hashsalt": "longhall", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
     )
     brokers = [name for name in TITLES if name in result["settings"]["brokers"]]
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=[2.6, 2.2, 1.3], layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=[2.4, 2.4, 1.3], layout="constrained")
     _throughput(axes[0], result, brokers)
     _latency(axes[1], result, brokers)
     _memory(axes[2], result, brokers)
@@ -43,34 +44,27 @@ def _throughput(axes: Axes, result: Result, brokers: list[str]) -> None:
 def _latency(axes: Axes, result: Result, brokers: list[str]) -> None:
     groups = [(line, figure) for line in LATENCY for figure in ("p50_ms", "p99_ms")]
     _bars(axes, result, brokers, groups)
-    labels = [
-        f"{LATENCY[line].replace(' of its own', chr(10) + 'of its own')}\n{figure[:3]}" for line, figure in groups
-    ]
-    axes.set_xticks(
-        range(len(groups)), [label.replace("the same rate", "the same\nrate") for label in labels], fontsize=7
-    )
+    axes.set_xticks(range(len(groups)), [f"{_SHORT[line]}\n{figure[:3]}" for line, figure in groups])
     axes.set_yscale("log")
     axes.set_ylabel("ms")
     axes.set_title("Produce latency, 1 KB (lower is better)")
-    for size, style in (("1 KB", ":"), ("64 KB", "--")):
-        own = spread(result, "disk", size, "p99_ms")
-        if own is not None:
-            axes.axhline(own.median, color="#444444", linewidth=0.8, linestyle=style)
-            axes.annotate(
-                f"disk's own sync of {size}, p99",
-                (1.0, own.median),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="bottom",
-                fontsize=6.5,
-            )
+    own = spread(result, "disk", "1 KB", "p99_ms")
+    if own is not None:
+        axes.axhline(own.median, color="#444444", linewidth=0.8, linestyle="--")
+        axes.annotate(
+            "the disk's own sync, p99",
+            (0.01, own.median),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            fontsize=7.5,
+        )
 
 
 def _memory(axes: Axes, result: Result, brokers: list[str]) -> None:
     _bars(axes, result, brokers, [("start", "resident_mb"), ("memory", "resident_mb")])
     axes.set_xticks(range(2), ["fresh", "after\nthe load"])
-    axes.set_ylabel("MB")
-    axes.set_title("Resident memory (lower is better)")
+    axes.set_ylabel("resident MB")
+    axes.set_title("Memory (lower is better)")
 
 
 def _bars(axes: Axes, result: Result, brokers: list[str], groups: list[tuple[str, str]]) -> None:

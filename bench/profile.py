@@ -1,8 +1,8 @@
 """Where the node's time goes under one chosen load.
 
-py-spy samples the Python stacks of every process of the node (with compiled frames when asked), perf the C functions and
-the kernel, cProfile counts calls in the serving process. A table of own and total shares is printed; raw stacks stay in
-`bench/results/`, ready for a flame graph.
+py-spy samples the Python stacks of every process of the node (with compiled frames when asked), perf the C functions
+and the kernel, cProfile counts calls in the serving process. A table of own and total shares is printed; raw stacks
+stay in `bench/results/`, ready for a flame graph.
 """
 
 from __future__ import annotations
@@ -151,11 +151,15 @@ def main(arguments: list[str]) -> None:
     print(said)
     if given.tool == "cprofile":
         pstats.Stats(str(calls)).sort_stats("tottime").print_stats(given.top)
+    wall = run.seconds
     print(
-        f"\n{given.load}: {run.messages_per_second:,.0f} messages/s, {run.megabytes_per_second:,.1f} MB/s in {run.seconds:.2f} s; "
-        f"broker {cpu / run.seconds:.2f} cores (busiest thread {busiest / run.seconds:.2f}), "
-        f"client {run.cpu_seconds / run.seconds:.2f} cores (busiest thread {run.busiest_thread_seconds / run.seconds:.2f}); "
-        f"resident {weight.resident_bytes / 1e6:.0f} MB, PSS {weight.proportional_bytes / 1e6:.0f} MB"
+        f"\n{given.load}: {run.messages_per_second:,.0f} messages/s, {run.megabytes_per_second:,.1f} MB/s, {wall:.2f} s"
     )
+    for side, cores, thread in (
+        ("broker", cpu / wall, busiest / wall),
+        ("client", run.cpu_seconds / wall, run.busiest_thread_seconds / wall),
+    ):
+        print(f"{side}: {cores:.2f} cores, busiest thread {thread:.2f}")
+    print(f"resident {weight.resident_bytes / 1e6:.0f} MB, PSS {weight.proportional_bytes / 1e6:.0f} MB")
     if run.latencies_ns:
         print({key: round(value, 3) for key, value in latency_figures(run.latencies_ns).items()})
