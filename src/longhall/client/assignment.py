@@ -1,0 +1,21 @@
+"""Who reads which partitions: by range, topic by topic, as every Kafka client understands it."""
+
+from __future__ import annotations
+
+from longhall.client.groups import Place
+
+
+def assign_by_range(wishes: dict[str, list[str]], partition_counts: dict[str, int]) -> dict[str, list[Place]]:
+    """Of each topic, neighbouring partitions to each member that wants it, by their ids; the first get one more."""
+    assigned: dict[str, list[Place]] = {member: [] for member in sorted(wishes)}
+    for topic in sorted(partition_counts):
+        members = [member for member in assigned if topic in wishes[member]]
+        if not members:
+            continue
+        each, more = divmod(partition_counts[topic], len(members))
+        first = 0
+        for index, member in enumerate(members):
+            size = each + (1 if index < more else 0)
+            assigned[member] += [(topic, partition) for partition in range(first, first + size)]
+            first += size
+    return assigned

@@ -1,0 +1,211 @@
+"""Groups from outside: who is in them, how far they have read, and setting that anew.
+
+Membership itself is in `member`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+from longhall.client.records import LATEST
+from longhall.client.refusals import Refused, check
+from longhall.doors.kafka.wire.messages import commits as c
+from longhall.doors.kafka.wire.messages import group_admin as g
+from longhall.doors.kafka.wire.messages.membership import ConsumerProtocolAssignment, decode_assignment
+
+if TYPE_CHECKING:
+    from longhall.client.hall import Hall
+
+GROUP: Final = 0  # As FindCoordinator calls it.
+GROUP_ID_NOT_FOUND: Final = 69
+_BY_NAME_VERSION_MAX: Final = 9  # Later versions of OffsetCommit and OffsetFetch know topics by id alone.
+
+Place = tuple[str, int]  # Topic and partition.
+
+
+class Committed(NamedTuple):
+    """How far a group has read one partition: the next offset it wants."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class Membership(NamedTuple):
+    """Who commits. The default is somebody outside the group, which is allowed while the group is empty."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+@final
+class Groups:
+    """Reached as `hall.groups`. Everything is tried again as long as the hall's patience lasts."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+
+    async def all(self, states: list[str] | None = None) -> list[g.ListGroupsResponseGroup]:
+        """Of all brokers, by name."""
+        found: dict[str, g.ListGroupsResponseGroup] = {}
+        for node_id in self._hall.brokers:
+
+            async def attempt(node_id: int = node_id) -> g.ListGroupsResponse:
+                answer = await self._hall.ask(
+                    node_id, g.ListGroupsRequest(states_filter=states or []), g.ListGroupsResponse
+                )
+                check(answer.error_code)
+                return answer
+
+            found.update({group.group_id: group for group in (await self._hall.persist(attempt)).groups})
+        return [found[name] for name in sorted(found)]
+
+    async def describe(self, group_id: str) -> g.DescribeGroupsResponseGroup:
+        """Raises Refused (GROUP_ID_NOT_FOUND) if there is none, also where the protocol calls it dead."""
+
+        async def attempt() -> g.DescribeGroupsResponseGroup:
+            request = g.DescribeGroupsRequest(groups=[group_id])
+            answer = await self._hall.ask_coordinator(GROUP, group_id, request, g.DescribeGroupsResponse)
+            group = answer.groups[0]
+            self._check(group_id, group.error_code, group.error_message)
+            if group.group_state == "Dead":
+                raise Refused(GROUP_ID_NOT_FOUND, f"group {group_id}")
+            return group
+
+        return await self._hall.persist(attempt)
+
+    async def delete(self, group_id: str) -> None:
+        async def attempt() -> None:
+            request = g.DeleteGroupsRequest(groups_names=[group_id])
+            answer = await self._hall.ask_coordinator(GROUP, group_id, request, g.DeleteGroupsResponse)
+            self._check(group_id, answer.results[0].error_code)
+
+        await self._hall.persist(attempt)
+
+    async def offsets(
+        self, group_id: str, places: list[Place] | None = None, *, stable: bool = False
+    ) -> dict[Place, Committed]:
+        """What the group has committed, everywhere or in some places; with `stable` none of open transactions."""
+
+        async def attempt() -> c.OffsetFetchResponse:
+            request = _offset_fetch(group_id, places, stable)
+            answer = await self._hall.ask_coordinator(
+                GROUP, group_id, request, c.OffsetFetchResponse, version_max=_BY_NAME_VERSION_MAX
+            )
+            self._check(group_id, answer.groups[0].error_code if answer.groups else answer.error_code)
+            return answer
+
+        found: dict[Place, Committed] = {}
+        answer = await self._hall.persist(attempt)
+        topics: list[c.OffsetFetchResponseGroupTopic] | list[c.OffsetFetchResponseTopic]
+        topics = answer.groups[0].topics if answer.groups else answer.topics
+        for topic in topics:
+            for part in topic.partitions:
+                check(part.error_code, f"{topic.name}-{part.partition_index}")
+                if part.committed_offset >= 0:
+                    found[topic.name, part.partition_index] = Committed(
+                        part.committed_offset, part.committed_leader_epoch, part.metadata or ""
+                    )
+        return found
+
+    async def commit(
+        self, group_id: str, offsets: dict[Place, Committed], membership: Membership | None = None
+    ) -> None:
+        """Raises Refused with the first error of any partition."""
+        who = membership or Membership()
+        topics: dict[str, c.OffsetCommitRequestTopic] = {}
+        for (topic, partition), committed in offsets.items():
+            topics.setdefault(topic, c.OffsetCommitRequestTopic(name=topic)).partitions.append(
+                c.OffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
+                )
+            )
+        request = c.OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=who.generation_id,
+            member_id=who.member_id,
+            group_instance_id=who.instance_id,
+            topics=list(topics.values()),
+        )
+
+        async def attempt() -> None:
+            answer = await self._hall.ask_coordinator(
+                GROUP, group_id, request, c.OffsetCommitResponse, version_max=_BY_NAME_VERSION_MAX
+            )
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    self._check(group_id, part.error_code, f"{topic.name}-{part.partition_index}")
+
+        await self._hall.persist(attempt)
+
+    async def reset(self, group_id: str, topic: str, to: int, partitions: list[int] | None = None) -> dict[int, int]:
+        """Of an empty group: to EARLIEST, to LATEST, or to a time in milliseconds; returns the new offsets."""
+        if partitions is None:
+            partitions = [part.partition_index for part in (await self._hall.topics.describe(topic)).partitions]
+        ends = await self._hall.persist(lambda: self._at(topic, partitions, LATEST))
+        found = ends if to == LATEST else await self._hall.persist(lambda: self._at(topic, partitions, to))
+        offsets = {place: found[place] if found[place] >= 0 else ends[place] for place in partitions}
+        await self.commit(group_id, {(topic, part): Committed(offset) for part, offset in offsets.items()})
+        return offsets
+
+    async def _at(self, topic: str, partitions: list[int], timestamp_ms: int) -> dict[int, int]:
+        found = await self._hall.records.list_offsets(topic, dict.fromkeys(partitions, timestamp_ms))
+        return {partition: each.offset for partition, each in found.items()}
+
+    async def delete_offsets(self, group_id: str, places: list[Place]) -> None:
+        topics: dict[str, c.OffsetDeleteRequestTopic] = {}
+        for topic, partition in places:
+            row = topics.setdefault(topic, c.OffsetDeleteRequestTopic(name=topic))
+            row.partitions.append(c.OffsetDeleteRequestPartition(partition_index=partition))
+        request = c.OffsetDeleteRequest(group_id=group_id, topics=list(topics.values()))
+
+        async def attempt() -> None:
+            answer = await self._hall.ask_coordinator(GROUP, group_id, request, c.OffsetDeleteResponse)
+            self._check(group_id, answer.error_code)
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    self._check(group_id, part.error_code, f"{topic.name}-{part.partition_index}")
+
+        await self._hall.persist(attempt)
+
+    async def lag(self, group_id: str) -> dict[Place, tuple[Committed, int]]:
+        """What is committed, with the end of each partition behind it."""
+        committed = await self.offsets(group_id)
+        ends: dict[Place, int] = {}
+        for topic in {topic for topic, _ in committed}:
+            partitions = [partition for name, partition in committed if name == topic]
+            found = await self._hall.persist(partial(self._at, topic, partitions, LATEST))
+            ends.update({(topic, partition): offset for partition, offset in found.items()})
+        return {place: (each, ends[place]) for place, each in sorted(committed.items())}
+
+    def _check(self, group_id: str, error_code: int, message: str | None = "") -> None:
+        if error_code in (14, 15, 16):
+            self._hall.forget_coordinator(GROUP, group_id)
+        check(error_code, message or f"group {group_id}")
+
+
+def assignment_of(member: g.DescribeGroupsResponseMember) -> ConsumerProtocolAssignment:
+    """What a member reads, as far as it speaks the consumers' own protocol. Raises WireError."""
+    return decode_assignment(member.member_assignment)
+
+
+def _offset_fetch(group_id: str, places: list[Place] | None, stable: bool) -> c.OffsetFetchRequest:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in places or ():
+        by_topic.setdefault(topic, []).append(partition)
+    old = None
+    new = None
+    if places is not None:
+        old = [c.OffsetFetchRequestTopic(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
+        new = [c.OffsetFetchRequestGroupTopic(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
+    return c.OffsetFetchRequest(
+        group_id=group_id,
+        topics=old,
+        groups=[c.OffsetFetchRequestGroup(group_id=group_id, topics=new)],
+        require_stable=stable,
+    )

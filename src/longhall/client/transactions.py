@@ -1,0 +1,218 @@
+"""Transactions: the coordinator's requests, and a look at them from outside.
+
+`Producer` uses the first half. The second half is for those who have to find and end a transaction that hangs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+from longhall.client.groups import Committed, Membership, Place
+from longhall.client.refusals import check
+from longhall.doors.kafka.wire.messages import transaction_admin as a
+from longhall.doors.kafka.wire.messages import transactions as t
+
+if TYPE_CHECKING:
+    from longhall.client.hall import Hall
+
+GROUP: Final = 0
+TRANSACTION: Final = 1  # As FindCoordinator calls it.
+TIMEOUT_MS: Final = 60_000
+_CLIENTS_VERSION_MAX: Final = 3  # Later versions of AddPartitionsToTxn are for brokers among themselves.
+_KEEPS_EPOCH_VERSION_MAX: Final = (
+    4  # From the next EndTxn and TxnOffsetCommit on, the epoch rises with each transaction.
+)
+
+
+class Identity(NamedTuple):
+    """Whom a hall takes a producer for."""
+
+    producer_id: int
+    epoch: int
+
+
+@final
+class Transactions:
+    """Reached as `hall.transactions`."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+
+    # What a producer asks.
+
+    async def identify(self, transactional_id: str | None, timeout_ms: int = TIMEOUT_MS) -> Identity:
+        """A new identity; with a transactional id, one that fences its earlier holders and ends what they left open."""
+        request = t.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+
+        async def attempt() -> Identity:
+            if transactional_id is None:
+                answer = await self._hall.ask(None, request, t.InitProducerIdResponse)
+            else:
+                answer = await self._hall.ask_coordinator(
+                    TRANSACTION, transactional_id, request, t.InitProducerIdResponse
+                )
+                self._check(transactional_id, answer.error_code)
+            check(answer.error_code)
+            return Identity(answer.producer_id, answer.producer_epoch)
+
+        return await self._hall.persist(attempt)
+
+    async def add_partitions(self, transactional_id: str, who: Identity, places: list[Place]) -> None:
+        topics: dict[str, t.AddPartitionsToTxnRequestTopic] = {}
+        for topic, partition in places:
+            topics.setdefault(topic, t.AddPartitionsToTxnRequestTopic(name=topic)).partitions.append(partition)
+        request = t.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=who.producer_id,
+            v3_and_below_producer_epoch=who.epoch,
+            v3_and_below_topics=list(topics.values()),
+        )
+
+        async def attempt() -> None:
+            answer = await self._hall.ask_coordinator(
+                TRANSACTION,
+                transactional_id,
+                request,
+                t.AddPartitionsToTxnResponse,
+                version_max=_CLIENTS_VERSION_MAX,
+            )
+            for topic in answer.results_by_topic_v3_and_below:
+                for part in topic.results_by_partition:
+                    self._check(transactional_id, part.partition_error_code)
+
+        await self._hall.persist(attempt)
+
+    async def add_offsets(self, transactional_id: str, who: Identity, group_id: str) -> None:
+        request = t.AddOffsetsToTxnRequest(
+            transactional_id=transactional_id, producer_id=who.producer_id, producer_epoch=who.epoch, group_id=group_id
+        )
+
+        async def attempt() -> None:
+            answer = await self._hall.ask_coordinator(TRANSACTION, transactional_id, request, t.AddOffsetsToTxnResponse)
+            self._check(transactional_id, answer.error_code)
+
+        await self._hall.persist(attempt)
+
+    async def commit_offsets(
+        self,
+        transactional_id: str,
+        who: Identity,
+        group_id: str,
+        offsets: dict[Place, Committed],
+        membership: Membership,
+        *,
+        rising: bool,
+    ) -> None:
+        topics: dict[str, t.TxnOffsetCommitRequestTopic] = {}
+        for (topic, partition), committed in offsets.items():
+            topics.setdefault(topic, t.TxnOffsetCommitRequestTopic(name=topic)).partitions.append(
+                t.TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
+                )
+            )
+        request = t.TxnOffsetCommitRequest(
+            transactional_id=transactional_id,
+            group_id=group_id,
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            generation_id=membership.generation_id,
+            member_id=membership.member_id,
+            group_instance_id=membership.instance_id,
+            topics=list(topics.values()),
+        )
+
+        async def attempt() -> None:
+            answer = await self._hall.ask_coordinator(
+                GROUP,
+                group_id,
+                request,
+                t.TxnOffsetCommitResponse,
+                version_max=None if rising else _KEEPS_EPOCH_VERSION_MAX,
+            )
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    if part.error_code in (14, 15, 16):
+                        self._hall.forget_coordinator(GROUP, group_id)
+                    check(part.error_code, f"{topic.name}-{part.partition_index}")
+
+        await self._hall.persist(attempt)
+
+    async def end(self, transactional_id: str, who: Identity, *, commit: bool, rising: bool) -> Identity:
+        """Commit or abort; returns whom to write as in the next transaction."""
+        request = t.EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            committed=commit,
+        )
+
+        async def attempt() -> Identity:
+            answer = await self._hall.ask_coordinator(
+                TRANSACTION,
+                transactional_id,
+                request,
+                t.EndTxnResponse,
+                version_max=None if rising else _KEEPS_EPOCH_VERSION_MAX,
+            )
+            self._check(transactional_id, answer.error_code)
+            if answer.producer_id < 0:
+                return who
+            return Identity(answer.producer_id, answer.producer_epoch)
+
+        return await self._hall.persist(attempt)
+
+    # What an administrator asks.
+
+    async def all(
+        self, states: list[str] | None = None, *, longer_than_ms: int = -1
+    ) -> list[a.ListTransactionsResponseTransaction]:
+        """Of all brokers, by transactional id."""
+        found: dict[str, a.ListTransactionsResponseTransaction] = {}
+        request = a.ListTransactionsRequest(state_filters=states or [], duration_filter=longer_than_ms)
+        for node_id in self._hall.brokers:
+
+            async def attempt(node_id: int = node_id) -> a.ListTransactionsResponse:
+                answer = await self._hall.ask(node_id, request, a.ListTransactionsResponse)
+                check(answer.error_code)
+                return answer
+
+            rows = (await self._hall.persist(attempt)).transaction_states
+            found.update({row.transactional_id: row for row in rows})
+        return [found[name] for name in sorted(found)]
+
+    async def describe(self, transactional_id: str) -> a.DescribeTransactionsResponseTransaction:
+        async def attempt() -> a.DescribeTransactionsResponseTransaction:
+            request = a.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+            answer = await self._hall.ask_coordinator(
+                TRANSACTION, transactional_id, request, a.DescribeTransactionsResponse
+            )
+            self._check(transactional_id, answer.transaction_states[0].error_code)
+            return answer.transaction_states[0]
+
+        return await self._hall.persist(attempt)
+
+    async def abort(self, transactional_id: str) -> None:
+        """End what hangs: whoever holds the id is fenced, and what it left open is aborted."""
+        await self.describe(transactional_id)  # An id that nobody knows must not come to be by this.
+        await self.identify(transactional_id)
+
+    async def producers(self, topic: str, partition: int) -> list[a.DescribeProducersResponseProducer]:
+        """Who has written to a partition lately, and where an open transaction began."""
+        row = a.DescribeProducersRequestTopic(name=topic, partition_indexes=[partition])
+        request = a.DescribeProducersRequest(topics=[row])
+
+        async def attempt() -> list[a.DescribeProducersResponseProducer]:
+            leader = await self._hall.leader_of(topic, partition)
+            part = (await self._hall.ask(leader, request, a.DescribeProducersResponse)).topics[0].partitions[0]
+            check(part.error_code, part.error_message)
+            return part.active_producers
+
+        return await self._hall.persist(attempt)
+
+    def _check(self, transactional_id: str, error_code: int) -> None:
+        if error_code in (14, 15, 16):
+            self._hall.forget_coordinator(TRANSACTION, transactional_id)
+        check(error_code, f"transactional id {transactional_id}")
