@@ -1,0 +1,119 @@
+"""Oracles of what is not a log: the offsets of groups, the last value of a key, topics that exist, what retention
+cut.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from longhall.simulation.checkers.sends import Outcome, Place, Send
+from longhall.simulation.checkers.violation import demand
+
+
+@final
+class OffsetOracle:
+    """One group's offset of one partition, committed by one client that only moves forward."""
+
+    def __init__(self, group: str, place: Place) -> None:
+        self.group = group
+        self.place = place
+        self.acknowledged = -1
+        self.tried = -1
+
+    def committing(self, offset: int) -> None:
+        assert offset >= self.tried, "the committer only moves forward"
+        self.tried = offset
+
+    def committed(self, offset: int) -> None:
+        self.acknowledged = max(self.acknowledged, offset)
+
+    def found(self, offset: int, acknowledged_before: int) -> None:
+        """The group was asked after `acknowledged_before` had been acknowledged; -1 where it knew of no offset."""
+        who = f"group {self.group} on {self.place}"
+        demand(offset >= acknowledged_before, f"{who}: {acknowledged_before} was acknowledged, {offset} was found")
+        demand(offset <= self.tried, f"{who}: {offset} was found and only {self.tried} ever committed")
+
+
+@final
+class TransactionalOffsetOracle:
+    """A group's offset that moves with transactions: number N commits offset N, or nothing of it is true."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self._least = -1
+        self._possible: set[int] = {-1}
+
+    def ended(self, number: int, outcome: Outcome, commit: bool) -> None:
+        if not commit:
+            return
+        if outcome is Outcome.ACKNOWLEDGED:
+            self._least = number
+            self._possible = {number}
+        elif outcome is Outcome.UNKNOWN:
+            self._possible.add(number)
+
+    def found(self, offset: int) -> None:
+        possible = sorted(self._possible)
+        demand(offset in possible, f"group {self.group}: offset {offset} was found, possible are {possible}")
+
+
+@final
+class KeyOracle:
+    """The keys of a compacted partition: the newest acknowledged value of each is never compacted away."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._versions: dict[bytes, list[tuple[bytes | None, Send]]] = {}
+
+    def writing(self, key: bytes, value: bytes | None, send: Send) -> None:
+        self._versions.setdefault(key, []).append((value, send))
+
+    def settle(self, latest: dict[bytes, bytes | None]) -> None:
+        """What a reader of the whole partition ends up with, by key."""
+        for key, versions in self._versions.items():
+            acknowledged = [at for at, (_, send) in enumerate(versions) if send.outcome is Outcome.ACKNOWLEDGED]
+            if not acknowledged:
+                continue
+            last = acknowledged[-1]
+            allowed = [value for value, send in versions[last:] if send.outcome is not Outcome.REFUSED]
+            demand(
+                latest.get(key) in allowed,
+                f"{self.place}, key {key!r}: {latest.get(key)!r:.40} is not its last value {allowed[0]!r:.40}",
+            )
+
+
+@final
+class RetentionOracle:
+    """A partition that forgets by age: never what is younger than it promised to keep."""
+
+    def __init__(self, place: Place, retention_ms: int) -> None:
+        self.place = place
+        self.retention_ms = retention_ms
+
+    def settle(self, sends: list[Send], start_offset: int, now_ms: int) -> None:
+        for send in sends:
+            if send.outcome is Outcome.ACKNOWLEDGED and now_ms - send.timestamp_ms < self.retention_ms:
+                demand(send.offset >= start_offset, f"{send} is {now_ms - send.timestamp_ms} ms old and was cut")
+
+
+@final
+class TopicOracle:
+    """Which topics there are: created and acknowledged is there, deleted and acknowledged is not."""
+
+    def __init__(self) -> None:
+        self._expected: dict[str, bool | None] = {}  # None: nobody knows.
+
+    def unsure(self, name: str) -> None:
+        self._expected[name] = None
+
+    def created(self, name: str) -> None:
+        self._expected[name] = True
+
+    def deleted(self, name: str) -> None:
+        self._expected[name] = False
+
+    def settle(self, names: set[str]) -> None:
+        for name, expected in self._expected.items():
+            if expected is not None:
+                word = "created and is not there" if expected else "deleted and is there"
+                demand((name in names) == expected, f"topic {name} was {word}")
