@@ -5,6 +5,7 @@ Membership itself is in `member`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
@@ -47,7 +48,7 @@ class Groups:
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
 
-    async def all(self, states: list[str] | None = None) -> list[g.ListGroupsResponseGroup]:
+    async def list(self, states: list[str] | None = None) -> list[g.ListGroupsResponseGroup]:
         """Of all brokers, by name."""
         found: dict[str, g.ListGroupsResponseGroup] = {}
         for node_id in self._hall.brokers:
@@ -85,7 +86,7 @@ class Groups:
         await self._hall.persist(attempt)
 
     async def offsets(
-        self, group_id: str, places: list[Place] | None = None, *, stable: bool = False
+        self, group_id: str, places: Sequence[Place] | None = None, *, stable: bool = False
     ) -> dict[Place, Committed]:
         """What the group has committed, everywhere or in some places; with `stable` none of open transactions."""
 
@@ -99,7 +100,7 @@ class Groups:
 
         found: dict[Place, Committed] = {}
         answer = await self._hall.persist(attempt)
-        topics: list[c.OffsetFetchResponseGroupTopic] | list[c.OffsetFetchResponseTopic]
+        topics: Sequence[c.OffsetFetchResponseGroupTopic | c.OffsetFetchResponseTopic]
         topics = answer.groups[0].topics if answer.groups else answer.topics
         for topic in topics:
             for part in topic.partitions:
@@ -108,7 +109,7 @@ class Groups:
                     found[topic.name, part.partition_index] = Committed(
                         part.committed_offset, part.committed_leader_epoch, part.metadata or ""
                     )
-        return found
+        return dict(sorted(found.items()))
 
     async def commit(
         self, group_id: str, offsets: dict[Place, Committed], membership: Membership | None = None
@@ -143,7 +144,9 @@ class Groups:
 
         await self._hall.persist(attempt)
 
-    async def reset(self, group_id: str, topic: str, to: int, partitions: list[int] | None = None) -> dict[int, int]:
+    async def reset(
+        self, group_id: str, topic: str, to: int, partitions: Sequence[int] | None = None
+    ) -> dict[int, int]:
         """Of an empty group: to EARLIEST, to LATEST, or to a time in milliseconds; returns the new offsets."""
         if partitions is None:
             partitions = [part.partition_index for part in (await self._hall.topics.describe(topic)).partitions]
@@ -153,11 +156,11 @@ class Groups:
         await self.commit(group_id, {(topic, part): Committed(offset) for part, offset in offsets.items()})
         return offsets
 
-    async def _at(self, topic: str, partitions: list[int], timestamp_ms: int) -> dict[int, int]:
+    async def _at(self, topic: str, partitions: Sequence[int], timestamp_ms: int) -> dict[int, int]:
         found = await self._hall.records.list_offsets(topic, dict.fromkeys(partitions, timestamp_ms))
         return {partition: each.offset for partition, each in found.items()}
 
-    async def delete_offsets(self, group_id: str, places: list[Place]) -> None:
+    async def delete_offsets(self, group_id: str, places: Sequence[Place]) -> None:
         topics: dict[str, c.OffsetDeleteRequestTopic] = {}
         for topic, partition in places:
             row = topics.setdefault(topic, c.OffsetDeleteRequestTopic(name=topic))
@@ -194,7 +197,7 @@ def assignment_of(member: g.DescribeGroupsResponseMember) -> ConsumerProtocolAss
     return decode_assignment(member.member_assignment)
 
 
-def _offset_fetch(group_id: str, places: list[Place] | None, stable: bool) -> c.OffsetFetchRequest:
+def _offset_fetch(group_id: str, places: Sequence[Place] | None, stable: bool) -> c.OffsetFetchRequest:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in places or ():
         by_topic.setdefault(topic, []).append(partition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
 
 from longhall.client.connection import REQUEST_TIMEOUT_MS
@@ -42,7 +43,7 @@ class Topics:
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
 
-    async def all(self) -> list[MetadataResponseTopic]:
+    async def list(self) -> list[MetadataResponseTopic]:
         """All topics with their partitions, by name."""
         answer = await self._hall.persist(lambda: self._hall.metadata(None))
         return sorted((topic for topic in answer.topics if topic.error_code == 0), key=lambda topic: topic.name or "")
@@ -102,7 +103,7 @@ class Topics:
         await self._hall.persist(attempt)
         self._hall.forget(name)
 
-    async def settings(self, name: str, *, kind: int = TOPIC) -> list[Setting]:
+    async def settings(self, name: str, *, kind: int = TOPIC) -> Sequence[Setting]:
         """The configuration of a topic, or of a broker by its number."""
         resource = c.DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = c.DescribeConfigsRequest(resources=[resource])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from longhall.client.groups import Committed, Membership, Place
@@ -57,7 +58,7 @@ class Transactions:
 
         return await self._hall.persist(attempt)
 
-    async def add_partitions(self, transactional_id: str, who: Identity, places: list[Place]) -> None:
+    async def add_partitions(self, transactional_id: str, who: Identity, places: Sequence[Place]) -> None:
         topics: dict[str, t.AddPartitionsToTxnRequestTopic] = {}
         for topic, partition in places:
             topics.setdefault(topic, t.AddPartitionsToTxnRequestTopic(name=topic)).partitions.append(partition)
@@ -166,7 +167,7 @@ class Transactions:
 
     # What an administrator asks.
 
-    async def all(
+    async def list(
         self, states: list[str] | None = None, *, longer_than_ms: int = -1
     ) -> list[a.ListTransactionsResponseTransaction]:
         """Of all brokers, by transactional id."""
@@ -199,12 +200,12 @@ class Transactions:
         await self.describe(transactional_id)  # An id that nobody knows must not come to be by this.
         await self.identify(transactional_id)
 
-    async def producers(self, topic: str, partition: int) -> list[a.DescribeProducersResponseProducer]:
+    async def producers(self, topic: str, partition: int) -> Sequence[a.DescribeProducersResponseProducer]:
         """Who has written to a partition lately, and where an open transaction began."""
         row = a.DescribeProducersRequestTopic(name=topic, partition_indexes=[partition])
         request = a.DescribeProducersRequest(topics=[row])
 
-        async def attempt() -> list[a.DescribeProducersResponseProducer]:
+        async def attempt() -> Sequence[a.DescribeProducersResponseProducer]:
             leader = await self._hall.leader_of(topic, partition)
             part = (await self._hall.ask(leader, request, a.DescribeProducersResponse)).topics[0].partitions[0]
             check(part.error_code, part.error_message)

@@ -24,6 +24,8 @@ from longhall.doors.kafka.wire.writer import write_count, write_text
 TOPIC_IDS_FROM: Final = 13
 FLEXIBLE_FROM: Final = 12
 
+Buffer = bytes | bytearray | memoryview
+
 _INT32: Final = Struct(">i")
 _SESSION: Final = Struct(">hi")
 _PART_4: Final = Struct(">ihqq")
@@ -97,7 +99,7 @@ class FetchedPart:
         last_stable_offset: int,
         log_start_offset: int,
         aborted: list[tuple[int, int]] | None,
-        records: list[bytes | memoryview],
+        records: list[Buffer],
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -193,7 +195,7 @@ def _count(reader: Reader, flexible: bool, size_min: int) -> int:
 
 def encode_fetch_response(
     correlation_id: int, version: int, throttle_ms: int, error_code: int, session_id: int, parts: list[FetchedPart]
-) -> list[bytes | memoryview]:
+) -> list[Buffer]:
     """The complete frame as a scatter list. Neighbouring parts of one topic share its entry."""
     flexible = version >= FLEXIBLE_FROM
     out = bytearray(4)
@@ -204,7 +206,7 @@ def encode_fetch_response(
         out += _INT32.pack(throttle_ms)
     if version >= 7:
         out += _SESSION.pack(error_code, session_id)
-    buffers: list[bytes | memoryview] = []
+    buffers: list[Buffer] = []
     total = 0  # Of what is in `buffers`.
     groups = _by_topic(parts)
     write_count(out, len(groups), flexible)
