@@ -98,6 +98,22 @@ class Machine(RuleBasedStateMachine):
         consumer.sync = self.hall.send_sync(joined, plan, instance_id=self.instance(slot))
         self.listen()
 
+    @rule(slots=st.sets(SLOTS, min_size=1, max_size=4), rounds=st.integers(1, 4))
+    def behave(self, slots: set[int], rounds: int) -> None:
+        """Some clients do for a while what good clients do; arbitrary requests alone would hardly ever meet."""
+        for _ in range(rounds):
+            for slot in sorted(slots):
+                consumer = self.consumers[slot]
+                if consumer.join is not None or consumer.sync is not None:
+                    continue
+                instance_id = self.instance(slot)
+                groups, now_ms = self.hall.groups, self.hall.now_ms
+                if groups.heartbeat("g", consumer.member_id, consumer.generation, now_ms, instance_id) is not None:
+                    self.join(slot, (("x", b"1"), ("y", b"1")), True)
+                elif consumer.joined is not None:
+                    self.sync(slot)
+            self.wait(600)
+
     @rule(slot=SLOTS)
     def heartbeat(self, slot: int) -> None:
         consumer = self.consumers[slot]

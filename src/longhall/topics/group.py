@@ -86,12 +86,19 @@ class Group:
         self.sync_timer = Timer(self, TimerKind.SYNC)
         self.expiry_timer = Timer(self, TimerKind.EXPIRY)
         self.offsets = OffsetTable()
-        self.recorded: GroupStable | GroupEmptied | None = None  # The durable side: what was last written.
+        # The durable side, beside the offsets: what was last written about the members, and whether anything was.
+        self.recorded: GroupStable | GroupEmptied | None = None
+        self.has_events = False
 
     def transition(self, state: State) -> None:
         assert (self.state, state) in self.TRANSITIONS, f"{self.state} to {state}"
         self.previous_state = self.state
         self.state = state
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the journal knows of this group, so that it can only go with an event."""
+        return self.has_events or self.recorded is not None
 
     # Members
 

@@ -304,7 +304,7 @@ class Groups:
 
     def _drop_if_unused(self, group: Group) -> None:
         """A group of which nothing was ever written needs no event to be forgotten."""
-        if group.state is State.EMPTY and group.recorded is None and not group.pending_joins and group.offsets.is_empty:
+        if group.state is State.EMPTY and not group.is_written and not group.pending_joins:
             self._bury(group)
 
     def _bury(self, group: Group) -> None:
@@ -335,6 +335,7 @@ class Groups:
             self._membership.rebalance.empty(group, event)
         else:
             group.offsets.apply(event)
+            group.has_events = True
         if group.expiry_timer.due_ms < 0 or isinstance(event, GroupEmptied):
             self._membership.rebalance.expect_expiry(group, now_ms)
 
@@ -348,7 +349,7 @@ class Groups:
                     group.offsets.snapshot(),
                 ]
                 for group in self._groups.values()
-                if group.recorded is not None or not group.offsets.is_empty
+                if group.is_written
             ]
         }
 
@@ -360,6 +361,7 @@ class Groups:
         for group_id, recorded, offsets in state["groups"]:
             group = self._groups[group_id] = Group(group_id)
             group.offsets.restore(offsets)
+            group.has_events = True
             if recorded is not None:
                 self.apply(msgspec.convert(recorded, GroupStable | GroupEmptied), now_ms)
             self._membership.rebalance.expect_expiry(group, now_ms)

@@ -278,6 +278,11 @@ class ProducerTable:
         found.sort(key=_first_offset_of)
         return found
 
+    def aborted_ranges(self) -> list[tuple[int, int, int]]:
+        """Producer id, first offset and offset of the marker of every aborted transaction that is remembered."""
+        aborted = self._aborted
+        return [(aborted[at], aborted[at + 1], aborted[at + 2]) for at in range(0, len(aborted), _FIELDS_PER_ABORT)]
+
     def _first_abort_ending_at(self, offset: int) -> int:
         """The index of the first aborted range whose marker is at or after `offset`; they stand in marker order."""
         low = 0
