@@ -12,7 +12,9 @@ import sys
 import typer
 
 from longhall.cli import group, topic, transaction
+from longhall.cli.consume import consume
 from longhall.cli.exits import CommandError, Exit, explain
+from longhall.cli.produce import produce
 from longhall.cli.serve import serve
 from longhall.cli.settings import settings
 from longhall.cli.version import version
@@ -27,6 +29,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 refused or damaged, 2 usage, 3 unreachable, 4 timed out, 70 bug, 130 interrupted.",
 )
 app.command()(serve)
+app.command()(produce)
+app.command()(consume)
 app.add_typer(topic.app)
 app.add_typer(group.app)
 app.add_typer(transaction.app)

@@ -97,7 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=1, le=1024, description="Data shards of a new data directory; an existing one keeps its number.")
     ] = 8
     wal_file_bytes: Annotated[
-        int, _size("Size of one file of the write-ahead log.", least=64 * _KIB, most=2 * _GIB)
+        int, _size("Size of one file of the write-ahead log.", least=16 * _MIB, most=2 * _GIB)
     ] = 32 * _MIB
     checkpoint_bytes: Annotated[
         int, _size("A checkpoint is made after this much of the write-ahead log.", least=64 * _KIB)

@@ -1,0 +1,95 @@
+"""`longhall consume`: messages become lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import AddressOption, ProfileOption
+from longhall.cli.produce import LineFormat, unescape
+
+if TYPE_CHECKING:
+    from longhall.cli.lines import LineStyle
+    from longhall.client.hall import Hall
+    from longhall.client.reader import Consumed
+
+
+def consume(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="beginning, end, an offset, -10 for the last ten, or a time like 2026-01-31T12:00 or '2h ago'.",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as messages come, from the end unless --from says otherwise.")
+    ] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many messages.")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-P", min=0, help="Only these; repeatable.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="As a member of this group: go on where it was, and commit.")
+    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", "-k", help="Print keys before values.")] = False,
+    key_separator: Annotated[str, typer.Option("--key-separator", "-K", help="Between key and value.")] = "\\t",
+    headers: Annotated[bool, typer.Option("--headers", "-H", help="Print headers.")] = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Print timestamps.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Print PARTITION:OFFSET.")] = False,
+    uncommitted: Annotated[
+        bool, typer.Option("--uncommitted", help="Show what open and aborted transactions wrote as well.")
+    ] = False,
+    address: AddressOption = None,
+    profile: ProfileOption = None,
+    output: Annotated[
+        LineFormat, typer.Option("--output", "-o", help="text, or one JSON object a line.")
+    ] = LineFormat.TEXT,
+) -> None:
+    """Print messages, up to what is there now, or for as long as they come (--follow)."""
+    from longhall.cli.consuming import Wish, consume_as_member, consume_places
+    from longhall.cli.lines import LineStyle
+    from longhall.cli.moments import parse_place
+    from longhall.cli.talk import talk
+
+    if group is not None and partition:
+        raise CommandError("a group shares out the partitions itself: leave --partition or --group out", Exit.USAGE)
+    place = parse_place(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
+    wish = Wish(topics, place, follow, count, partition, uncommitted)
+    style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)
+    write = _LineWriter(output, style)
+
+    async def ask(hall: Hall) -> None:
+        if group is None:
+            await consume_places(hall, wish, write)
+        else:
+            await consume_as_member(hall, group, wish, write)
+
+    talk(address, profile, ask)
+
+
+class _LineWriter:
+    """Writes what was consumed to standard output and sees that it got there before anything is committed."""
+
+    def __init__(self, output: LineFormat, style: LineStyle) -> None:
+        from longhall.cli.lines import json_line, printable, text_line
+
+        self._json = json_line if output is LineFormat.JSON else None
+        self._text = text_line
+        self._style = style
+        self._printable = printable if sys.stdout.isatty() and self._json is None else None
+
+    def __call__(self, consumed: list[Consumed]) -> None:
+        out = sys.stdout.buffer
+        for topic, partition, record in consumed:
+            if self._json is not None:
+                line = self._json(record, topic, partition)
+            else:
+                line = self._text(record, partition, self._style)
+            out.write(line if self._printable is None else self._printable(line))
+        out.flush()

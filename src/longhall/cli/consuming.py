@@ -1,0 +1,122 @@
+"""Reading for `consume`: from places in partitions, or as a member of a group.
+
+What is handed to `write` has been read in order within each partition. A group's offsets are committed behind what was
+written and no further, so that a pipe that breaks loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.moments import Anchor, Place
+from longhall.cli.places import offsets_at, partitions_of
+from longhall.client.groups import Committed
+from longhall.client.groups import Place as PartitionPlace
+from longhall.client.hall import Hall
+from longhall.client.member import Member
+from longhall.client.reader import Consumed, Reader
+from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+
+Write = Callable[[list[Consumed]], None]
+
+
+class Wish(NamedTuple):
+    """What to read."""
+
+    topics: list[str]
+    place: Place
+    follow: bool
+    limit: int | None
+    partitions: list[int] | None
+    uncommitted: bool
+
+    @property
+    def isolation_level(self) -> int:
+        return READ_UNCOMMITTED if self.uncommitted else READ_COMMITTED
+
+
+async def consume_places(hall: Hall, wish: Wish, write: Write) -> None:
+    """Until the end that was there at the beginning, or the limit, or for ever."""
+    positions: dict[PartitionPlace, int] = {}
+    ends: dict[PartitionPlace, int] = {}
+    for topic in wish.topics:
+        partitions = await _chosen(hall, topic, wish.partitions)
+        begin = await offsets_at(hall, topic, wish.place, partitions, wish.isolation_level)
+        positions.update({(topic, number): offset for number, offset in begin.items()})
+        if not wish.follow:
+            ends.update(await _ends(hall, wish, topic, partitions))
+    reader = Reader(hall, positions, isolation_level=wish.isolation_level)
+    left = wish.limit
+    try:
+        _forget_finished(reader, ends)
+        while reader.positions and left != 0:
+            consumed = _within(await reader.poll(), ends, left)
+            write(consumed)
+            left = None if left is None else left - len(consumed)
+            _forget_finished(reader, ends)
+    finally:
+        reader.close()
+
+
+async def consume_as_member(hall: Hall, group: str, wish: Wish, write: Write) -> None:
+    """The same for the partitions that the group gives to this member."""
+    member = Member(hall, group, wish.topics, start=_start(wish.place), isolation_level=wish.isolation_level)
+    ends: dict[PartitionPlace, int] = {}
+    if not wish.follow:
+        for topic in wish.topics:
+            ends.update(await _ends(hall, wish, topic, await partitions_of(hall, topic)))
+    left = wish.limit
+    try:
+        while left != 0:
+            consumed = _within(await member.poll(), ends, left)
+            write(consumed)
+            left = None if left is None else left - len(consumed)
+            if consumed:
+                behind = {(topic, number): Committed(record.offset + 1) for topic, number, record in consumed}
+                await hall.groups.commit(group, behind, member.membership)
+            if not wish.follow and all(at.offset >= ends.get(place, 0) for place, at in member.positions.items()):
+                break
+    finally:
+        await member.leave()
+
+
+async def _chosen(hall: Hall, topic: str, wanted: list[int] | None) -> list[int]:
+    there = await partitions_of(hall, topic)
+    for number in wanted or []:
+        if number not in there:
+            raise CommandError(f"{topic} has no partition {number}; it has 0 to {len(there) - 1}", Exit.REFUSED)
+    return wanted or there
+
+
+async def _ends(hall: Hall, wish: Wish, topic: str, partitions: list[int]) -> dict[PartitionPlace, int]:
+    found = await offsets_at(hall, topic, Place(Anchor.END), partitions, wish.isolation_level)
+    return {(topic, number): offset for number, offset in found.items()}
+
+
+def _forget_finished(reader: Reader, ends: dict[PartitionPlace, int]) -> None:
+    for place, end in ends.items():
+        if reader.positions.get(place, -1) >= end:
+            del reader.positions[place]
+
+
+def _within(consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None) -> list[Consumed]:
+    """Without what came after the beginning, unless following, and no more than was asked for."""
+    if ends:
+        consumed = [each for each in consumed if each.record.offset < ends.get((each.topic, each.partition), 0)]
+    return consumed if left is None else consumed[:left]
+
+
+def _start(place: Place) -> int:
+    if place.anchor in (Anchor.BEGINNING, Anchor.COMMITTED):
+        return EARLIEST
+    if place.anchor is Anchor.END:
+        return LATEST
+    if place.anchor is Anchor.TIME:
+        return max(place.number, 0)
+    raise CommandError(
+        "a group goes on where it was, and --from may be beginning, end or a time for where it never was; "
+        "`longhall group reset` moves it",
+        Exit.USAGE,
+    )
