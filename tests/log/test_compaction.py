@@ -282,7 +282,7 @@ def logs(draw: st.DrawFn) -> tuple[list[list[tuple[int, bytes]]], list[tuple[int
 
 
 @given(logs(), st.lists(st.integers(0, 2 * DAY_MS), min_size=1, max_size=4))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_pass_changes_what_readers_and_recovery_see(
     tmp_path_factory: pytest.TempPathFactory,
     log: tuple[list[list[tuple[int, bytes]]], list[tuple[int, int, int]], int],
