@@ -43,11 +43,15 @@ def suite(tmp_path: Path) -> Path:
 
 
 def closing_lines(suite: Path, *arguments: str) -> list[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LONGHALL_LEFT_OUT": str(suite / "left-out.json")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "LONGHALL_LEFT_OUT": str(suite / "left-out.json"),
+    }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
-    done = subprocess.run(
-        [*command, *arguments], cwd=suite, env=environment, capture_output=True, text=True, check=False
-    )
+    command += arguments
+    done = subprocess.run(command, cwd=suite, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     return done.stdout.splitlines()
 
 
