@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -25,8 +26,11 @@ SOURCE = ROOT / "src"
 # The hot rooms, as patterns below src/longhall. A pattern may match nothing yet. `__init__.py` is never compiled.
 HOT_ROOMS = ("records/*.py",)
 
-# Left alone within those rooms, for reasons that docs/decisions/0003-compiled-build.md gives.
-COLD_FILES = frozenset({"chores.py", "events.py"})
+# Files within those rooms that are left alone, beside the ones that the next line finds.
+COLD_FILES: frozenset[str] = frozenset()
+
+# msgspec reads annotations when a structure is defined, and compiling erases them: such files stay plain.
+DEFINES_STRUCTURES = re.compile(rb"^class \w+\([^)]*\bStruct\b", re.MULTILINE)
 
 OPTIMISATION_LEVEL = os.environ.get("LONGHALL_OPTIMISATION", "3")
 
@@ -34,7 +38,11 @@ OPTIMISATION_LEVEL = os.environ.get("LONGHALL_OPTIMISATION", "3")
 def hot_files() -> list[Path]:
     """The files that mypyc compiles, sorted."""
     found = {path for pattern in HOT_ROOMS for path in (SOURCE / "longhall").glob(pattern)}
-    return sorted(path for path in found if path.name != "__init__.py" and path.name not in COLD_FILES)
+    return sorted(path for path in found if path.name not in {"__init__.py", *COLD_FILES} and not _is_cold(path))
+
+
+def _is_cold(path: Path) -> bool:
+    return DEFINES_STRUCTURES.search(path.read_bytes()) is not None
 
 
 def hot_modules() -> list[str]:
