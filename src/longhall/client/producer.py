@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 from longhall.client.backlog import Backlog, Sent, Waiting, size_of
 from longhall.client.groups import Committed, Membership, Place
 from longhall.client.records import Placed
-from longhall.client.refusals import Refused
+from longhall.client.refusals import Refused, Unreachable
 from longhall.client.transactions import TIMEOUT_MS, Identity
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record, build_batch
@@ -133,13 +133,9 @@ class Producer:
                 batch = backlog.take(self._options.batch_bytes_max)
                 # Records without a key go on to the next partition batch by batch.
                 self._next_partition[backlog.place[0]] = backlog.place[1] + 1
-                try:
-                    await self._deliver(backlog, batch)
-                finally:
-                    self._buffered_bytes -= sum(each.size_bytes for each in batch)
-                    self._room.set()
-                    for each in batch:
-                        each.sent.cancel()  # Only what has no result yet, because the producer itself was cancelled.
+                await self._deliver(backlog, batch)
+                self._buffered_bytes -= sum(each.size_bytes for each in batch)
+                self._room.set()
         finally:
             backlog.sender = None
 
@@ -150,10 +146,11 @@ class Producer:
             placed = await self._place(backlog, [each.record for each in batch])
         except LonghallError as failure:
             self._give_up(failure)
-            for each in batch:
-                if not each.sent.done():
-                    each.sent.set_exception(failure)
+            _fail(batch, failure)
             return
+        except asyncio.CancelledError:
+            _fail(batch, Unreachable("The producer was stopped before the record was acknowledged."))
+            raise
         for index, each in enumerate(batch):
             if not each.sent.done():
                 offset = placed.base_offset + index if placed.base_offset >= 0 else -1
@@ -286,6 +283,12 @@ class Producer:
         if not self._open or self._options.transactional_id is None or self._identity is None:
             raise LonghallError(Code.INVALID_TRANSACTION_STATE, "No transaction is open.")
         return self._options.transactional_id, self._identity
+
+
+def _fail(batch: list[Waiting], failure: LonghallError) -> None:
+    for each in batch:
+        if not each.sent.done():
+            each.sent.set_exception(failure)
 
 
 def _seen(sent: asyncio.Future[Sent]) -> None:
