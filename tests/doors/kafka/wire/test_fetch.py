@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhall.doors.kafka.wire.apis import decode_response, encode_request
-from longhall.doors.kafka.wire.fetch import FetchedPart, encode_fetch_response, parse_fetch
+from longhall.doors.kafka.wire.fetch import Buffer, FetchedPart, encode_fetch_response, parse_fetch
 from longhall.doors.kafka.wire.headers import decode_request_header
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import data
@@ -63,7 +63,7 @@ def fetched_parts(draw: st.DrawFn) -> list[FetchedPart]:
     for _ in range(draw(st.integers(0, 4))):
         topic = draw(st.sampled_from(("a", "täglich", "x" * 200)))
         pieces = draw(st.lists(st.binary(max_size=200), max_size=3))
-        records: list[bytes | memoryview] = [memoryview(b) if draw(st.booleans()) else b for b in pieces]
+        records: list[Buffer] = [memoryview(b) if draw(st.booleans()) else b for b in pieces]
         aborted = draw(st.none() | st.lists(st.tuples(int64, int64), max_size=3))
         parts.append(
             FetchedPart(
