@@ -58,6 +58,7 @@ def test_a_whole_segment_is_whole(disk: RealDisk) -> None:
         "batch_count": 10,
         "damaged": [],
     }
+    assert run(disk, "verify_segment", partition=1, base_offset=BASE)["batch_count"] == 10
     sized = run(disk, "verify_segment", path=segment_path(BASE), size_bytes=sum(map(len, parts[:4])))
     assert (sized["batch_count"], sized["damaged"]) == (4, [])
 
@@ -166,6 +167,8 @@ def test_what_is_not_a_segment_is_refused(disk: RealDisk) -> None:
     with pytest.raises(LonghallError) as caught:
         run(disk, "verify_segment", path="partitions/notes.txt")
     assert caught.value.code is Code.INVALID_REQUEST
+    with pytest.raises(LonghallError):
+        run(disk, "verify_segment", partition=1)
     with pytest.raises(FileNotFoundError):
         run(disk, "verify_segment", path=segment_path(7))
     with pytest.raises(msgspec.ValidationError):

@@ -14,8 +14,10 @@ import msgspec
 
 from longhall.errors import Code, LonghallError
 from longhall.log.compaction import AbortedRanges, Compaction, Survey
+from longhall.log.errands import publish_snapshot, remove, sync_directories
 from longhall.log.index import IndexBuilder
 from longhall.log.keymap import KeyMap
+from longhall.log.layout import segment_path
 from longhall.log.rewriting import discard_cleaned, install_segment, rewrite_segment
 from longhall.log.scanning import Damage, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
@@ -28,11 +30,19 @@ Interval = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class OfSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A segment file; without a size, as it is now."""
+    """A segment, by its path or by its partition and base offset; without a size, as it is now."""
 
-    path: str
+    path: str = ""
+    partition: Natural | None = None
+    base_offset: Natural | None = None
     size_bytes: Natural | None = None
     interval_bytes: Interval = INDEX_INTERVAL_BYTES
+
+    def place(self) -> str:
+        """Its path."""
+        if self.path or self.partition is None or self.base_offset is None:
+            return self.path
+        return segment_path(self.partition, self.base_offset)
 
 
 class OfPartition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +82,7 @@ def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]
     """Check every batch of a segment and write its index anew beside it; says the same as `verify_segment`."""
     task = msgspec.convert(arguments, OfSegment)
     result, encoded = _walk(disk, task)
-    target = task.path.removesuffix(".log") + ".index"
+    target = task.place().removesuffix(".log") + ".index"
     file = disk.open(target + ".new", create=True)
     try:
         file.truncate(0)
@@ -142,8 +152,9 @@ def discard_rewritten(disk: Disk, arguments: dict[str, object]) -> dict[str, obj
 
 def _walk(disk: Disk, task: OfSegment) -> tuple[dict[str, object], bytes]:
     """Scan a segment: what is to be told of it, and its index."""
-    base_offset = _base_offset(task.path)
-    file = disk.open(task.path)
+    path = task.place()
+    base_offset = _base_offset(path)
+    file = disk.open(path)
     try:
         size_bytes = file.size() if task.size_bytes is None else min(task.size_bytes, file.size())
         built = IndexBuilder(base_offset, task.interval_bytes)
@@ -185,4 +196,7 @@ CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]]
     "compact_segments": compact_segments,
     "install_segments": install_segments,
     "discard_rewritten": discard_rewritten,
+    "write_snapshot": publish_snapshot,
+    "sync_directories": sync_directories,
+    "remove": remove,
 }
