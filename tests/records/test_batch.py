@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.records.strategies import CODECS, plain, records
 
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import (
@@ -18,6 +17,7 @@ from longhall.records.batch import (
     with_log_append_time,
 )
 from longhall.records.header import HEADER_BYTES
+from tests.records.strategies import CODECS, plain, records
 
 
 @given(records(base_offset=5), CODECS, st.binary(max_size=5))

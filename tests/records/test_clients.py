@@ -10,9 +10,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from hypothesis import given, settings
 from kafka.record.default_records import DefaultRecordBatch as KafkaBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaBuilder
-from tests.records.strategies import CODECS, plain, records
 
 from longhall.records.batch import Record, build_batch, check_batch, check_produced, read_records
+from tests.records.strategies import CODECS, plain, records
 
 SENT = [
     *plain(20),

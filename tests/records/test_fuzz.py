@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzz.fuzz_records import TestOneInput as fuzz_once
-from tests.records.strategies import plain
 
 from longhall.records.batch import build_batch
 from longhall.records.control import build_marker
+from tests.fuzz.fuzz_records import TestOneInput as fuzz_once
+from tests.records.strategies import plain
 
 SEEDS = [build_batch(plain(3), compression=codec) for codec in range(5)] + [build_marker(True, 1, 2, 3, 4)]
 

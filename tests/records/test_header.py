@@ -7,7 +7,6 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.records.strategies import plain
 
 from longhall.errors import Code, LonghallError
 from longhall.records import header as header_module
@@ -22,6 +21,7 @@ from longhall.records.batch import (
     scan_headers,
     stored_prefix,
 )
+from tests.records.strategies import plain
 
 FIELDS = [
     "base_offset",

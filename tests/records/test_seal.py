@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.records.strategies import plain
-
 from longhall.records.batch import build_batch
 from longhall.records.seal import open_sealed, seal
+from tests.records.strategies import plain
 
 
 def test_what_is_sealed_can_be_opened() -> None:
