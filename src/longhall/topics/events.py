@@ -124,9 +124,10 @@ class TransactionPrepared(msgspec.Struct, kw_only=True, frozen=True, tag="transa
     committed: bool
     producer_id: int
     producer_epoch: int
-    next_producer_id: int = -1  # When set, the producer goes on under this id and epoch (KIP-890, second part).
-    next_producer_epoch: int = -1
+    raised: bool = False  # The epoch was raised for the producer, which goes on under it (KIP-890, second part).
     fenced: bool = False  # The epoch was raised against the producer: it timed out or was replaced.
+    recoverable: bool = False  # The producer asked for that itself and may take the id again under its old epoch.
+    next_producer_id: int = -1  # Epochs are used up: after the markers the producer goes on under this id at epoch 0.
     at_ms: int
 
 

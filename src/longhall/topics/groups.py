@@ -44,7 +44,7 @@ from longhall.topics.group import Group, State, TimerKind
 from longhall.topics.membership import Membership
 from longhall.topics.settings import GroupSettings
 from longhall.topics.timers import Timers
-from longhall.topics.views import FetchedOffset, GroupDescription, GroupListing, describe, listing
+from longhall.topics.views import FetchedOffset, GroupDescription, GroupListing, describe, fetched, listing
 
 
 @final
@@ -188,21 +188,7 @@ class Groups:
         group = self._groups.get(group_id)
         if group is None:
             return [FetchedOffset(topic, partition) for topic, partition in partitions or ()]
-        offsets = group.offsets
-        unstable = offsets.unstable() if require_stable and offsets.has_pending else set()
-        if partitions is None:
-            known = [(topic, partition) for topic, partition, _ in offsets.all()]
-            partitions = [*known, *sorted(unstable.difference(known))]
-        fetched = []
-        for topic, partition in partitions:
-            row = offsets.get(topic, partition)
-            if (topic, partition) in unstable:
-                fetched.append(FetchedOffset(topic, partition, code=Code.UNSTABLE_OFFSETS))
-            elif row is None:
-                fetched.append(FetchedOffset(topic, partition))
-            else:
-                fetched.append(FetchedOffset(topic, partition, row[0], row[1], row[2], row[3]))
-        return fetched
+        return fetched(group, partitions, require_stable)
 
     def delete_offsets(
         self, group_id: str, partitions: tuple[tuple[str, int], ...], ticket: object, now_ms: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -83,3 +84,22 @@ def describe(group: Group) -> GroupDescription:
             for member in group.members.values()
         ),
     )
+
+
+def fetched(group: Group, partitions: Iterable[tuple[str, int]] | None, require_stable: bool) -> list[FetchedOffset]:
+    """The committed offsets of these partitions, or of all; those that may still move are refused if asked so."""
+    offsets = group.offsets
+    unstable = offsets.unstable() if require_stable and offsets.has_pending else set()
+    if partitions is None:
+        known = [(topic, partition) for topic, partition, _ in offsets.all()]
+        partitions = [*known, *sorted(unstable.difference(known))]
+    found = []
+    for topic, partition in partitions:
+        row = offsets.get(topic, partition)
+        if (topic, partition) in unstable:
+            found.append(FetchedOffset(topic, partition, code=Code.UNSTABLE_OFFSETS))
+        elif row is None:
+            found.append(FetchedOffset(topic, partition))
+        else:
+            found.append(FetchedOffset(topic, partition, row[0], row[1], row[2], row[3]))
+    return found
