@@ -12,7 +12,9 @@ import sys
 import typer
 
 from longhall.cli import group, topic, transaction
+from longhall.cli.bench import bench
 from longhall.cli.consume import consume
+from longhall.cli.doctor import doctor
 from longhall.cli.exits import CommandError, Exit, explain
 from longhall.cli.produce import produce
 from longhall.cli.serve import serve
@@ -34,6 +36,8 @@ app.command()(consume)
 app.add_typer(topic.app)
 app.add_typer(group.app)
 app.add_typer(transaction.app)
+app.command()(bench)
+app.command()(doctor)
 app.command()(settings)
 app.command()(version)
 

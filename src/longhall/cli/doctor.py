@@ -1,0 +1,109 @@
+"""`longhall doctor`: is everything in a data directory that was promised?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import OutputOption
+from longhall.cli.output import Column, Format, note, show_facts, show_json, show_rows
+
+if TYPE_CHECKING:
+    from longhall.cli.examining import Examination, Progress
+
+_COLUMNS = (Column("severity", "severity"), Column("place", "place"), Column("text", "what"))
+
+
+def doctor(
+    data: Annotated[str, typer.Argument(metavar="DIRECTORY", help="A node's data directory.")] = "./longhall-data",
+    verify: Annotated[bool, typer.Option("--verify", help="Read every message and check its checksum.")] = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Check a data directory. Nothing in it is changed; exit code 1 means damage."""
+    examination, running = _examine(data, verify)
+    if running is not None:
+        note(f"longhall: {running}; what it writes meanwhile may be misread, so stop it for a certain answer")
+    findings = [finding._asdict() for finding in examination.findings]
+    if output is Format.JSON:
+        show_json({"directory": data, **examination.facts, "findings": findings, "damaged": examination.damaged})
+    else:
+        show_facts({"directory": data, **examination.facts}, output)
+        if findings:
+            print()
+            show_rows(findings, _COLUMNS, output, "")
+    if examination.damaged:
+        raise CommandError(
+            f"{data} is damaged: readers of these messages are refused and everything else is served; "
+            "restore it from a copy, or let retention take the damaged part away"
+        )
+    if output is not Format.JSON:
+        note("no damage found" if verify else "no damage found; --verify reads every message as well")
+
+
+def _examine(data: str, verify: bool) -> tuple[Examination, str | None]:
+    import msgspec
+
+    from longhall.cli.examining import Examination
+    from longhall.errors import LonghallError
+    from longhall.world.real.disk import RealDisk
+
+    if not os.path.isfile(os.path.join(data, "longhall.json")):
+        raise CommandError(f"{data} is no data directory: there is no longhall.json in it", Exit.USAGE)
+    try:
+        with _locked(data) as running, _progress(verify) as progress:
+            examination = Examination(RealDisk(data))
+            examination.run(verify, progress)
+            return examination, running
+    except (LonghallError, msgspec.MsgspecError, KeyError, ValueError) as failure:
+        raise CommandError(f"{data} cannot be understood: {failure}") from None
+    except OSError as failure:
+        raise CommandError(f"{failure.filename or data}: {failure.strerror}") from None
+
+
+@contextmanager
+def _locked(data: str) -> Iterator[str | None]:
+    """Keep nodes away while looking; yields who has the directory already, if somebody does."""
+    import errno
+
+    from longhall.world.real.disk import DirectoryLock
+
+    lock = None
+    running = None
+    try:
+        lock = DirectoryLock(data)
+    except OSError as failure:
+        if failure.errno == errno.EBUSY:
+            running = (failure.strerror or "the data directory is in use").partition(":")[0]
+        # A directory that cannot be written to cannot be locked, and nobody else can write to it either.
+    try:
+        yield running
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+@contextmanager
+def _progress(wanted: bool) -> Iterator[Progress]:
+    """A bar for people who wait, on standard error; nothing for pipes."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda done, whole: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("verifying"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=None)
+        yield lambda done, whole: bar.update(task, completed=done, total=whole)
