@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import MessageSizeTooLargeError
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.conftest import COMPRESSIONS, SESSION_MS, WAIT_SECONDS, FreshName, MakeTopic
+from tests.clients.conftest import COMPRESSIONS, SESSION_MS, WAIT_SECONDS, FreshName, MakeTopic, eventually
 
 NewClient = Callable[..., Any]
 
@@ -38,19 +39,28 @@ def new_consumer(bootstrap: str) -> Iterator[NewClient]:
     made: list[KafkaConsumer] = []
 
     def make(*topics: str, **settings: Any) -> KafkaConsumer:
-        usual = {
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": 300,
-            "metadata_max_age_ms": 1000,  # It may lead a group before it knows the topic; it looks again only then.
-        }
-        made.append(KafkaConsumer(*topics, bootstrap_servers=bootstrap, **{**usual, **settings}))
+        made.append(subscribed(bootstrap, *topics, **settings))
         return made[-1]
 
     yield make
     for consumer in made:
         consumer.close(autocommit=False)
+
+
+def subscribed(bootstrap: str, *topics: str, **settings: Any) -> KafkaConsumer:
+    usual = {
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": 300,
+    }
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, **{**usual, **settings})
+    # Subscribed at once, this client may lead its group before it knows the topic, and then assigns nothing for long.
+    for topic in topics:
+        assert consumer.partitions_for_topic(topic)
+    if topics:
+        consumer.subscribe(topics)
+    return consumer
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[Any]:
@@ -63,16 +73,49 @@ def read(consumer: KafkaConsumer, count: int) -> list[Any]:
     return got
 
 
-def poll_until(consumers: Sequence[KafkaConsumer], reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, f"it did not happen; the members own {[c.assignment() for c in consumers]}"
-        for consumer in consumers:
-            consumer.poll(timeout_ms=50)
+class Member:
+    """A consumer of a group in a thread of its own, as programs run it; what it owns can be looked at from outside."""
+
+    def __init__(self, make: Callable[[], KafkaConsumer]) -> None:
+        self.owned: set[int] = set()
+        self._leave = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(make,), daemon=True)
+        self._thread.start()
+
+    def _run(self, make: Callable[[], KafkaConsumer]) -> None:
+        consumer = make()
+        while not self._leave.is_set():
+            consumer.poll(timeout_ms=200)
+            self.owned = {place.partition for place in consumer.assignment()}
+        consumer.close(autocommit=False)
+
+    def leave(self) -> None:
+        self._leave.set()
+        self._thread.join(WAIT_SECONDS)
+        assert not self._thread.is_alive(), "the member did not close"
 
 
-def owned_by(consumer: KafkaConsumer) -> set[int]:
-    return {place.partition for place in consumer.assignment()}
+@pytest.fixture
+def join(bootstrap: str) -> Iterator[Callable[..., Member]]:
+    made: list[Member] = []
+
+    def make(topic: str, **settings: Any) -> Member:
+        made.append(Member(lambda: subscribed(bootstrap, topic, **settings)))
+        return made[-1]
+
+    yield make
+    for member in made:
+        member.leave()
+
+
+def owned_in_all(members: Sequence[Member], *counts: int) -> None:
+    """Wait until the members own so many partitions each, no partition twice."""
+
+    def reached() -> bool:
+        owned = [member.owned for member in members]
+        return [len(o) for o in owned] == list(counts) and len(set().union(*owned)) == sum(counts)
+
+    eventually(reached, f"the members own {counts} partitions")
 
 
 def test_a_record_keeps_all_its_parts(new_producer: NewClient, new_consumer: NewClient, topic: str) -> None:
@@ -153,31 +196,30 @@ def test_small_fetches_still_bring_everything(
     [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor, CooperativeStickyAssignor],
 )
 def test_members_come_and_leave(
-    new_consumer: NewClient, make_topic: MakeTopic, fresh_name: FreshName, assignor: type[Any]
+    join: Callable[..., Member], make_topic: MakeTopic, fresh_name: FreshName, assignor: type[Any]
 ) -> None:
-    topic, group = make_topic(partitions=4), fresh_name("group")
-    settings = {"group_id": group, "partition_assignment_strategy": [assignor]}
-    first = new_consumer(topic, **settings)
-    poll_until([first], lambda: owned_by(first) == {0, 1, 2, 3})
-    second = new_consumer(topic, **settings)
-    poll_until([first, second], lambda: len(owned_by(first)) == len(owned_by(second)) == 2)
-    assert owned_by(first) | owned_by(second) == {0, 1, 2, 3}
-    second.close()
-    poll_until([first], lambda: owned_by(first) == {0, 1, 2, 3})
+    topic = make_topic(partitions=4)
+    settings = {"group_id": fresh_name("group"), "partition_assignment_strategy": [assignor]}
+    first = join(topic, **settings)
+    owned_in_all([first], 4)
+    second = join(topic, **settings)
+    owned_in_all([first, second], 2, 2)
+    second.leave()
+    owned_in_all([first], 4)
 
 
 def test_static_members_keep_their_partitions(
-    new_consumer: NewClient, make_topic: MakeTopic, fresh_name: FreshName
+    join: Callable[..., Member], make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     topic, group = make_topic(partitions=2), fresh_name("group")
-    one = new_consumer(topic, group_id=group, group_instance_id="one")
-    two = new_consumer(topic, group_id=group, group_instance_id="two")
-    poll_until([one, two], lambda: len(owned_by(one)) == len(owned_by(two)) == 1)
-    before = owned_by(two)
-    two.close()
-    again = new_consumer(topic, group_id=group, group_instance_id="two")
-    poll_until([one, again], lambda: owned_by(again) == before)
-    assert owned_by(one) == {0, 1} - before
+    one = join(topic, group_id=group, group_instance_id="one")
+    two = join(topic, group_id=group, group_instance_id="two")
+    owned_in_all([one, two], 1, 1)
+    before = two.owned
+    two.leave()
+    again = join(topic, group_id=group, group_instance_id="two")
+    owned_in_all([one, again], 1, 1)
+    assert again.owned == before
 
 
 def test_a_group_goes_on_where_it_committed(
