@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -236,11 +236,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, not published: to see that all works")
     parser.add_argument("--brokers", default="longhall,kafka", help="separated by commas (default: %(default)s)")
     parser.add_argument("--parts", default="active,idle,log", help="separated by commas (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, help="of what is compared in alternation")
     parser.add_argument("--publish", action=argparse.BooleanOptionalAction, help="write docs/benchmarks.md (full runs)")
     given = parser.parse_args(arguments)
     names = [name for name in given.brokers.split(",") if name in PEERS]
     parts = given.parts.split(",")
-    result = run(names, QUICK if given.quick else Sizes(), parts)
+    sizes = QUICK if given.quick else Sizes()
+    result = run(names, replace(sizes, rounds=given.rounds or sizes.rounds), parts)
     _RESULTS.mkdir(exist_ok=True)
     kept = _RESULTS / f"growth-{time.strftime('%Y%m%d-%H%M%S')}.json"
     kept.write_text(json.dumps(result, indent=1) + "\n")

@@ -40,6 +40,9 @@ class _Deliveries:
         self.error = error
 
 
+_EXTRA: dict[str, object] = {}
+
+
 def _producer(address: str, linger_ms: str, deliveries: _Deliveries | None, batch_bytes: str = "1000000") -> Producer:
     settings: dict[str, object] = {
         "bootstrap.servers": address,
@@ -51,7 +54,7 @@ def _producer(address: str, linger_ms: str, deliveries: _Deliveries | None, batc
     }
     if deliveries is not None:
         settings |= {"delivery.report.only.error": True, "on_delivery": deliveries.failed_only}
-    return Producer(settings)
+    return Producer(settings | _EXTRA)
 
 
 def _report(messages: int, size_bytes: int, seconds: float) -> None:
@@ -168,7 +171,9 @@ def _pace(arguments: list[str]) -> None:
 
 
 def main() -> None:
-    mode, *arguments = sys.argv[1:]
+    mode, *words = sys.argv[1:]
+    _EXTRA.update(each.split("=", 1) for each in words if "=" in each)
+    arguments = [each for each in words if "=" not in each]
     if mode in ("produce", "fill"):
         _produce(arguments, by_count=mode == "fill")
     else:

@@ -50,8 +50,18 @@ class Run:
         return self.bytes / self.seconds / 1e6
 
 
-def produce(address: str, topic: str, *, partitions: int, size_bytes: int, seconds: float, linger_ms: int = 5) -> Run:
-    return _run("produce", address, topic, partitions, size_bytes, seconds, linger_ms)
+def produce(
+    address: str,
+    topic: str,
+    *,
+    partitions: int,
+    size_bytes: int,
+    seconds: float,
+    linger_ms: int = 5,
+    settings: tuple[str, ...] = (),
+) -> Run:
+    """As fast as the broker takes it; `settings` are librdkafka's, as `key=value`."""
+    return _run("produce", address, topic, partitions, size_bytes, seconds, linger_ms, *settings)
 
 
 def produce_together(address: str, topics: list[str], *, size_bytes: int, seconds: float, linger_ms: int = 5) -> Run:

@@ -6,7 +6,7 @@
  *   load ping    ADDRESS TOPIC SIZE SECONDS SAMPLES                 one message in flight
  *   load pace    ADDRESS TOPIC PARTITIONS SIZE SECONDS LINGER_MS RATE SAMPLES   RATE messages a second
  *
- * The result is one JSON object on standard output. SAMPLES is a file that gets one int64 of nanoseconds for each message,
+ * Words of the form KEY=VALUE after these are settings of librdkafka. The result is one JSON object on standard output. SAMPLES is a file that gets one int64 of nanoseconds for each message,
  * from the moment it was due (not the moment the client came to it) to its delivery report. Payloads are not copied and
  * successful delivery is not reported per message where only throughput is asked: flush() and the log's end offset tell.
  *
@@ -67,6 +67,7 @@ static atomic_long delivered;
 static atomic_long failed;
 static atomic_int last_error;
 static atomic_int over;
+static char **extra_settings;
 static int64_t *samples;
 static size_t samples_max;
 
@@ -102,6 +103,11 @@ static void set(rd_kafka_conf_t *conf, const char *key, const char *value) {
 static rd_kafka_t *client(int kind, rd_kafka_conf_t *conf, const char *address) {
     char why[512];
     set(conf, "bootstrap.servers", address);
+    for (char **each = extra_settings; *each; each++) {
+        char *value = strchr(*each, '=');
+        *value = 0;
+        set(conf, *each, value + 1);
+    }
     rd_kafka_t *rk = rd_kafka_new(kind, conf, why, sizeof why);
     if (!rk) die("client", why);
     return rk;
@@ -309,6 +315,8 @@ static void pace(char **args) {
 
 int main(int count, char **args) {
     const char *mode = count > 1 ? args[1] : "";
+    while (count > 2 && strchr(args[count - 1], '=')) count--;
+    extra_settings = args + count;
     if (!strcmp(mode, "produce") && count == 8) produce(args + 2, 0);
     if (!strcmp(mode, "fill") && count == 9) produce(args + 2, 1);
     if (!strcmp(mode, "consume") && count == 7) consume(args + 2);

@@ -21,7 +21,7 @@ from typing import Self
 
 import psutil
 
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 180.0
 STOP_SECONDS_MAX = 60.0
 _LOG_TAIL_BYTES = 4000
 
