@@ -37,6 +37,7 @@ class Process:
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
         self.name = name
         self.alive = True
+        self.ended: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._context = contextvars.copy_context()
         self._context.run(_owner.set, self)
@@ -53,7 +54,9 @@ class Process:
                 pass
 
     def kill(self) -> None:
-        self.alive = False
+        if self.alive:
+            self.alive = False
+            self.ended.set_result(None)
 
     def run(self, callback: Callable[..., object], *arguments: object) -> None:
         """A callback of its own, when its turn comes."""

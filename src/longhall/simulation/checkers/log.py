@@ -100,8 +100,18 @@ class LogOracle:
 
     # At the end.
 
-    def settle(self, place: Place, start_offset: int, entries: Entries, stable: Entries) -> None:
-        """The whole log as it is: everything in it, and what readers of committed transactions get."""
+    def settle(
+        self,
+        place: Place,
+        start_offset: int,
+        entries: Entries,
+        stable: Entries,
+        damaged: frozenset[int] = frozenset(),
+    ) -> None:
+        """The whole log as it is: everything in it, and what readers of committed transactions get.
+
+        What stood at the `damaged` offsets is refused to readers, who were told so: that is neither there nor lost.
+        """
         for earlier, later in pairwise(entries):
             demand(earlier[0] < later[0], f"{place}: offset {later[0]} after {earlier[0]}")
         for offset, value in entries:
@@ -110,22 +120,22 @@ class LogOracle:
             self.seen(place, offset, value, stable=True)
         present = dict(entries)
         for send in self._by_place.get(place, ()):
-            self._check_present(send, start_offset, present)
+            self._check_present(send, start_offset, present, damaged)
         for offset, value in sorted(self._seen.get(place, {}).items()):
-            if offset >= start_offset:
+            if offset >= start_offset and offset not in damaged:
                 demand(present.get(offset) == value, f"{value[:24]!r} was read from {place} at {offset} and is gone")
         kept = {offset for offset, _ in stable}
         for offset, value in sorted(self._stable.get(place, {}).items()):
-            if offset >= start_offset:
+            if offset >= start_offset and offset not in damaged:
                 demand(offset in kept, f"{value[:24]!r} was read as committed from {place} at {offset} and is hidden")
         self._check_order(place, entries)
 
-    def _check_present(self, send: Send, start_offset: int, present: dict[int, bytes]) -> None:
+    def _check_present(self, send: Send, start_offset: int, present: dict[int, bytes], damaged: frozenset[int]) -> None:
         if send.outcome is not Outcome.ACKNOWLEDGED:
             return
         for index, value in enumerate(send.values):
             offset = send.offset + index
-            if offset >= start_offset:
+            if offset >= start_offset and offset not in damaged:
                 demand(present.get(offset) == value, f"{send} is missing at {offset}: {present.get(offset)!r:.40}")
 
     def _check_order(self, place: Place, entries: Entries) -> None:

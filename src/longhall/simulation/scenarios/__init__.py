@@ -1,0 +1,1 @@
+"""What happens in a seed: who writes and reads, what breaks meanwhile, and what must hold in the end."""

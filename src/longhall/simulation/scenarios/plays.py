@@ -1,0 +1,175 @@
+"""The scenarios. Each takes a simulation and runs it from an empty disk to the verdict; the seed decides the rest.
+
+storm      everybody writes and reads, and everything breaks
+crashes    transactions and idempotent writers; power cuts and kills in quick succession
+cleaning   compaction and retention at work while the power fails
+full       the disk is full again and again
+damage     bits flip in closed segments: refused to readers, never served, never cut
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple
+
+from longhall.simulation.checkers.sends import Place
+from longhall.simulation.checkers.tables import KeyOracle, OffsetOracle, RetentionOracle
+from longhall.simulation.scenarios.committers import commit_offsets, make_topics
+from longhall.simulation.scenarios.machine import Machine, Starter
+from longhall.simulation.scenarios.nemesis import EVERYTHING, Nemesis
+from longhall.simulation.scenarios.readers import follow
+from longhall.simulation.scenarios.stage import Stage
+from longhall.simulation.scenarios.transactions import TransactionalWriter
+from longhall.simulation.scenarios.verdict import Verdict
+from longhall.simulation.scenarios.writers import write_idempotently, write_keys, write_plainly
+from longhall.simulation.world import Simulation
+
+RAGE_S: Final = 180.0  # Of virtual time, before everything is healed.
+RETENTION_MS: Final = 60_000
+
+
+class Played(NamedTuple):
+    """How a run went, for the report; that it went well is the absence of an exception."""
+
+    virtual_s: float
+    sends: int
+    acknowledged: int
+    boots: int
+    faults: int
+    digest: str
+
+
+class Play:
+    """What all scenarios begin and end with."""
+
+    def __init__(self, simulation: Simulation, starter: Starter, menu: list[str]) -> None:
+        self.simulation = simulation
+        self.machine = Machine(simulation, starter)
+        self.stage = Stage(simulation, self.machine)
+        self.nemesis = Nemesis(simulation, self.machine, menu)
+        self.verdict = Verdict(self.stage, self.nemesis)
+        self.chance: random.Random = simulation.stream("play")
+
+    async def begin(self, topics: dict[str, tuple[int, dict[str, str]]]) -> None:
+        """Start the node and make the topics, before anything breaks."""
+        self.machine.start()
+        await self.machine.up(10.0)
+        await self.stage.on_clients(self._make(topics))
+
+    async def _make(self, topics: dict[str, tuple[int, dict[str, str]]]) -> None:
+        hall = await self.stage.connect("maker")
+        for name, (partitions, configs) in topics.items():
+            await hall.topics.create(name, partitions=partitions, configs=configs)
+            self.stage.topics.created(name)
+        hall.close()
+
+    async def end(self, rage_s: float, calm_s: float) -> Played:
+        raging = asyncio.ensure_future(self.nemesis.rage(rage_s, calm_s))
+        await self.stage.watch(rage_s)
+        await raging
+        await self.verdict.speak()
+        digest = self.simulation.trace.digest()
+        log = self.stage.log
+        seconds = asyncio.get_running_loop().time()
+        return Played(seconds, log.sends, log.acknowledged, self.machine.host.boots, self.nemesis.happened, digest)
+
+    def small_segments(self) -> dict[str, str]:
+        """So that segments roll, close and are read cold within a run."""
+        return {"segment.bytes": str(self.chance.choice((4_096, 20_000, 200_000)))}
+
+    def write(self, places: list[Place], *, plain: int, idempotent: int, transactional: int, pause_s: float) -> None:
+        stage = self.stage
+        self.verdict.logs += places
+        for number in range(plain):
+            stage.act(write_plainly(stage, f"plain-{number}", places, pause_s))
+        for number in range(idempotent):
+            stage.act(write_idempotently(stage, f"idempotent-{number}", places, pause_s))
+        for number in range(transactional):
+            writer = TransactionalWriter(stage, f"transactional-{number}", places, rising=number % 2 == 1)
+            self.verdict.transactional.append(writer)
+            stage.act(writer.run(pause_s * 2))
+
+    def read(self, places: list[Place]) -> None:
+        self.stage.act(follow(self.stage, "follower", places, stable=False))
+        self.stage.act(follow(self.stage, "committed-follower", places, stable=True))
+
+    def commit(self, groups: int, pause_s: float) -> None:
+        for number in range(groups):
+            oracle = OffsetOracle(f"group-{number}", Place("events", 0))
+            self.verdict.offsets.append(oracle)
+            self.stage.act(commit_offsets(self.stage, f"committer-{number}", oracle, pause_s))
+
+
+def places_of(topic: str, partitions: int) -> list[Place]:
+    return [Place(topic, number) for number in range(partitions)]
+
+
+async def storm(simulation: Simulation, starter: Starter) -> Played:
+    play = Play(simulation, starter, EVERYTHING)
+    await play.begin({"events": (3, play.small_segments()), "keys": (1, {"cleanup.policy": "compact", **SMALL})})
+    play.write(places_of("events", 3), plain=1, idempotent=1, transactional=2, pause_s=0.5)
+    play.read(places_of("events", 3))
+    play.commit(2, 1.0)
+    play.stage.act(make_topics(play.stage, "topic", 10.0))
+    keys = KeyOracle(Place("keys", 0))
+    play.verdict.keys.append(keys)
+    play.stage.act(write_keys(play.stage, "keyed", keys, 10, 0.5))
+    return await play.end(RAGE_S, 8.0)
+
+
+async def crashes(simulation: Simulation, starter: Starter) -> Played:
+    menu = ["power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle", "kill", "kill_twice", "stop_cleanly"]
+    play = Play(simulation, starter, menu)
+    await play.begin({"events": (4, play.small_segments())})
+    play.write(places_of("events", 4), plain=0, idempotent=2, transactional=3, pause_s=0.3)
+    play.read(places_of("events", 4))
+    play.commit(1, 0.5)
+    return await play.end(RAGE_S, 4.0)
+
+
+async def cleaning(simulation: Simulation, starter: Starter) -> Played:
+    menu = ["power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle", "kill", "stop_cleanly"]
+    play = Play(simulation, starter, menu)
+    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", **SMALL}
+    aging = {"retention.ms": str(RETENTION_MS), "segment.ms": "5000", **SMALL}
+    await play.begin({"events": (1, play.small_segments()), "keys": (2, compacted), "aging": (2, aging)})
+    for place in places_of("keys", 2):
+        keys = KeyOracle(place)
+        play.verdict.keys.append(keys)
+        play.stage.act(write_keys(play.stage, f"keyed-{place.partition}", keys, 20, 0.2))
+    play.write(places_of("aging", 2), plain=1, idempotent=1, transactional=1, pause_s=0.5)
+    play.read(places_of("aging", 2))
+    play.verdict.retention += [RetentionOracle(place, RETENTION_MS) for place in places_of("aging", 2)]
+    return await play.end(RAGE_S, 10.0)
+
+
+async def full(simulation: Simulation, starter: Starter) -> Played:
+    play = Play(simulation, starter, ["disk_full", "disk_full", "disk_full", "power_cut", "kill"])
+    await play.begin({"events": (3, play.small_segments())})
+    play.write(places_of("events", 3), plain=1, idempotent=1, transactional=1, pause_s=0.3)
+    play.read(places_of("events", 3))
+    play.commit(2, 0.5)
+    return await play.end(RAGE_S, 6.0)
+
+
+async def damage(simulation: Simulation, starter: Starter) -> Played:
+    play = Play(simulation, starter, ["flip", "flip", "power_cut", "kill", "stop_cleanly"])
+    await play.begin({"events": (2, {"segment.bytes": "20000"})})
+    play.verdict.damage_allowed = True
+    play.write(places_of("events", 2), plain=1, idempotent=1, transactional=0, pause_s=0.3)
+    play.read(places_of("events", 2))
+    return await play.end(RAGE_S, 10.0)
+
+
+SMALL: Final = {"segment.bytes": "4096"}
+
+Scenario = Callable[[Simulation, Starter], Coroutine[Any, Any, Played]]
+SCENARIOS: Final[dict[str, Scenario]] = {
+    "storm": storm,
+    "crashes": crashes,
+    "cleaning": cleaning,
+    "full": full,
+    "damage": damage,
+}

@@ -1,0 +1,85 @@
+"""The end of every run: all is healed, everything is read, and the oracles speak; then once more after a power cut.
+
+Healed means alive: whatever was refused, cut off or crashed, within HEALED_S the node is up and everything readable.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.client.hall import Hall
+from longhall.simulation.checkers.log import Entries
+from longhall.simulation.checkers.sends import Place
+from longhall.simulation.checkers.tables import KeyOracle, OffsetOracle, RetentionOracle
+from longhall.simulation.checkers.violation import demand
+from longhall.simulation.scenarios.nemesis import Nemesis
+from longhall.simulation.scenarios.readers import entries_of, read_all
+from longhall.simulation.scenarios.stage import Stage
+from longhall.simulation.scenarios.transactions import TransactionalWriter
+
+HEALED_S: Final = 30.0
+ACTORS_S: Final = 120.0  # A client may have to see a request time out before it notices that it should end.
+
+
+@final
+class Verdict:
+    """What there is to check in a run; scenarios fill the lists."""
+
+    def __init__(self, stage: Stage, nemesis: Nemesis) -> None:
+        self.logs: list[Place] = []
+        self.keys: list[KeyOracle] = []
+        self.retention: list[RetentionOracle] = []
+        self.offsets: list[OffsetOracle] = []
+        self.transactional: list[TransactionalWriter] = []
+        self.damage_allowed = False
+        self._stage = stage
+        self._nemesis = nemesis
+
+    async def speak(self) -> None:
+        stage = self._stage
+        self._nemesis.heal()
+        await stage.machine.up(HEALED_S)
+        await stage.close_actors(ACTORS_S)
+        await stage.on_clients(self._judge("first"))
+        stage.machine.host.cut_power()
+        await stage.machine.up(HEALED_S)
+        await stage.on_clients(self._judge("second"))
+        stage.check_failures()
+        stage.close()
+
+    async def _judge(self, name: str) -> None:
+        hall = await self._stage.connect(f"judge-{name}", patience_ms=30_000)
+        visible: dict[Place, Entries] = {}
+        for place in self.logs:
+            visible[place] = await self._judge_log(hall, place)
+        self._stage.log.settle_transactions(visible)
+        for keys in self.keys:
+            await self._judge_keys(hall, keys)
+        for offsets in self.offsets:
+            found = await hall.groups.offsets(offsets.group, [offsets.place])
+            offset = found[offsets.place].offset if offsets.place in found else -1
+            offsets.found(offset, offsets.acknowledged)
+        for writer in self.transactional:
+            await writer.found(hall)
+        self._stage.topics.settle({topic.name or "" for topic in await hall.topics.list()})
+        hall.close()
+
+    async def _judge_log(self, hall: Hall, place: Place) -> Entries:
+        start, records, damaged = await read_all(hall, place, stable=False, seconds=HEALED_S)
+        _, stable, _ = await read_all(hall, place, stable=True, seconds=HEALED_S)
+        demand(self.damage_allowed or not damaged, f"{place} is refused as damaged at {damaged[:3]}")
+        trimmed = self._stage.log.trimmed(place)
+        by_age = [oracle for oracle in self.retention if oracle.place == place]
+        for oracle in by_age:
+            oracle.settle(self._stage.log.of(place), start, self._stage.now_ms())
+        demand(bool(by_age) or start <= trimmed, f"{place} begins at {start} and nobody deleted beyond {trimmed}")
+        self._stage.log.settle(place, start, entries_of(records), entries_of(stable), frozenset(damaged))
+        return entries_of(stable)
+
+    async def _judge_keys(self, hall: Hall, oracle: KeyOracle) -> None:
+        _, records, _ = await read_all(hall, oracle.place, stable=True, seconds=HEALED_S)
+        latest: dict[bytes, bytes | None] = {}
+        for record in records:
+            assert record.key is not None
+            latest[record.key] = record.value
+        oracle.settle(latest)
