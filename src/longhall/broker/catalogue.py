@@ -1,0 +1,161 @@
+"""Which topics there are: the state of the catalogue shard.
+
+decide_*() reads and returns an event; apply() alone mutates. It knows names and numbers, not logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, final
+
+from longhall.broker.configuration import TopicOptions, check, resolve
+from longhall.broker.events import (
+    CatalogueEvent,
+    PartitionsAdded,
+    ProducerIdsTaken,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+)
+from longhall.broker.options import HallOptions
+from longhall.errors import Code
+from longhall.names import is_legal_name
+
+PARTITIONS_MAX: Final = 100_000  # Of all topics together.
+PRODUCER_ID_BLOCK: Final = 1000
+
+
+@final
+class Topic:
+    """A topic as the catalogue has it."""
+
+    def __init__(self, created: TopicCreated, options: TopicOptions) -> None:
+        self.name = created.name
+        self.topic_id = created.topic_id
+        self.partitions = list(created.partitions)
+        self.configuration = dict(created.configuration)
+        self.created_ms = created.at_ms
+        self.options = options
+
+
+@final
+class Catalogue:
+    """All topics, by name and by id."""
+
+    def __init__(self, options: HallOptions) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.by_id: dict[bytes, Topic] = {}
+        self.next_partition = 1
+        self.producer_ids_below = 0
+        self._options = options
+        self._next_producer_id = 0
+
+    # Deciding
+
+    def decide_create(
+        self, name: str, topic_id: bytes, partitions: int, configuration: Mapping[str, str], now_ms: int
+    ) -> TopicCreated | Code:
+        """A new topic; LonghallError when the configuration is wrong, since only words can say how."""
+        if not is_legal_name(name):
+            return Code.INVALID_NAME
+        if name in self.topics:
+            return Code.TOPIC_EXISTS
+        if partitions < 1 or self.partition_count() + partitions > PARTITIONS_MAX:
+            return Code.INVALID_PARTITION_COUNT
+        check(configuration)
+        first = self.next_partition
+        return TopicCreated(
+            name=name,
+            topic_id=topic_id,
+            partitions=list(range(first, first + partitions)),
+            configuration=dict(configuration),
+            at_ms=now_ms,
+        )
+
+    def decide_delete(self, name: str) -> TopicDeleted | Code:
+        """The end of a topic."""
+        topic = self.topics.get(name)
+        return TopicDeleted(topic_id=topic.topic_id) if topic is not None else Code.UNKNOWN_TOPIC
+
+    def decide_grow(self, name: str, partitions: int) -> PartitionsAdded | Code:
+        """More partitions, up to `partitions` in all."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return Code.UNKNOWN_TOPIC
+        more = partitions - len(topic.partitions)
+        if more <= 0 or self.partition_count() + more > PARTITIONS_MAX:
+            return Code.INVALID_PARTITION_COUNT
+        first = self.next_partition
+        return PartitionsAdded(topic_id=topic.topic_id, partitions=list(range(first, first + more)))
+
+    def decide_configure(self, name: str, configuration: Mapping[str, str]) -> TopicConfigured | Code:
+        """Another configuration, given whole."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return Code.UNKNOWN_TOPIC
+        check(configuration)
+        return TopicConfigured(topic_id=topic.topic_id, configuration=dict(configuration))
+
+    def decide_producer_ids(self) -> ProducerIdsTaken | None:
+        """An event if the block of ids that may be given out is used up."""
+        if self._next_producer_id < self.producer_ids_below:
+            return None
+        return ProducerIdsTaken(below=self._next_producer_id + PRODUCER_ID_BLOCK)
+
+    def take_producer_id(self) -> int:
+        """A producer id that nobody had. What is left of a block is not used after a restart."""
+        assert self._next_producer_id < self.producer_ids_below
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def partition_count(self) -> int:
+        """Of all topics."""
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    # Applying
+
+    def apply(self, event: CatalogueEvent, replayed: bool = False) -> None:
+        """Change the state as the event says."""
+        match event:
+            case TopicCreated():
+                topic = Topic(event, resolve(self._options, event.configuration))
+                self.topics[event.name] = topic
+                self.by_id[event.topic_id] = topic
+                self.next_partition = max(self.next_partition, event.partitions[-1] + 1)
+            case TopicDeleted():
+                gone = self.by_id.pop(event.topic_id)
+                del self.topics[gone.name]
+            case PartitionsAdded():
+                self.by_id[event.topic_id].partitions.extend(event.partitions)
+                self.next_partition = max(self.next_partition, event.partitions[-1] + 1)
+            case TopicConfigured():
+                changed = self.by_id[event.topic_id]
+                changed.configuration = dict(event.configuration)
+                changed.options = resolve(self._options, event.configuration)
+            case ProducerIdsTaken():
+                self.producer_ids_below = event.below
+                if replayed:
+                    self._next_producer_id = event.below
+
+    # Snapshots
+
+    def snapshot(self) -> dict[str, Any]:
+        """For `restore`."""
+        return {
+            "topics": [
+                [topic.name, topic.topic_id, topic.partitions, topic.configuration, topic.created_ms]
+                for topic in self.topics.values()
+            ],
+            "next_partition": self.next_partition,
+            "producer_ids_below": self.producer_ids_below,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `snapshot` gave."""
+        for name, topic_id, partitions, configuration, created_ms in state["topics"]:
+            created = TopicCreated(
+                name=name, topic_id=topic_id, partitions=partitions, configuration=configuration, at_ms=created_ms
+            )
+            self.apply(created, replayed=True)
+        self.next_partition = max(self.next_partition, state["next_partition"])
+        self.apply(ProducerIdsTaken(below=state["producer_ids_below"]), replayed=True)

@@ -1,0 +1,131 @@
+"""Checkpoint: put on the disk what the write-ahead log was keeping safe, so that its files can be used again.
+
+    capture    each shard's state is encoded as it is when the log ends at some position
+    settle     the log is synced up to there, so nothing in the capture can be lost any more
+    flush      tails go to their segments; segments, indexes and directories are synced in the background
+    publish    the snapshots get their names
+    release    the log before the oldest of them is free; files that only it referred to are removed
+
+Until `release` every file that the log refers to stays untouched: recovery may always start from the last snapshots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
+from longhall.log.layout import index_path, partition_directory, segment_path
+from longhall.shards.shard import Shard
+from longhall.world.ports import File
+
+SYNC_FILES_MAX: Final = 64  # Synced with one call, so that no single wait is long.
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+async def checkpoint(hall: Hall) -> None:
+    """Take one; OSError if the disk does not let it, and then nothing has changed."""
+    dropped, hall.dropped = hall.dropped, []
+    dead, hall.dead_segments = hall.dead_segments, []
+    safe: list[tuple[Partition, int]] = []
+    try:
+        captured: list[tuple[int, int, bytes]] = []
+        for shard in hall.shards:
+            hall.journal.write(hall.time.now_ms())
+            captured.append((shard.number, hall.wal.end, _encoder.encode(_state_of(hall, shard))))
+            safe += [(part, part.log.next_offset) for part in hall.partitions.values() if part.shard is shard]
+            await asyncio.sleep(0)
+        await hall.commits.durable()
+        await _flush(hall)
+        for number, position, body in captured:
+            arguments: dict[str, object] = {"shard": number, "position": position, "body": body}
+            await hall.world.janitor.run("write_snapshot", arguments)
+    except BaseException:
+        hall.dropped = dropped + hall.dropped
+        hall.dead_segments = dead + hall.dead_segments
+        raise
+    released = min(position for _, position, _ in captured)
+    hall.wal.release_before(released)
+    hall.checkpoint_at = released
+    for partition, offset in safe:
+        partition.log.safe_offset = offset
+    hall.referenced_bytes = 0
+    hall.checkpoints += 1
+    hall.checkpointed_ms = hall.time.now_ms()
+    await _remove(hall, dropped, dead)
+
+
+async def _flush(hall: Hall) -> None:
+    """Everything in memory to its segment, and everything in segments to the disk."""
+    for partition in list(hall.tails.values()):
+        if not hall.flush_tail(partition):
+            raise OSError(28, "no space to write segments; the write-ahead log keeps them until there is")
+        await asyncio.sleep(0)
+    paths: list[str] = []
+    for partition in list(hall.partitions.values()):
+        log = partition.log
+        if log.unsynced:
+            log.save_active_index()
+            for base_offset in sorted(log.unsynced):
+                paths.append(segment_path(log.partition, base_offset))
+                paths.append(index_path(log.partition, base_offset))
+            log.checkpointed()
+    for at in range(0, len(paths), SYNC_FILES_MAX):
+        await _sync(hall, paths[at : at + SYNC_FILES_MAX])
+    directories = sorted(hall.files.made_directories)
+    hall.files.made_directories.clear()
+    if directories:
+        await hall.world.janitor.run("sync_directories", {"paths": directories})
+
+
+async def _sync(hall: Hall, paths: list[str]) -> None:
+    files: list[File] = [hall.files.get(path) for path in paths if hall.world.disk.exists(path)]
+    done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+
+    def finished(error: OSError | None) -> None:
+        if not done.done():
+            done.set_result(error)
+
+    hall.world.disk.sync(files, finished, background=True)
+    error = await done
+    if error is not None:
+        hall.commits.fail(error)
+        raise error
+
+
+async def _remove(hall: Hall, dropped: list[Partition], dead: list[tuple[int, int]]) -> None:
+    paths: list[str] = []
+    for partition in dropped:
+        partition.log.close()
+        paths.append(partition_directory(partition.log.partition))
+    for number, base_offset in dead:
+        for path in (segment_path(number, base_offset), index_path(number, base_offset)):
+            hall.files.forget(path)
+            paths.append(path)
+    if paths:
+        await hall.world.janitor.run("remove", {"paths": paths})
+
+
+def _state_of(hall: Hall, shard: Shard) -> dict[str, Any]:
+    """Everything that recovery needs of a shard besides the log behind this moment."""
+    state: dict[str, Any] = {
+        "sequence": shard.sequence,
+        "epoch": shard.epoch,
+        "incarnation": hall.wal.incarnation,
+        "time_ms": hall.time.now_ms(),
+    }
+    if shard.number == 0:
+        state["catalogue"] = hall.catalogue.snapshot()
+        return state
+    state["partitions"] = {
+        number: partition.snapshot()
+        for number, partition in hall.partitions.items()
+        if partition.shard is shard and partition.log.next_offset
+    }
+    state["groups"] = hall.groups[shard.number - 1].snapshot()
+    state["transactions"] = hall.transactions[shard.number - 1].snapshot()
+    return state

@@ -1,0 +1,110 @@
+"""Clean: give back the space of what nobody needs any more.
+
+Retention moves the start of a log behind segments that are too old or too many; the move is committed first, and the
+files go with the next checkpoint. Compaction keeps the last message of every key: the janitor rewrites closed segments
+beside the old ones, and here they change places between two turns of the loop, so that no reader sees half of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final, final
+
+from longhall.broker.events import LogTrimmed
+from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
+from longhall.broker.waiting import committed
+from longhall.log.layout import partition_directory, segment_path
+from longhall.log.rewriting import install_segment
+from longhall.log.segment import Segment
+from longhall.shards.shard import PARTITIONS
+
+PARTITIONS_A_TURN: Final = 64
+
+_log = logging.getLogger("longhall.clean")
+
+
+@final
+class Cleaner:
+    """See the module."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._discarded: set[int] = set()  # Partitions whose leavings from before the start are gone.
+
+    async def run(self) -> None:
+        """Look at every partition once."""
+        for at, partition in enumerate(list(self._hall.partitions.values())):
+            if at % PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+            if partition.deleted or not partition.log.segments:
+                continue
+            if partition.producers is not None:
+                partition.producers.expire(self._hall.time.now_ms(), self._hall.options.producer_expiry_ms)
+            if partition.options.deletes:
+                await self._retain(partition)
+            if partition.options.compacts:
+                await self._compact(partition)
+
+    async def _retain(self, partition: Partition) -> None:
+        hall = self._hall
+        options = partition.options
+        log = partition.log
+        start = log.start_for_retention(
+            hall.time.now_ms(), options.retention_ms, options.retention_bytes, partition.last_stable_offset
+        )
+        if start > log.start_offset and hall.flush_tail(partition):
+            event = LogTrimmed(partition=log.partition, start_offset=start)
+            hall.append_event(partition.shard, PARTITIONS, event)
+            hall.trim(partition, start)
+            await committed(partition.shard)
+            _log.info("partition %s-%d begins at %d now", partition.topic, partition.number, start)
+
+    async def _compact(self, partition: Partition) -> None:
+        """Compact what is closed, stable and no longer referred to, if enough of it was never compacted."""
+        hall = self._hall
+        log = partition.log
+        now_ms = hall.time.now_ms()
+        limit = min(partition.last_stable_offset, log.safe_offset)
+        segments = [segment for segment in log.segments[:-1] if segment.next_offset <= limit]
+        segments = _old_enough(segments, now_ms - partition.options.compaction_lag_min_ms)
+        dirty = sum(segment.size_bytes for segment in segments if segment.next_offset > log.cleaned_offset)
+        total = sum(segment.size_bytes for segment in segments)
+        if not dirty or dirty < total * partition.options.dirty_ratio_min:
+            return
+        directory = partition_directory(log.partition)
+        if log.partition not in self._discarded:
+            await hall.world.janitor.run("discard_rewritten", {"directory": directory})
+            self._discarded.add(log.partition)
+        producers = partition.producers
+        arguments: dict[str, object] = {
+            "directory": directory,
+            "segments": [(segment.base_offset, segment.size_bytes) for segment in segments],
+            "dirty_from": max(log.cleaned_offset, segments[0].base_offset),
+            "until_offset": segments[-1].next_offset,
+            "now_ms": now_ms,
+            "delete_retention_ms": partition.options.delete_retention_ms,
+            "aborted": producers.aborted_ranges() if producers is not None else [],
+            "producers": [producer.producer_id for producer in producers.active()] if producers is not None else [],
+        }
+        result: Any = await hall.world.janitor.run("compact_segments", arguments)
+        if partition.deleted:
+            return
+        kept = {segment.base_offset for segment in log.segments[:-1]}
+        for changed in result["segments"]:
+            if changed["base_offset"] in kept:
+                install_segment(hall.world.disk, segment_path(log.partition, changed["base_offset"]))
+                log.replaced(changed["base_offset"], changed["new_size_bytes"], changed["max_timestamp_ms"])
+        log.cleaned_offset = result["cleaned_until"]
+        _log.info("partition %s-%d is compacted up to %d", partition.topic, partition.number, log.cleaned_offset)
+
+
+def _old_enough(segments: list[Segment], until_ms: int) -> list[Segment]:
+    """The first segments whose newest message is older than that."""
+    old: list[Segment] = []
+    for segment in segments:
+        if segment.max_timestamp_ms > until_ms:
+            break
+        old.append(segment)
+    return old

@@ -1,0 +1,106 @@
+"""Declare: make topics, change them and delete them. Each answer comes when the change is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from longhall.broker.catalogue import Topic
+from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.partition import Partition
+from longhall.broker.waiting import Commit, committed
+from longhall.errors import Code, LonghallError
+from longhall.shards.shard import PARTITIONS
+
+HIGH_WATERMARK: Final = -1  # As an offset to delete up to: everything.
+
+
+async def create_topic(
+    hall: Hall, name: str, partitions: int, configuration: Mapping[str, str], validate_only: bool = False
+) -> Topic | None:
+    """Make a topic; None when it was only asked whether it could be made."""
+    if partitions == -1:
+        partitions = hall.options.default_partitions
+    event = hall.catalogue.decide_create(
+        name, hall.world.entropy.bytes(16), partitions, configuration, hall.time.now_ms()
+    )
+    if isinstance(event, Code):
+        raise LonghallError(event, _why_not(event, name))
+    if validate_only:
+        return None
+    await _commit(hall, event)
+    return hall.topic(name)
+
+
+async def delete_topic(hall: Hall, name: str) -> None:
+    """Delete a topic and everything in it."""
+    event = hall.catalogue.decide_delete(name)
+    if isinstance(event, Code):
+        raise LonghallError(event, _why_not(event, name))
+    await _commit(hall, event)
+
+
+async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
+    """Let a topic have `partitions` in all."""
+    event = hall.catalogue.decide_grow(name, partitions)
+    if isinstance(event, Code):
+        topic = hall.topic(name)
+        have = len(topic.partitions) if topic is not None else 0
+        message = f"Topic already has {have} partitions." if topic is not None else _why_not(event, name)
+        raise LonghallError(event, message)
+    if not validate_only:
+        await _commit(hall, event)
+
+
+async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
+    """Give a topic another configuration, whole."""
+    event = hall.catalogue.decide_configure(name, configuration)
+    if isinstance(event, Code):
+        raise LonghallError(event, _why_not(event, name))
+    if not validate_only:
+        await _commit(hall, event)
+
+
+async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
+    """Delete records below an offset and return where the log starts now."""
+    if before_offset == HIGH_WATERMARK:
+        before_offset = partition.high_watermark
+    if before_offset < 0 or before_offset > partition.high_watermark:
+        raise LonghallError(Code.OFFSET_OUT_OF_RANGE, "the offset lies outside the log")
+    if before_offset > partition.log.start_offset:
+        event = LogTrimmed(partition=partition.log.partition, start_offset=before_offset)
+        hall.append_event(partition.shard, PARTITIONS, event)
+        hall.trim(partition, before_offset)
+        await committed(partition.shard)
+    return partition.log.start_offset
+
+
+async def take_producer_id(hall: Hall) -> int:
+    """A producer id that nobody had; a new block of them is committed first when the last is used up."""
+    event = hall.catalogue.decide_producer_ids()
+    if event is not None:
+        await _commit(hall, ProducerIdsTaken(below=event.below))
+    return hall.catalogue.take_producer_id()
+
+
+async def _commit(hall: Hall, event: CatalogueEvent) -> None:
+    if not hall.has_room(EVENT_ROOM_BYTES // 2):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    commit = Commit()
+    hall.append_catalogue(event, commit)
+    await commit.future
+
+
+def _why_not(code: Code, name: str) -> str:
+    match code:
+        case Code.INVALID_NAME:
+            return f"'{name}' is not a legal name: use up to 249 of letters, digits, '.', '_' and '-'"
+        case Code.TOPIC_EXISTS:
+            return f"Topic '{name}' already exists."
+        case Code.UNKNOWN_TOPIC:
+            return f"There is no topic '{name}'."
+        case Code.INVALID_PARTITION_COUNT:
+            return "The number of partitions is not possible."
+        case _:
+            return str(code.value)

@@ -1,0 +1,207 @@
+"""The hall on one node: its shards, its topics, its partitions, and the way to all of them.
+
+This is state and look-ups; what can be done with it is in the verbs beside it. The worker's loop is the only one that
+touches it, so nothing here locks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, Final, final
+
+from longhall.broker.catalogue import Catalogue, Topic
+from longhall.broker.commits import Commits
+from longhall.broker.events import CatalogueEvent, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted, encoder
+from longhall.broker.options import HallOptions
+from longhall.broker.partition import Partition
+from longhall.broker.time import HallTime
+from longhall.broker.traffic import Traffic
+from longhall.log.files import OpenFiles
+from longhall.log.partition import PartitionLog
+from longhall.log.wal import Wal
+from longhall.names import CATALOGUE_SHARD
+from longhall.shards.journal import Journal
+from longhall.shards.shard import CATALOGUE, Committable, Shard
+from longhall.topics.groups import Groups
+from longhall.topics.transactions import Transactions
+from longhall.world.ports import World
+
+NODE_ID: Final = 1
+TAIL_PARTITION_BYTES_MAX: Final = 256 * 1024  # A tail is written to its segment beyond this.
+EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, kept for what is not a message.
+
+
+@final
+class Hall:
+    """See the module. Made empty; `recover` fills it from the data directory before anything else happens."""
+
+    def __init__(self, world: World, options: HallOptions) -> None:
+        self.world = world
+        self.options = options
+        self.hall_id = ""
+        self.time = HallTime(world.clock)
+        self.files = OpenFiles(world.disk, options.open_files_max)
+        self.wal = Wal(world.disk, options.wal_file_bytes)
+        self.shards = [Shard(number, self.wal) for number in range(options.shards + 1)]
+        self.journal = Journal(self.wal, self.shards)
+        self.commits = Commits(self.journal, world.disk, world.clock, self.time)
+        self.catalogue = Catalogue(options)
+        self.partitions: dict[int, Partition] = {}
+        self.routes: dict[str, list[Partition]] = {}
+        self.groups: list[Groups] = []
+        self.transactions: list[Transactions] = []
+        self.traffic = Traffic()
+        self.topic_traffic: dict[str, Traffic] = {}
+        self.storage_full = False
+        self.draining = False
+        self.tails: dict[int, Partition] = {}  # Partitions with something in memory that is not in its segment yet.
+        self.tail_bytes = 0
+        self.dropped: list[Partition] = []  # Deleted; their files go after the next checkpoint.
+        self.dead_segments: list[tuple[int, int]] = []  # Partition and base offset; likewise.
+        self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
+        self.checkpoint_at = 0  # Where the write-ahead log ended when the last checkpoint was taken.
+        self.checkpoints = 0
+        self.checkpointed_ms = 0
+        self.recovery_seconds = 0.0
+        self.on_topic_deleted: list[Callable[[str], None]] = []
+        self.on_transaction_changed: Callable[[], None] = _nothing
+
+    # Looking up
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of this name."""
+        return self.catalogue.topics.get(name)
+
+    def partition(self, topic: str, number: int) -> Partition | None:
+        """A partition by topic and number."""
+        route = self.routes.get(topic)
+        if route is None or not 0 <= number < len(route):
+            return None
+        return route[number]
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """The name of the topic with this id; empty if there is none."""
+        topic = self.catalogue.by_id.get(topic_id)
+        return topic.name if topic is not None else ""
+
+    def shard_of(self, name: str) -> Shard:
+        """The shard that coordinates a group or a transactional id."""
+        return self.shards[1 + zlib.crc32(name.encode()) % (len(self.shards) - 1)]
+
+    def groups_of(self, group_id: str) -> Groups:
+        """The groups that live in the same shard as this one."""
+        return self.groups[self.shard_of(group_id).number - 1]
+
+    def transactions_of(self, transactional_id: str) -> Transactions:
+        """The transactional ids that live in the same shard as this one."""
+        return self.transactions[self.shard_of(transactional_id).number - 1]
+
+    # Appending what is not a message
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether the write-ahead log can take so much more, asking the disk for another file if need be."""
+        if self.wal.room_bytes() >= size_bytes:
+            return True
+        try:
+            self.wal.prepare_spare()
+        except OSError:
+            self.storage_full = True
+        return self.wal.room_bytes() >= size_bytes
+
+    def append_event(self, shard: Shard, room: int, event: object) -> None:
+        """Append an event that has been applied or is about to be; the caller waits on the shard."""
+        shard.append_event(room, encoder.encode(event))
+        self.journal.touch(shard, True)
+        self.commits.kick()
+
+    def append_catalogue(self, event: CatalogueEvent, target: Committable) -> None:
+        """Append and apply a change of the catalogue; `target` hears when it is committed."""
+        shard = self.shards[CATALOGUE_SHARD]
+        self.append_event(shard, CATALOGUE, event)
+        self.apply_catalogue(event)
+        shard.wait(target, 0)
+
+    def apply_catalogue(self, event: CatalogueEvent, replayed: bool = False) -> None:
+        """Let the catalogue change, and the partitions follow."""
+        if isinstance(event, TopicDeleted):
+            self._drop_topic(event.topic_id)
+        self.catalogue.apply(event, replayed)
+        match event:
+            case TopicCreated():
+                self.routes[event.name] = []
+                self.topic_traffic[event.name] = Traffic()
+                self._add_partitions(event.topic_id, event.partitions)
+            case PartitionsAdded():
+                self._add_partitions(event.topic_id, event.partitions)
+            case TopicConfigured():
+                topic = self.catalogue.by_id[event.topic_id]
+                for partition in self.routes[topic.name]:
+                    partition.configure(topic.options)
+            case _:
+                pass
+
+    def restore_catalogue(self, state: dict[str, Any]) -> None:
+        """Take over the catalogue of a snapshot, and make its partitions."""
+        self.catalogue.restore(state)
+        for topic in self.catalogue.topics.values():
+            self.routes[topic.name] = []
+            self.topic_traffic[topic.name] = Traffic()
+            self._add_partitions(topic.topic_id, topic.partitions)
+
+    def trim(self, partition: Partition, start_offset: int) -> None:
+        """Nothing below this offset is kept; the files go after the next checkpoint."""
+        for segment in partition.log.advance_start(start_offset):
+            self.dead_segments.append((partition.log.partition, segment.base_offset))
+        if partition.producers is not None:
+            partition.producers.truncate_to(start_offset)
+
+    def _add_partitions(self, topic_id: bytes, numbers: list[int]) -> None:
+        topic = self.catalogue.by_id[topic_id]
+        route = self.routes[topic.name]
+        for number in numbers:
+            shard = self.shards[1 + number % (len(self.shards) - 1)]
+            log = PartitionLog(self.files, number, topic.options.segment_bytes, topic.options.segment_ms)
+            partition = Partition(topic.name, topic_id, len(route), shard, log, topic.options)
+            partition.traffic = self.topic_traffic[topic.name]
+            route.append(partition)
+            self.partitions[number] = partition
+
+    def _drop_topic(self, topic_id: bytes) -> None:
+        topic = self.catalogue.by_id[topic_id]
+        for partition in self.routes.pop(topic.name):
+            partition.deleted = True
+            del self.partitions[partition.log.partition]
+            self.tail_bytes -= partition.log.tail_bytes
+            self.tails.pop(partition.log.partition, None)
+            self.dropped.append(partition)
+            partition.wake()
+        self.topic_traffic.pop(topic.name, None)
+        for listener in self.on_topic_deleted:
+            listener(topic.name)
+
+    # Memory
+
+    def note_tail(self, partition: Partition, size_bytes: int) -> None:
+        """A batch went into the tail of this partition."""
+        self.tails[partition.log.partition] = partition
+        self.tail_bytes += size_bytes
+        if partition.log.tail_bytes >= TAIL_PARTITION_BYTES_MAX or self.tail_bytes >= self.options.tail_bytes_max:
+            self.flush_tail(partition)
+
+    def flush_tail(self, partition: Partition) -> bool:
+        """Write a tail to its segment; False if the disk would not take it."""
+        before = partition.log.tail_bytes
+        try:
+            partition.log.flush()
+        except OSError:
+            self.storage_full = True
+        self.tail_bytes -= before - partition.log.tail_bytes
+        if partition.log.tail_bytes:
+            return False
+        self.tails.pop(partition.log.partition, None)
+        return True
+
+
+def _nothing() -> None:
+    """Until somebody listens."""

@@ -1,0 +1,93 @@
+"""Keep house: what must happen now and then although nobody asked.
+
+Every second: tails go to their segments, the disk's free space is looked at, weak topics are synced when their interval
+is over, and a checkpoint is taken when the write-ahead log has grown enough. Every few: retention and compaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, final
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.clean import Cleaner
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+
+TICK_S: Final = 1.0
+CHECKPOINT_AGE_MS: Final = 300_000
+TAILS_FLUSHED_MAX: Final = 256  # In one turn of the loop.
+
+_log = logging.getLogger("longhall.keep")
+
+
+@final
+class Housekeeper:
+    """See the module."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._cleaner = Cleaner(hall)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._weak_timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._every_second(), name="keep"),
+            loop.create_task(self._clean(), name="clean"),
+        ]
+        self._sync_weak()
+
+    async def stop(self) -> None:
+        """Let go of everything and wait until it is quiet."""
+        if self._weak_timer is not None:
+            self._weak_timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _sync_weak(self) -> None:
+        self._hall.commits.sync_soon()
+        delay_s = self._hall.options.durability_interval_ms / 1000
+        self._weak_timer = asyncio.get_running_loop().call_later(delay_s, self._sync_weak)
+
+    async def _every_second(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._look_at_space()
+            for partition in list(self._hall.tails.values())[:TAILS_FLUSHED_MAX]:
+                self._hall.flush_tail(partition)
+            if self._checkpoint_due():
+                await self._checkpoint()
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(self._hall.options.cleaner_interval_ms / 1000)
+            try:
+                await self._cleaner.run()
+            except OSError as error:
+                _log.warning("cleaning stopped: %s", error)
+
+    def _look_at_space(self) -> None:
+        """Refuse producers before the disk is full, and let them in again when it is not."""
+        hall = self._hall
+        free = hall.world.disk.free_bytes()
+        full = free < hall.options.disk_reserve_bytes or not hall.has_room(2 * EVENT_ROOM_BYTES)
+        if full != hall.storage_full:
+            _log.warning("the disk is %s: %d bytes are free", "full" if full else "no longer full", free)
+        hall.storage_full = full
+
+    def _checkpoint_due(self) -> bool:
+        hall = self._hall
+        behind = hall.wal.end - hall.checkpoint_at
+        aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0
+        grown = behind + hall.referenced_bytes // 4 > hall.options.checkpoint_bytes
+        return grown or aged or bool(hall.dropped) or bool(hall.dead_segments)
+
+    async def _checkpoint(self) -> None:
+        try:
+            await checkpoint(self._hall)
+        except OSError as error:
+            _log.warning("no checkpoint could be taken: %s", error)

@@ -1,0 +1,35 @@
+"""What the broker was told once, when the node was put together."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker's share of the settings; the meaning and bounds of each are described there."""
+
+    auto_create_topics: bool = True
+    default_partitions: int = 1
+    message_bytes_max: int = 1024 * 1024 + 12
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3_600_000
+    retention_ms: int = 14 * 24 * 3_600_000
+    retention_bytes: int = -1
+    durability: str = "always"
+    durability_interval_ms: int = 1_000
+    shards: int = 8
+    wal_file_bytes: int = 32 * 1024 * 1024
+    checkpoint_bytes: int = 256 * 1024 * 1024
+    disk_reserve_bytes: int = 128 * 1024 * 1024
+    open_files_max: int = 512
+    tail_bytes_max: int = 64 * 1024 * 1024
+    cleaner_interval_ms: int = 15_000
+    cleaner_dirty_ratio: float = 0.5
+    group_initial_rebalance_delay_ms: int = 250
+    group_session_timeout_min_ms: int = 6_000
+    group_session_timeout_max_ms: int = 1_800_000
+    group_members_max: int = 1_000
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    producer_expiry_ms: int = 24 * 3_600_000
+    transaction_timeout_max_ms: int = 900_000
+    transactional_id_expiry_ms: int = 7 * 24 * 3_600_000

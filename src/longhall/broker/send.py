@@ -1,0 +1,185 @@
+"""Send: take a batch of messages into a partition.
+
+    check      the batch is whole, has its checksum and obeys the topic's settings
+    decide     the producer's sequence and transaction allow it
+    append     to the write-ahead log, or to its segment with a reference in the log
+    apply      the partition's tables see it, so that the next decision does
+    release    the caller waits on the shard, or on the write for topics that asked for less
+
+Batches are not opened: their records stay as the producer made them, compressed or not.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final, final
+
+from longhall.broker.configuration import ALWAYS, AS_PRODUCED, TopicOptions
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.partition import Partition
+from longhall.broker.verify import verify
+from longhall.errors import Code, LonghallError
+from longhall.log.frames import ENTRY_BYTES_MAX
+from longhall.records.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    build_batch,
+    check_batch,
+    check_produced,
+    parse_header,
+    read_records,
+    stored_prefix,
+    validate_records,
+    with_log_append_time,
+)
+from longhall.shards.shard import Committable
+from longhall.topics.producers import Duplicate
+
+DIRECT_BYTES_MIN: Final = 64 * 1024  # From here on a batch is worth a sync of its own segment.
+DIRECT_FILES_MAX: Final = 8  # So many segments are synced with one round at most; other large batches go inline.
+_PREFIX_BYTES: Final = 16
+
+
+@final
+class Sent:
+    """What became of one batch: where it stands, or why it was refused."""
+
+    def __init__(self, code: Code | None, base_offset: int = -1, append_time_ms: int = -1, message: str = "") -> None:
+        self.code = code
+        self.base_offset = base_offset
+        self.append_time_ms = append_time_ms
+        self.message = message
+
+
+def send(
+    hall: Hall,
+    partition: Partition,
+    frame: bytes,
+    at: int,
+    size_bytes: int,
+    transactional_id: str | None = None,
+    joins_transaction: bool = False,
+) -> Sent:
+    """Take the one batch in `frame[at:at + size_bytes]`. What is accepted is not yet committed: see `wait`.
+
+    A transactional batch is taken only when its partition is part of the producer's transaction; with
+    `joins_transaction` it becomes part of it by being sent.
+    """
+    options = partition.options
+    now_ms = hall.time.now_ms()
+    try:
+        header = check_batch(frame, at, at + size_bytes)
+        if header.size_bytes != size_bytes:
+            return Sent(Code.INVALID_REQUEST, message="a request must have exactly one batch for a partition")
+        check_produced(header)
+        if header.size_bytes > options.message_bytes_max:
+            return Sent(Code.MESSAGE_TOO_LARGE, message="the batch is larger than max.message.bytes")
+        refused = _check_time(header, options, now_ms)
+        if refused is not None:
+            return refused
+        if options.compacts:
+            validate_records(frame, at, keys_required=True)
+        append_time_ms = -1
+        if options.log_append_time or options.compression != AS_PRODUCED:
+            frame = _rewrite(frame[at : at + size_bytes], header, options, now_ms)
+            at = 0
+            if options.log_append_time:
+                append_time_ms = now_ms
+            header = parse_header(frame, 0)
+    except LonghallError as error:
+        return Sent(error.code, message=str(error))
+    if header.producer_id >= 0:
+        decided = partition.table().decide(header)
+        if isinstance(decided, Duplicate):
+            return Sent(None, decided.base_offset, append_time_ms)
+        if decided is None and header.is_transactional and partition.table().needs_verification(header):
+            decided = verify(hall, partition, header, transactional_id, joins_transaction)
+        if decided is not None:
+            return Sent(decided)
+    code = append(hall, partition, header, frame, at, now_ms)
+    if code is not None:
+        return Sent(code)
+    traffic = partition.traffic
+    traffic.messages_in += header.record_count
+    traffic.bytes_in += size_bytes
+    return Sent(None, header.base_offset, append_time_ms)
+
+
+def append(
+    hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool = True
+) -> Code | None:
+    """Append a batch that has been checked, and apply it. Markers (`message` False) may use space kept for them."""
+    size = header.size_bytes
+    if message:
+        if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
+            return Code.STORAGE_FULL
+    log = partition.log
+    shard = partition.shard
+    header.base_offset = log.next_offset
+    header.leader_epoch = shard.epoch
+    prefix = stored_prefix(header.base_offset, size, shard.epoch)
+    journal = hall.journal
+    if size >= DIRECT_BYTES_MIN and (size > ENTRY_BYTES_MAX - 4096 or journal.file_count < DIRECT_FILES_MAX):
+        tail_before = log.tail_bytes
+        try:
+            flags, position, file = log.append_direct(
+                header, prefix, memoryview(frame)[at + _PREFIX_BYTES : at + size], now_ms
+            )
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            hall.storage_full = True
+            return Code.STORAGE_FULL
+        finally:
+            hall.tail_bytes -= tail_before - log.tail_bytes
+        journal.touch_file(file)
+        hall.referenced_bytes += size
+        stored = prefix + frame[at + _PREFIX_BYTES : at + HEADER_BYTES]
+        shard.append_reference(log.partition, flags, position, stored)
+    else:
+        stored = prefix + frame[at + _PREFIX_BYTES : at + size]
+        flags = log.append(header, stored, now_ms)
+        shard.append_batch(log.partition, flags, stored)
+        hall.note_tail(partition, size)
+    partition.fold(header, stored, now_ms)
+    journal.touch(shard, partition.options.durability == ALWAYS)
+    if partition.options.durability == ALWAYS:
+        shard.wait(partition, header.next_offset)
+    else:
+        journal.wait_written(partition, header.next_offset)
+    hall.commits.kick()
+    return None
+
+
+def wait(hall: Hall, partition: Partition, target: Committable, value: int) -> None:
+    """Call `target.committed(value)` when what was sent to this partition so far is as durable as its topic asks."""
+    if partition.options.durability == ALWAYS:
+        partition.shard.wait(target, value)
+    else:
+        hall.journal.wait_written(target, value)
+        hall.commits.kick()
+
+
+def _check_time(header: BatchHeader, options: TopicOptions, now_ms: int) -> Sent | None:
+    if options.log_append_time:
+        return None
+    if header.max_timestamp_ms - now_ms > options.timestamp_after_max_ms:
+        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp lies too far in the future")
+    if header.base_timestamp_ms >= 0 and now_ms - header.base_timestamp_ms > options.timestamp_before_max_ms:
+        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp lies too far in the past")
+    return None
+
+
+def _rewrite(batch: bytes, header: BatchHeader, options: TopicOptions, now_ms: int) -> bytes:
+    """The batch as a topic wants it that stamps or compresses by itself."""
+    if options.compression not in (AS_PRODUCED, header.compression):
+        batch = build_batch(
+            read_records(batch, 0),
+            base_offset=header.base_offset,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            compression=options.compression,
+            transactional=header.is_transactional,
+        )
+    return with_log_append_time(batch, now_ms) if options.log_append_time else batch

@@ -1,0 +1,27 @@
+"""Waiting for a commit, for callers that are coroutines. Hot paths hand a `Committable` to the shard instead."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import final
+
+from longhall.shards.shard import Committable, Shard
+
+
+@final
+class Commit(Committable):
+    """A future that a commit fulfils."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def committed(self, value: int) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+async def committed(shard: Shard) -> None:
+    """Wait until everything that was appended to the shard so far is committed."""
+    commit = Commit()
+    shard.wait(commit, 0)
+    await commit.future

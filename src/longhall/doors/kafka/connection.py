@@ -1,0 +1,276 @@
+"""One connection of the Kafka door: frames in, answers out, in the order of the requests.
+
+Every request gets a slot; an answer waits in its slot until all earlier ones are ready, because that is the order the
+protocol promises. Answers that become ready in one turn of the loop leave in one write. When too much is under way, or
+the client does not read, the connection stops reading: what it has not asked yet costs nothing.
+
+    received bytes -> frames -> `serve(call)` -> ... -> `call.ready(buffers)` -> slots -> one write
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, cast, final
+
+from longhall.doors.kafka.wire.headers import RequestHeader
+from longhall.front.admission import Budget
+from longhall.world.ports import Buffer
+
+SHARED_BYTES: Final = 256 * 1024
+SLOTS_MAX: Final = 1024  # Requests of one connection that are under way.
+WRITE_BYTES_HIGH: Final = 1024 * 1024
+
+
+@final
+class Call:
+    """One request under way. `on_close` is called if the client goes away before the answer is ready."""
+
+    __slots__ = ("at", "buffers", "connection", "frame", "header", "on_close", "started_s")
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame: bytes, started_s: float) -> None:
+        self.connection = connection
+        self.header = header
+        self.frame = frame
+        self.at = header.at
+        self.started_s = started_s
+        self.buffers: Sequence[Buffer] | None = None
+        self.on_close: Callable[[], None] | None = None
+
+    def ready(self, buffers: Sequence[Buffer]) -> None:
+        """The answer is complete; an empty one is for requests that are not answered."""
+        assert self.buffers is None, "answered twice"
+        self.buffers = buffers
+        self.on_close = None
+        self.connection.answered(self)
+
+
+class Gate:
+    """What a connection needs of its server."""
+
+    budget: Budget
+    request_bytes_max: int
+    shared: memoryview
+
+    def opened(self, connection: Connection) -> bool:
+        """Whether the connection may stay."""
+        raise NotImplementedError
+
+    def closed(self, connection: Connection) -> None:
+        """It is gone."""
+        raise NotImplementedError
+
+    def serve(self, connection: Connection, frame: bytes) -> None:
+        """Handle one frame; must not raise."""
+        raise NotImplementedError
+
+
+@final
+class Connection(asyncio.BufferedProtocol):
+    """See the module."""
+
+    def __init__(self, gate: Gate, loop: asyncio.AbstractEventLoop) -> None:
+        self.peer = ""
+        self.active_s = 0.0  # When the last whole request came.
+        self.requests = 0
+        self._gate = gate
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._slots: deque[Call] = deque()
+        self._held: dict[int, int] = {}  # Bytes of the budget by call.
+        self._rest = b""
+        self._large: bytearray | None = None
+        self._large_filled = 0
+        self._flushing = False
+        self._paused_by_client = False
+        self._paused = False
+        self._wanting = False
+        self._closing = False
+
+    # Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream = cast(asyncio.Transport, transport)  # uvloop's are not of this class, only of its shape.
+        self._transport = stream
+        stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
+        name = transport.get_extra_info("peername")
+        self.peer = name[0] if isinstance(name, tuple) else str(name or "")
+        self.active_s = self._loop.time()
+        if not self._gate.opened(self):
+            self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self._transport = None
+        self._gate.budget.forget(id(self))
+        for call in self._slots:
+            if call.buffers is None and call.on_close is not None:
+                call.on_close()
+        self._slots.clear()
+        for size in self._held.values():
+            self._gate.budget.give(size)
+        self._held.clear()
+        if self._large is not None:
+            self._gate.budget.give(len(self._large))
+            self._large = None
+        self._gate.closed(self)
+
+    def close(self) -> None:
+        """Hang up; what was written still goes out."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._slots
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether a request has begun to arrive."""
+        return self._large is not None or bool(self._rest)
+
+    def pause_writing(self) -> None:
+        self._paused_by_client = True
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._paused_by_client = False
+        self._regulate()
+        self._flush_soon()
+
+    def _regulate(self) -> None:
+        """Read only while there is room for what comes."""
+        transport = self._transport
+        if transport is None or self._closing:
+            return
+        stop = self._paused_by_client or self._wanting or len(self._slots) >= SLOTS_MAX
+        if stop and not self._paused:
+            self._paused = True
+            transport.pause_reading()
+        elif not stop and self._paused:
+            self._paused = False
+            transport.resume_reading()
+
+    # Receiving
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled :]
+        return self._gate.shared
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closing:
+            return
+        if self._large is not None:
+            self._large_filled += nbytes
+            if self._large_filled == len(self._large):
+                frame = bytes(self._large)
+                self._large = None
+                self._serve(frame)
+            return
+        data = bytes(self._gate.shared[:nbytes])
+        self._take(self._rest + data if self._rest else data)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def _take(self, data: bytes) -> None:
+        """Cut the bytes into frames; what is left waits for more."""
+        self._rest = b""
+        at = 0
+        end = len(data)
+        while end - at >= 4:
+            size = int.from_bytes(data[at : at + 4], "big", signed=True)
+            if size < 0 or size > self._gate.request_bytes_max:
+                self.close()  # Not a frame of this protocol, or more than anybody may send: there is no way to go on.
+                return
+            if end - at - 4 < size:
+                if size > SHARED_BYTES:
+                    self._begin_large(size, data[at:])
+                    return
+                break
+            if not self._gate.budget.take(size):
+                self._rest = data[at:]
+                self._want()
+                return
+            at += 4 + size
+            self._serve(data[at - size : at])
+            if self._closing:
+                return
+        self._rest = data[at:] if at else data
+
+    def _begin_large(self, size: int, data: bytes) -> None:
+        if not self._gate.budget.take(size):
+            self._rest = data
+            self._want()
+            return
+        large = bytearray(size)
+        large[: len(data) - 4] = data[4:]
+        self._large_filled = len(data) - 4
+        self._large = large
+
+    def _want(self) -> None:
+        """There is no room in the budget: read nothing until there is."""
+        self._wanting = True
+        self._gate.budget.wait(id(self), self._resume)
+        self._regulate()
+
+    def _resume(self) -> None:
+        self._wanting = False
+        if not self._closing:
+            self._take(self._rest)
+            self._regulate()
+
+    def _serve(self, frame: bytes) -> None:
+        self.active_s = self._loop.time()
+        self.requests += 1
+        before = len(self._slots)
+        self._gate.serve(self, frame)
+        if len(self._slots) > before:
+            self._held[id(self._slots[-1])] = len(frame)
+        else:
+            self._gate.budget.give(len(frame))
+        if len(self._slots) >= SLOTS_MAX:
+            self._regulate()
+
+    # Answering
+
+    def begin(self, call: Call) -> None:
+        """Give the call its place in the order of answers."""
+        self._slots.append(call)
+
+    def answered(self, call: Call) -> None:
+        """An answer is ready."""
+        if self._slots and self._slots[0] is call:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flushing and not self._closing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        transport = self._transport
+        if transport is None:
+            return
+        slots = self._slots
+        out: list[Buffer] = []
+        freed = 0
+        while slots and slots[0].buffers is not None and not self._paused_by_client:
+            call = slots.popleft()
+            assert call.buffers is not None
+            out.extend(call.buffers)
+            freed += self._held.pop(id(call), 0)
+        if out:
+            if len(out) == 1:
+                transport.write(out[0])
+            else:
+                transport.writelines(out)
+        if freed:
+            self._gate.budget.give(freed)
+        if self._paused:
+            self._regulate()

@@ -1,0 +1,41 @@
+"""What a handler of the Kafka door may use: the broker, and how this node is to be called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+from longhall.broker.coordinate import Coordinator
+from longhall.broker.hall import NODE_ID, Hall
+from longhall.broker.transact import Transactor
+
+
+@final
+class Door:
+    """Handed to every handler."""
+
+    def __init__(
+        self,
+        hall: Hall,
+        coordinator: Coordinator,
+        transactor: Transactor,
+        data: str,
+        settings: Mapping[str, str],
+    ) -> None:
+        self.hall = hall
+        self.coordinator = coordinator
+        self.transactor = transactor
+        self.data = data
+        self.node_id = NODE_ID
+        self.host = ""  # Known when the door is open.
+        self.port = 0
+        self._settings = settings
+
+    @property
+    def cluster_id(self) -> str:
+        """The hall's own id, by which clients notice that they talk to another one."""
+        return self.hall.hall_id
+
+    def broker_settings(self) -> Mapping[str, str]:
+        """What this node was told, by Kafka's names where it has one."""
+        return self._settings

@@ -1,0 +1,77 @@
+"""The one table from our refusals to Kafka's error codes. A test proves that every code is in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from longhall.errors import Code
+
+NONE: Final = 0
+UNKNOWN_SERVER_ERROR: Final = -1
+UNSUPPORTED_VERSION: Final = 35
+
+ERROR_OF: Final[dict[Code, int]] = {
+    Code.INVALID_REQUEST: 42,
+    Code.INVALID_NAME: 17,
+    Code.INVALID_CONFIGURATION: 40,
+    Code.INVALID_PARTITION_COUNT: 37,
+    Code.INVALID_REPLICATION: 38,
+    Code.INVALID_TIMESTAMP: 32,
+    Code.INVALID_COMMIT_SIZE: 28,
+    Code.CORRUPT_MESSAGE: 2,
+    Code.MESSAGE_TOO_LARGE: 10,
+    Code.UNSUPPORTED_FORMAT: 43,
+    Code.UNSUPPORTED_VERSION: UNSUPPORTED_VERSION,
+    Code.KEY_REQUIRED: 87,  # INVALID_RECORD
+    Code.OFFSET_OUT_OF_RANGE: 1,
+    Code.UNKNOWN_TOPIC: 3,
+    Code.UNKNOWN_TOPIC_ID: 100,
+    Code.TOPIC_EXISTS: 36,
+    Code.TOPIC_IN_USE: 42,
+    Code.STORAGE_FULL: 56,
+    Code.STORAGE_DAMAGED: 2,  # Readers must not go on as if nothing were missing; clients stop at a corrupt message.
+    Code.OVERLOADED: 7,
+    Code.NOT_READY: 14,
+    Code.TIMED_OUT: 7,
+    Code.FENCED_LEADER_EPOCH: 74,
+    Code.UNKNOWN_LEADER_EPOCH: 75,
+    Code.NOT_LEADER: 6,
+    Code.INVALID_GROUP_ID: 24,
+    Code.INVALID_SESSION_TIMEOUT: 26,
+    Code.INCONSISTENT_PROTOCOL: 23,
+    Code.MEMBER_ID_REQUIRED: 79,
+    Code.UNKNOWN_MEMBER: 25,
+    Code.FENCED_INSTANCE: 82,
+    Code.ILLEGAL_GENERATION: 22,
+    Code.REBALANCE_IN_PROGRESS: 27,
+    Code.GROUP_FULL: 81,
+    Code.GROUP_NOT_EMPTY: 68,
+    Code.GROUP_UNKNOWN: 69,
+    Code.GROUP_SUBSCRIBED: 86,
+    Code.OFFSET_METADATA_TOO_LARGE: 12,
+    Code.UNSTABLE_OFFSETS: 88,
+    Code.OUT_OF_ORDER_SEQUENCE: 45,
+    Code.DUPLICATE_SEQUENCE: 46,
+    Code.UNKNOWN_PRODUCER: 59,
+    Code.INVALID_PRODUCER_EPOCH: 47,
+    Code.PRODUCER_FENCED: 90,
+    Code.INVALID_PRODUCER_MAPPING: 49,
+    Code.INVALID_TRANSACTION_STATE: 48,
+    Code.INVALID_TRANSACTION_TIMEOUT: 50,
+    Code.CONCURRENT_TRANSACTIONS: 51,
+    Code.TRANSACTION_UNKNOWN: 105,
+    Code.TRANSACTION_ABORTABLE: 120,
+    Code.OPERATION_NOT_ATTEMPTED: 55,
+}
+
+
+def error_of(code: Code | None) -> int:
+    """Kafka's number for a refusal; 0 for none."""
+    return NONE if code is None else ERROR_OF[code]
+
+
+def fenced_as(code: Code | None, knows_fencing: bool) -> Code | None:
+    """Older versions of the transaction APIs know a fenced producer only by its epoch."""
+    if code is Code.PRODUCER_FENCED and not knows_fencing:
+        return Code.INVALID_PRODUCER_EPOCH
+    return code

@@ -1,0 +1,82 @@
+"""AddPartitionsToTxn: partitions become part of a transaction."""
+
+from __future__ import annotations
+
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of, fenced_as
+from longhall.doors.kafka.wire.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResponsePartition,
+    AddPartitionsToTxnResponseTopic,
+    AddPartitionsToTxnResponseTransactionResult,
+)
+from longhall.errors import Code
+
+
+MANY_FROM = 4
+FENCED_FROM = 2
+
+Codes = dict[tuple[str, int], Code | None]
+
+
+async def handle(door: Door, request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
+    version = call.header.version
+    if version < MANY_FROM:
+        topics = request.v3_and_below_topics
+        codes = await _add(
+            door,
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            topics,
+        )
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_rows(topics, codes, version))
+    results: list[AddPartitionsToTxnResponseTransactionResult] = []
+    for one in request.transactions:
+        if one.verify_only:
+            wanted = [(topic.name, number) for topic in one.topics for number in topic.partitions]
+            codes = door.transactor.verify(one.transactional_id, one.producer_id, one.producer_epoch, wanted)
+        else:
+            codes = await _add(door, one.transactional_id, one.producer_id, one.producer_epoch, one.topics)
+        results.append(
+            AddPartitionsToTxnResponseTransactionResult(
+                transactional_id=one.transactional_id, topic_results=_rows(one.topics, codes, version)
+            )
+        )
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+async def _add(
+    door: Door,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    topics: list[AddPartitionsToTxnRequestTopic],
+) -> Codes:
+    wanted = [(topic.name, number) for topic in topics for number in topic.partitions]
+    missing = [place for place in wanted if door.hall.partition(*place) is None]
+    if missing:  # All or none: what could have been added is said to be untouched.
+        return {place: Code.UNKNOWN_TOPIC if place in missing else Code.OPERATION_NOT_ATTEMPTED for place in wanted}
+    decision = await door.transactor.add(transactional_id, producer_id, producer_epoch, partitions=wanted)
+    return dict.fromkeys(wanted, decision.code)
+
+
+def _rows(
+    topics: list[AddPartitionsToTxnRequestTopic], codes: Codes, version: int
+) -> list[AddPartitionsToTxnResponseTopic]:
+    return [
+        AddPartitionsToTxnResponseTopic(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnResponsePartition(
+                    partition_index=number,
+                    partition_error_code=error_of(fenced_as(codes[topic.name, number], version >= FENCED_FROM)),
+                )
+                for number in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,46 @@
+"""ApiVersions: what this door offers. Everything listed works; nothing else is listed."""
+
+from __future__ import annotations
+
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import UNSUPPORTED_VERSION
+from longhall.doors.kafka.wire.apis import encode_response
+from longhall.doors.kafka.wire.headers import API_VERSIONS
+from longhall.doors.kafka.wire.messages.versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ApiVersionsResponseApi,
+    ApiVersionsResponseFinalizedFeature,
+    ApiVersionsResponseSupportedFeature,
+)
+
+TRANSACTION_VERSION = "transaction.version"
+
+
+def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    response = ApiVersionsResponse(api_keys=_offered())
+    # Version 2 of transactions raises the epoch with each of them; clients use it only where it is announced.
+    response.supported_features = [
+        ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2)
+    ]
+    response.finalized_features_epoch = 1
+    response.finalized_features = [
+        ApiVersionsResponseFinalizedFeature(name=TRANSACTION_VERSION, max_version_level=2, min_version_level=2)
+    ]
+    return response
+
+
+def refuse_version(correlation_id: int) -> bytes:
+    """For a version of ApiVersions that does not exist yet: the answer that even the oldest client can read."""
+    response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_offered())
+    return encode_response(correlation_id, API_VERSIONS, 0, response)
+
+
+def _offered() -> list[ApiVersionsResponseApi]:
+    from longhall.doors.kafka.operations import OPERATIONS  # The table names this handler.
+
+    return [
+        ApiVersionsResponseApi(api_key=key, min_version=operation.version_min, max_version=operation.version_max)
+        for key, operation in sorted(OPERATIONS.items())
+    ]

@@ -1,0 +1,23 @@
+"""CreatePartitions: a topic gets more of them."""
+
+from __future__ import annotations
+
+from longhall.broker.declare import add_partitions
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.topics import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsResponseTopic
+from longhall.errors import LonghallError
+
+
+async def handle(door: Door, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+    rows: list[CreatePartitionsResponseTopic] = []
+    for topic in request.topics:
+        row = CreatePartitionsResponseTopic(name=topic.name)
+        try:
+            await add_partitions(door.hall, topic.name, topic.count, request.validate_only)
+        except LonghallError as error:
+            row.error_code = error_of(error.code)
+            row.error_message = str(error)
+        rows.append(row)
+    return CreatePartitionsResponse(results=rows)

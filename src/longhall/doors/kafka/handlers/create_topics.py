@@ -1,0 +1,76 @@
+"""CreateTopics: new topics with their partitions and configuration."""
+
+from __future__ import annotations
+
+from longhall.broker.configuration import SETTINGS, defaults
+from longhall.broker.declare import create_topic
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestTopic,
+    CreateTopicsResponse,
+    CreateTopicsResponseConfig,
+    CreateTopicsResponseTopic,
+)
+from longhall.errors import Code, LonghallError
+
+
+FROM_TOPIC = 1
+FROM_DEFAULT = 5
+
+
+async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+    names = [topic.name for topic in request.topics]
+    rows: list[CreateTopicsResponseTopic] = []
+    for topic in request.topics:
+        try:
+            if names.count(topic.name) > 1:
+                raise LonghallError(Code.INVALID_REQUEST, f"Topic '{topic.name}' appears more than once.")
+            rows.append(await _create(door, topic, request.validate_only))
+        except LonghallError as error:
+            rows.append(
+                CreateTopicsResponseTopic(name=topic.name, error_code=error_of(error.code), error_message=str(error))
+            )
+    return CreateTopicsResponse(topics=rows)
+
+
+async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool) -> CreateTopicsResponseTopic:
+    partitions = _partition_count(door, topic)
+    # A null value asks for the default, which is what a missing one gets.
+    configuration = {config.name: config.value for config in topic.configs if config.value is not None}
+    made = await create_topic(door.hall, topic.name, partitions, configuration, validate_only)
+    effective = {**defaults(door.hall.options), **configuration}
+    return CreateTopicsResponseTopic(
+        name=topic.name,
+        topic_id=made.topic_id if made is not None else bytes(16),
+        num_partitions=len(made.partitions) if made is not None else max(partitions, 1),
+        replication_factor=1,
+        configs=[
+            CreateTopicsResponseConfig(
+                name=name, value=effective[name], config_source=FROM_TOPIC if name in configuration else FROM_DEFAULT
+            )
+            for name in SETTINGS
+        ],
+    )
+
+
+def _partition_count(door: Door, topic: CreateTopicsRequestTopic) -> int:
+    if topic.assignments:
+        if topic.num_partitions != -1 or topic.replication_factor != -1:
+            raise LonghallError(Code.INVALID_REQUEST, "Give counts or assignments, not both.")
+        numbers = sorted(row.partition_index for row in topic.assignments)
+        if numbers != list(range(len(numbers))):
+            raise LonghallError(Code.INVALID_PARTITION_COUNT, "Assignments must name every partition from 0 on.")
+        if any(row.broker_ids != [door.node_id] for row in topic.assignments):
+            raise LonghallError(Code.INVALID_REPLICATION, f"The only broker here is {door.node_id}.")
+        return len(numbers)
+    if topic.replication_factor not in (-1, 1):
+        raise LonghallError(
+            Code.INVALID_REPLICATION,
+            f"Replication factor {topic.replication_factor} is not possible with 1 broker.",
+        )
+    if topic.num_partitions != -1 and topic.num_partitions < 1:
+        raise LonghallError(Code.INVALID_PARTITION_COUNT, "A topic has at least one partition.")
+    return topic.num_partitions

@@ -1,0 +1,36 @@
+"""DeleteRecords: the beginning of logs moves forward."""
+
+from __future__ import annotations
+
+from longhall.broker.declare import trim_log
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.offsets import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsResponsePartition,
+    DeleteRecordsResponseTopic,
+)
+from longhall.errors import Code, LonghallError
+
+
+async def handle(door: Door, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    topics: list[DeleteRecordsResponseTopic] = []
+    for topic in request.topics:
+        rows = [await _trim(door, topic.name, part.partition_index, part.offset) for part in topic.partitions]
+        topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=rows))
+    return DeleteRecordsResponse(topics=topics)
+
+
+async def _trim(door: Door, name: str, number: int, offset: int) -> DeleteRecordsResponsePartition:
+    partition = door.hall.partition(name, number)
+    if partition is None:
+        code = error_of(Code.UNKNOWN_TOPIC)
+        return DeleteRecordsResponsePartition(partition_index=number, low_watermark=-1, error_code=code)
+    try:
+        start = await trim_log(door.hall, partition, offset)
+    except LonghallError as error:
+        code = error_of(error.code)
+        return DeleteRecordsResponsePartition(partition_index=number, low_watermark=-1, error_code=code)
+    return DeleteRecordsResponsePartition(partition_index=number, low_watermark=start)

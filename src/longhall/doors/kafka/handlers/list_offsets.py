@@ -1,0 +1,43 @@
+"""ListOffsets: the first, the last, or the one at a time."""
+
+from __future__ import annotations
+
+from longhall.broker.locate import locate
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from longhall.errors import Code, LonghallError
+
+
+async def handle(door: Door, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    committed = request.isolation_level == 1
+    topics: list[ListOffsetsResponseTopic] = []
+    for topic in request.topics:
+        rows = [await _locate(door, topic.name, part, committed) for part in topic.partitions]
+        topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=rows))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _locate(
+    door: Door, name: str, part: ListOffsetsRequestPartition, committed: bool
+) -> ListOffsetsResponsePartition:
+    row = ListOffsetsResponsePartition(partition_index=part.partition_index)
+    partition = door.hall.partition(name, part.partition_index)
+    if partition is None:
+        row.error_code = error_of(Code.UNKNOWN_TOPIC)
+        return row
+    try:
+        place = await locate(door.hall, partition, part.timestamp, committed, part.current_leader_epoch)
+    except LonghallError as error:
+        row.error_code = error_of(error.code)
+        return row
+    if place is not None:
+        row.offset, row.timestamp, row.leader_epoch = place
+    return row

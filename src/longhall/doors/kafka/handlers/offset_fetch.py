@@ -1,0 +1,110 @@
+"""OffsetFetch: where groups go on."""
+
+from __future__ import annotations
+
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.commits import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseGroupTopic,
+    OffsetFetchResponseGroupTopicPartition,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from longhall.errors import Code
+from longhall.topics.views import FetchedOffset
+
+
+MANY_GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+
+
+async def handle(door: Door, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    if call.header.version >= MANY_GROUPS_FROM:
+        by_id = call.header.version >= TOPIC_IDS_FROM
+        groups = [await _group(door, group, request.require_stable, by_id) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    wanted = None
+    if request.topics is not None:
+        wanted = [(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
+    found = await door.coordinator.fetch_offsets(request.group_id, wanted, request.require_stable)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=row.partition,
+                        committed_offset=row.offset,
+                        committed_leader_epoch=row.leader_epoch,
+                        metadata=row.metadata,
+                        error_code=error_of(row.code),
+                    )
+                    for row in rows
+                ],
+            )
+            for name, rows in _by_topic(found).items()
+        ]
+    )
+
+
+async def _group(
+    door: Door, group: OffsetFetchRequestGroup, require_stable: bool, by_id: bool
+) -> OffsetFetchResponseGroup:
+    wanted = None
+    unknown: list[OffsetFetchResponseGroupTopic] = []
+    if group.topics is not None:
+        wanted = []
+        for topic in group.topics:
+            name = door.hall.topic_name(topic.topic_id) if by_id else topic.name
+            if by_id and not name:
+                unknown.append(_unknown(topic.topic_id, topic.partition_indexes))
+                continue
+            wanted += [(name, number) for number in topic.partition_indexes]
+    found = await door.coordinator.fetch_offsets(group.group_id, wanted, require_stable)
+    topics = [
+        OffsetFetchResponseGroupTopic(
+            name=name,
+            topic_id=_topic_id(door, name),
+            partitions=[
+                OffsetFetchResponseGroupTopicPartition(
+                    partition_index=row.partition,
+                    committed_offset=row.offset,
+                    committed_leader_epoch=row.leader_epoch,
+                    metadata=row.metadata,
+                    error_code=error_of(row.code),
+                )
+                for row in rows
+            ],
+        )
+        for name, rows in _by_topic(found).items()
+    ]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + unknown)
+
+
+def _unknown(topic_id: bytes, numbers: list[int]) -> OffsetFetchResponseGroupTopic:
+    return OffsetFetchResponseGroupTopic(
+        topic_id=topic_id,
+        partitions=[
+            OffsetFetchResponseGroupTopicPartition(
+                partition_index=number, committed_offset=-1, error_code=error_of(Code.UNKNOWN_TOPIC_ID)
+            )
+            for number in numbers
+        ],
+    )
+
+
+def _topic_id(door: Door, name: str) -> bytes:
+    topic = door.hall.topic(name)
+    return topic.topic_id if topic is not None else bytes(16)
+
+
+def _by_topic(found: list[FetchedOffset]) -> dict[str, list[FetchedOffset]]:
+    topics: dict[str, list[FetchedOffset]] = {}
+    for row in found:
+        topics.setdefault(row.topic, []).append(row)
+    return topics

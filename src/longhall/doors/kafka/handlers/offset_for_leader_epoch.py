@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch: where an epoch ended, so that readers notice a log that was cut."""
+
+from __future__ import annotations
+
+from longhall.broker.fetch import check_epoch
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.offsets import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponsePartition,
+    OffsetForLeaderEpochResponseTopic,
+)
+from longhall.errors import Code
+
+
+def handle(door: Door, request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponseTopic(
+                topic=topic.topic, partitions=[_end(door, topic.topic, part) for part in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(
+    door: Door, name: str, part: OffsetForLeaderEpochRequestPartition
+) -> OffsetForLeaderEpochResponsePartition:
+    row = OffsetForLeaderEpochResponsePartition(partition=part.partition)
+    partition = door.hall.partition(name, part.partition)
+    if partition is None:
+        row.error_code = error_of(Code.UNKNOWN_TOPIC)
+        return row
+    row.error_code = error_of(check_epoch(partition, part.current_leader_epoch))
+    if row.error_code == 0:
+        row.leader_epoch, row.end_offset = partition.end_of_epoch(part.leader_epoch)
+    return row

@@ -1,0 +1,186 @@
+"""The Kafka door: accepts connections, cuts no corners, and gives every request to its handler.
+
+Invariant: whatever bytes a client sends, no exception leaves `serve`. A request that cannot be understood ends its own
+connection and nothing else; one that fails inside us is answered with an error where the protocol has room for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final, final
+
+from longhall.doors.kafka.connection import SHARED_BYTES, Call, Connection, Gate
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.handlers.api_versions import refuse_version
+from longhall.doors.kafka.operations import OPERATIONS, Operation
+from longhall.doors.kafka.wire.apis import decode_request, encode_response
+from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
+from longhall.doors.kafka.wire.schema import Message
+from longhall.errors import LonghallError
+from longhall.front.admission import Budget
+from longhall.meters import Histogram
+from longhall.world.ports import Listener, Network
+
+FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
+FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
+SWEEP_S: Final = 5.0
+
+_log = logging.getLogger("longhall.kafka")
+
+
+@final
+class KafkaServer(Gate):
+    """See the module."""
+
+    def __init__(
+        self,
+        door: Door,
+        budget: Budget,
+        request_bytes_max: int,
+        connections_max: int,
+        connections_per_address_max: int,
+        idle_s: float,
+    ) -> None:
+        self.door = door
+        self.budget = budget
+        self.request_bytes_max = request_bytes_max
+        self.shared = memoryview(bytearray(SHARED_BYTES))
+        self.connections: set[Connection] = set()
+        self.refused = 0
+        self.seconds: dict[int, Histogram] = {}
+        self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
+        self._connections_max = connections_max
+        self._per_address_max = connections_per_address_max
+        self._per_address: Counter[str] = Counter()
+        self._idle_s = idle_s
+        self._loop = asyncio.get_running_loop()
+        self._listener: Listener | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Life
+
+    async def open(self, network: Network, host: str, port: int) -> int:
+        """Listen, and return the port."""
+        self._listener, bound = await network.listen(lambda: Connection(self, self._loop), host, port)
+        self._sweep()
+        return bound
+
+    def stop_accepting(self) -> None:
+        """Take no new connections."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until nothing is under way, then hang up on everybody."""
+        deadline = self._loop.time() + seconds
+        while self._loop.time() < deadline and any(not connection.idle for connection in self.connections):
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.sleep(0)
+
+    def _sweep(self) -> None:
+        """Close connections that stall: no request, half a request, or silence for too long."""
+        now_s = self._loop.time()
+        for connection in list(self.connections):
+            silent_s = now_s - connection.active_s
+            stalled = (
+                (connection.requests == 0 and silent_s > FIRST_REQUEST_S)
+                or (connection.mid_frame and silent_s > FRAME_S and connection.idle)
+                or (connection.idle and silent_s > self._idle_s)
+            )
+            if stalled:
+                connection.close()
+        self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
+
+    # Gate
+
+    def opened(self, connection: Connection) -> bool:
+        full = len(self.connections) >= self._connections_max
+        if full or self._per_address[connection.peer] >= self._per_address_max:
+            self.refused += 1
+            self._per_address[connection.peer] += 1
+            return False
+        self._per_address[connection.peer] += 1
+        self.connections.add(connection)
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._per_address[connection.peer] -= 1
+        if self._per_address[connection.peer] <= 0:
+            del self._per_address[connection.peer]
+
+    def serve(self, connection: Connection, frame: bytes) -> None:
+        try:
+            header = decode_request_header(frame)
+            operation = OPERATIONS.get(header.api_key)
+            call = Call(connection, header, frame, self._loop.time())
+            if operation is None or not operation.version_min <= header.version <= operation.version_max:
+                if header.api_key != API_VERSIONS:
+                    _log.info("%s asks for API %d version %d, which is not offered", connection.peer, header.api_key, header.version)  # fmt: skip
+                    connection.close()
+                    return
+                connection.begin(call)
+                call.ready([refuse_version(header.correlation_id)])
+                return
+            if operation.direct is not None:
+                operation.direct(self.door, call)
+            else:
+                self._serve_message(operation, call)
+        except LonghallError as error:  # WireError among them: the bytes make no sense.
+            _log.info("%s sent a request that cannot be read: %s", connection.peer, error)
+            connection.close()
+        except Exception:
+            _log.exception("a request of %s failed", connection.peer)
+            connection.close()
+
+    def _serve_message(self, operation: Operation, call: Call) -> None:
+        header = call.header
+        request = decode_request(header.api_key, header.version, call.frame, call.at)
+        assert operation.handler is not None
+        call.connection.begin(call)
+        outcome = operation.handler(self.door, request, call)
+        if isinstance(outcome, Message):
+            self._answer(call, outcome)
+            return
+        task = self._loop.create_task(self._finish(call, outcome))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        call.on_close = partial(_cancel, task)
+
+    async def _finish(self, call: Call, outcome: Coroutine[Any, Any, Message]) -> None:
+        try:
+            self._answer(call, await outcome)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            _log.exception("a request of %s failed", call.connection.peer)
+            call.connection.close()
+
+    def _answer(self, call: Call, message: Message) -> None:
+        header = call.header
+        call.ready([encode_response(header.correlation_id, header.api_key, header.version, message)])
+        self.observe(call)
+
+    def observe(self, call: Call) -> None:
+        """Count how long a request took."""
+        histogram = self.seconds.get(call.header.api_key)
+        if histogram is None:
+            histogram = self.seconds[call.header.api_key] = Histogram()
+        histogram.observe(self._loop.time() - call.started_s)
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Nobody waits for the answer any more."""
+    task.cancel()

@@ -1,0 +1,1 @@
+"""What every request passes before the broker sees it."""

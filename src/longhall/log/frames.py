@@ -1,0 +1,170 @@
+"""The bytes of the write-ahead log: frames, and the entries inside them.
+
+A frame is what one round writes: all entries that arrived while the round before was being synced. It is the unit of
+tearing. Its `horizon` says up to which position the log was known to be durable when the frame was written; recovery
+compares it with the place of a broken frame to tell a torn tail (nobody was promised anything) from damage (somebody was).
+
+    frame                                         entry
+     0  u32  magic "LHWF"                          0  u32  size of this entry
+     4  u32  CRC-32C of everything from byte 8     4  u8   kind
+     8  u32  size of the frame                     5  u8   flags
+    12  u32  number of entries (0: go on in the    6  u16  shard
+             next file)                            8  u64  sequence in the shard
+    16  u64  position of the frame in the log     16  u32  epoch of the shard's leader
+    24  u64  horizon                              20  u32  0, kept for later
+    32  i64  hall time in milliseconds            24  body
+    40  u32  incarnation: which start of the node
+    44  u32  0, kept for later
+    48  entries
+
+    body of a BATCH       u64 partition, then the batch as stored
+    body of a REFERENCE   u64 partition, u64 position in its segment, then the 61 bytes of the batch's header as stored
+    body of an EVENT      u8 room, then the event in MessagePack
+
+All numbers are big-endian. The frame carries its own position, so a frame that an earlier life of a recycled file left
+behind never passes for a new one; and an incarnation, which never falls along the log, so neither does a frame that a
+crash left behind a cut.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, final
+
+from crc32c import crc32c
+
+FRAME_MAGIC: Final = 0x4C485746
+FRAME_MAGIC_BYTES: Final = b"LHWF"
+FRAME_HEADER_BYTES: Final = 48
+FRAME_BYTES_MAX: Final = 2 * 1024 * 1024  # A frame is closed beyond this; one entry more may follow.
+ENTRY_HEADER_BYTES: Final = 24
+ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024
+
+BATCH: Final = 1
+REFERENCE: Final = 2
+EVENT: Final = 3
+
+STARTS_SEGMENT: Final = 1  # Flag of BATCH and REFERENCE: the partition rolled before this batch.
+
+_FRAME: Final = struct.Struct(">IIIIQQqII")
+_FRAME_CHECKED: Final = struct.Struct(">IIQQqII")
+_ENTRY: Final = struct.Struct(">IBBHQII")
+_U64: Final = struct.Struct(">Q")
+_U64_PAIR: Final = struct.Struct(">QQ")
+
+
+@final
+class Frame:
+    """A frame that was read and found whole."""
+
+    def __init__(
+        self, position: int, size_bytes: int, horizon: int, time_ms: int, incarnation: int, entries: list[Entry]
+    ) -> None:
+        self.position = position
+        self.size_bytes = size_bytes
+        self.horizon = horizon
+        self.time_ms = time_ms
+        self.incarnation = incarnation
+        self.entries = entries
+
+
+@final
+class Entry:
+    """One entry of a shard's sequence."""
+
+    def __init__(self, kind: int, flags: int, shard: int, sequence: int, epoch: int, body: bytes) -> None:
+        self.kind = kind
+        self.flags = flags
+        self.shard = shard
+        self.sequence = sequence
+        self.epoch = epoch
+        self.body = body
+
+    def partition(self) -> int:
+        """The partition that a BATCH or REFERENCE belongs to."""
+        partition: int = _U64.unpack_from(self.body)[0]
+        return partition
+
+    def batch(self) -> bytes:
+        """The stored batch of a BATCH; the stored header of a REFERENCE."""
+        return self.body[8:] if self.kind == BATCH else self.body[16:]
+
+    def segment_position(self) -> int:
+        """Where in its segment the batch of a REFERENCE lies."""
+        position: int = _U64.unpack_from(self.body, 8)[0]
+        return position
+
+    def room(self) -> int:
+        """The room that an EVENT is for."""
+        return self.body[0]
+
+    def event(self) -> bytes:
+        """The MessagePack of an EVENT."""
+        return self.body[1:]
+
+
+def encode_batch(flags: int, shard: int, sequence: int, epoch: int, partition: int, size_bytes: int) -> bytes:
+    """What precedes the stored bytes of a batch of `size_bytes` in the log."""
+    head = _ENTRY.pack(ENTRY_HEADER_BYTES + 8 + size_bytes, BATCH, flags, shard, sequence, epoch, 0)
+    return head + _U64.pack(partition)
+
+
+def encode_reference(
+    flags: int, shard: int, sequence: int, epoch: int, partition: int, segment_position: int, header: bytes
+) -> bytes:
+    """A whole entry that names a batch which lies in its segment already."""
+    size = ENTRY_HEADER_BYTES + 16 + len(header)
+    head = _ENTRY.pack(size, REFERENCE, flags, shard, sequence, epoch, 0)
+    return head + _U64_PAIR.pack(partition, segment_position) + header
+
+
+def encode_event(shard: int, sequence: int, epoch: int, room: int, event: bytes) -> bytes:
+    """A whole entry around an event."""
+    head = _ENTRY.pack(ENTRY_HEADER_BYTES + 1 + len(event), EVENT, 0, shard, sequence, epoch, 0)
+    return head + bytes((room,)) + event
+
+
+def encode_frame(position: int, horizon: int, time_ms: int, incarnation: int, entries: int, body: bytes) -> bytes:
+    """A whole frame; `body` is its entries one after another."""
+    size = FRAME_HEADER_BYTES + len(body)
+    checked = _FRAME_CHECKED.pack(size, entries, position, horizon, time_ms, incarnation, 0)
+    crc = crc32c(body, crc32c(checked))
+    return b"".join((FRAME_MAGIC_BYTES, crc.to_bytes(4, "big"), checked, body))
+
+
+def frame_size(buffer: bytes, at: int, position: int) -> int:
+    """The size of the frame that starts here and says it stands at `position`; 0 if none does."""
+    if at + FRAME_HEADER_BYTES > len(buffer):
+        return 0
+    magic, _, size, _, stands_at, _, _, _, _ = _FRAME.unpack_from(buffer, at)
+    if magic != FRAME_MAGIC or stands_at != position:
+        return 0
+    if size < FRAME_HEADER_BYTES or size > FRAME_BYTES_MAX + ENTRY_BYTES_MAX:
+        return 0
+    found: int = size
+    return found
+
+
+def decode_frame(buffer: bytes, at: int, position: int) -> Frame | None:
+    """The frame at `at`, or None if it is not there whole: wrong place, wrong length, wrong checksum."""
+    size = frame_size(buffer, at, position)
+    if size == 0 or at + size > len(buffer):
+        return None
+    _, crc, _, count, _, horizon, time_ms, incarnation, _ = _FRAME.unpack_from(buffer, at)
+    if crc32c(memoryview(buffer)[at + 8 : at + size]) != crc:
+        return None
+    entries = _decode_entries(buffer, at + FRAME_HEADER_BYTES, at + size)
+    if len(entries) != count:
+        return None
+    return Frame(position, size, horizon, time_ms, incarnation, entries)
+
+
+def _decode_entries(buffer: bytes, at: int, end: int) -> list[Entry]:
+    entries: list[Entry] = []
+    while at + ENTRY_HEADER_BYTES <= end:
+        size, kind, flags, shard, sequence, epoch, _ = _ENTRY.unpack_from(buffer, at)
+        if size < ENTRY_HEADER_BYTES or at + size > end:
+            break
+        entries.append(Entry(kind, flags, shard, sequence, epoch, buffer[at + ENTRY_HEADER_BYTES : at + size]))
+        at += size
+    return entries

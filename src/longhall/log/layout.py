@@ -1,0 +1,34 @@
+"""Where things lie in a data directory. Names that people give never appear in it: only internal numbers do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PARTITIONS: Final = "partitions"
+SHARDS: Final = "shards"
+IDENTITY: Final = "longhall.json"
+
+
+def partition_directory(partition: int) -> str:
+    """The directory of one partition."""
+    return f"{PARTITIONS}/{partition:016x}"
+
+
+def segment_path(partition: int, base_offset: int) -> str:
+    """Record batches from `base_offset` on, one after another, and nothing else."""
+    return f"{PARTITIONS}/{partition:016x}/{base_offset:020d}.log"
+
+
+def index_path(partition: int, base_offset: int) -> str:
+    """The sparse index beside a segment."""
+    return f"{PARTITIONS}/{partition:016x}/{base_offset:020d}.index"
+
+
+def shard_directory(shard: int) -> str:
+    """The snapshots of one shard."""
+    return f"{SHARDS}/{shard:04d}"
+
+
+def snapshot_path(shard: int, position: int) -> str:
+    """What a shard knew when the write-ahead log ended at `position`."""
+    return f"{SHARDS}/{shard:04d}/{position:020d}.snapshot"

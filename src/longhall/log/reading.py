@@ -1,0 +1,109 @@
+"""Reading whole batches out of segment files, from memory where it can be, and saying what must be fetched where not.
+
+What comes from a file is checked against its CRC before anybody sees it: a damaged batch is never given out.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.errors import Code, LonghallError
+from longhall.log.files import OpenFiles
+from longhall.log.segment import Segment
+from longhall.records.batch import CRC_COVERS_FROM, HEADER_BYTES, parse_header
+from longhall.records.crc import crc_of
+from longhall.world.ports import Buffer
+
+JOIN_BUFFERS_MIN: Final = 8  # So many small pieces are cheaper to send as one.
+
+
+@final
+class Cold:
+    """Bytes that are not in memory: `size` of them at `position`. With `rebuild`, an index that must be made anew first."""
+
+    def __init__(self, path: str, position: int, size: int, rebuild: Segment | None = None) -> None:
+        self.path = path
+        self.position = position
+        self.size = size
+        self.rebuild = rebuild
+
+
+@final
+class Supplied:
+    """What was fetched for a `Cold`; for a rebuilt index there are no bytes, only the word that it lies there now."""
+
+    def __init__(self, path: str, position: int, data: bytes, rebuilt: bool = False) -> None:
+        self.path = path
+        self.position = position
+        self.data = data
+        self.rebuilt = rebuilt
+
+
+@final
+class Read:
+    """The outcome of a read: batches, a refusal, or something to fetch first."""
+
+    def __init__(self, code: Code | None, cold: Cold | None = None) -> None:
+        self.code = code
+        self.cold = cold
+        self.buffers: list[Buffer] = []
+        self.size_bytes = 0
+        self.wanted_at = 0  # Within the chunk: where to read again, and how much,
+        self.wanted_bytes = 0  # because the first batch was not in it whole.
+
+    def take(self, buffers: list[Buffer], size_bytes: int) -> None:
+        """Hold these batches."""
+        self.buffers = buffers if len(buffers) < JOIN_BUFFERS_MIN else [b"".join(buffers)]
+        self.size_bytes = size_bytes
+
+
+def read_bytes(files: OpenFiles, path: str, position: int, size: int, supplied: Supplied | None) -> bytes | Cold:
+    """Bytes of a file if they are in memory or were supplied."""
+    if supplied is not None and supplied.path == path and supplied.position == position and not supplied.rebuilt:
+        if len(supplied.data) >= size:
+            return supplied.data if len(supplied.data) == size else supplied.data[:size]
+    data = files.get(path).read_at_nowait(position, size)
+    return data if data is not None else Cold(path, position, size)
+
+
+def cut_batches(chunk: bytes, offset: int, bytes_max: int, limit_offset: int, more: bool) -> Read:
+    """The whole batches in `chunk` from the one that holds `offset` on; `more` says whether the segment goes on behind."""
+    result = Read(None)
+    end = len(chunk)
+    begin = -1
+    position = 0
+    while end - position >= HEADER_BYTES:
+        try:
+            header = parse_header(chunk, position)
+        except LonghallError:
+            if begin < 0:
+                result.code = Code.STORAGE_DAMAGED
+            break
+        size = header.size_bytes
+        if header.next_offset <= offset:
+            position += size
+            continue
+        if header.base_offset >= limit_offset:
+            break
+        if position + size > end:
+            if begin < 0:
+                result.wanted_at = position
+                result.wanted_bytes = size
+                return result
+            break
+        if begin >= 0 and position + size - begin > bytes_max:
+            break
+        if crc_of(chunk, position + CRC_COVERS_FROM, position + size) != header.crc:
+            if begin < 0:
+                result.code = Code.STORAGE_DAMAGED
+            break
+        if begin < 0:
+            begin = position
+        position += size
+    if begin >= 0:
+        whole = begin == 0 and position == end
+        result.take([chunk if whole else memoryview(chunk)[begin:position]], position - begin)
+    elif more and result.code is None and end - position < HEADER_BYTES:
+        result.wanted_at = position  # Only batches before `offset` so far: go on where they end.
+        result.wanted_bytes = HEADER_BYTES
+    return result

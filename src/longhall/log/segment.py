@@ -1,0 +1,62 @@
+"""One segment of a partition as the node knows it: numbers, and its index when somebody needed it."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.log.index import Index
+
+INDEX_INTERVAL_BYTES: Final = 32 * 1024
+
+SegmentNumbers = tuple[int, int, int, int, int]
+
+
+@final
+class Segment:
+    """A run of batches in one file.
+
+    `size_bytes` counts every batch that has its place here; `written_bytes` those whose bytes are in the file already
+    (the rest stands in the partition's tail).
+    """
+
+    def __init__(self, base_offset: int, created_ms: int) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size_bytes = 0
+        self.written_bytes = 0
+        self.max_timestamp_ms = -1
+        self.created_ms = created_ms
+        self.index: Index | None = None
+        self._indexed_bytes = 0  # Batches before this position are covered by the index.
+
+    def note(self, offset: int, next_offset: int, size_bytes: int, max_timestamp_ms: int) -> None:
+        """A batch got its place at the end of the segment; the index must be loaded."""
+        index = self.index
+        assert index is not None
+        position = self.size_bytes
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+        if position == 0 or position >= self._indexed_bytes + INDEX_INTERVAL_BYTES:
+            index.append(offset - self.base_offset, position, self.max_timestamp_ms)
+            self._indexed_bytes = position
+        self.size_bytes = position + size_bytes
+        self.next_offset = next_offset
+
+    def use_index(self, index: Index, indexed_bytes: int) -> None:
+        """Take over an index that was loaded; it covers the segment up to `indexed_bytes`."""
+        self.index = index
+        self._indexed_bytes = indexed_bytes
+
+    def numbers(self) -> SegmentNumbers:
+        """For `from_numbers`."""
+        return (self.base_offset, self.next_offset, self.size_bytes, self.max_timestamp_ms, self.created_ms)
+
+
+def from_numbers(numbers: SegmentNumbers) -> Segment:
+    """A segment whose bytes are all in its file."""
+    segment = Segment(numbers[0], numbers[4])
+    segment.next_offset = numbers[1]
+    segment.size_bytes = numbers[2]
+    segment.written_bytes = numbers[2]
+    segment.max_timestamp_ms = numbers[3]
+    return segment

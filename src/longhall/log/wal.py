@@ -1,0 +1,337 @@
+"""The write-ahead log of a node: one sequence of frames over a ring of files.
+
+Appending only collects; `write` turns what was collected into frames in the page cache; the caller syncs `dirty_file` and
+then says so with `synced`. Nothing here knows what an entry means.
+
+Files are slots that are used again when every entry in them has been materialised elsewhere: overwriting old blocks is the
+cheapest durable write there is, and a spare slot, allocated ahead, lets small entries be written when the disk is full.
+
+    file   0  u32  magic "LHWL"       8  u64  position of the file's first byte in the log
+           4  u16  version           16  u64  size of the file
+           6  u16  0                 24  u32  CRC-32C of the bytes before
+          28..63   zero              64  frames
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, final
+
+from crc32c import crc32c
+
+from longhall.errors import Code, LonghallError
+from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MAGIC_BYTES, Frame, decode_frame, encode_frame
+from longhall.world.ports import Disk, File
+
+FILE_HEADER_BYTES: Final = 64
+FILE_BYTES_MIN: Final = 16 * 1024 * 1024  # More than the largest frame.
+
+_MAGIC: Final = b"LHWL"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct(">4sHHQQ")
+_DIRECTORY: Final = "wal"
+
+
+@final
+class Damage:
+    """A stretch of the log that was promised and cannot be read."""
+
+    def __init__(self, position: int, next_position: int) -> None:
+        self.position = position
+        self.next_position = next_position
+
+
+@final
+class WalFile:
+    """One slot of the ring, and the part of the log that it holds now."""
+
+    def __init__(self, slot: int, file: File, start: int, size_bytes: int) -> None:
+        self.slot = slot
+        self.file = file
+        self.start = start
+        self.size_bytes = size_bytes
+
+    @property
+    def end(self) -> int:
+        """The position behind the file's last byte."""
+        return self.start + self.size_bytes
+
+
+@final
+class Wal:
+    """See the module. After construction: `recover`, iterate it to its end, `resume`; then append, write, sync, release."""
+
+    def __init__(self, disk: Disk, file_bytes: int) -> None:
+        assert file_bytes >= FILE_BYTES_MIN
+        self.end = 0  # Where the next frame goes.
+        self.horizon = 0  # Everything before is durable.
+        self.incarnation = 1
+        self.time_ms = 0  # The last hall time found in the log.
+        self._disk = disk
+        self._file_bytes = file_bytes
+        self._used: list[WalFile] = []  # In the order of the log; the last one is being written.
+        self._free: list[WalFile] = []
+        self._slots = 0
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._entries = 0
+        self._closed: list[tuple[int, bytes]] = []  # Frames of this round that were full: number of entries, body.
+        self._closed_bytes = 0
+        self._unsynced: list[File] = []  # Files left behind since the last sync began.
+
+    # Appending
+
+    def append(self, first: bytes, second: bytes = b"") -> None:
+        """Take an entry, in one or two pieces, into the round that is being collected."""
+        self._body.append(first)
+        self._body_bytes += len(first)
+        if second:
+            self._body.append(second)
+            self._body_bytes += len(second)
+        self._entries += 1
+        if self._body_bytes >= FRAME_BYTES_MAX:
+            self._close_frame()
+
+    @property
+    def pending_bytes(self) -> int:
+        """What has been appended and not written."""
+        return self._body_bytes + self._closed_bytes
+
+    def room_bytes(self) -> int:
+        """How much can still be appended without asking the disk for space."""
+        # A frame that does not fit the current file moves on to the next one, so its last part may stay unused.
+        room = self._used[-1].end - self.end - FRAME_BYTES_MAX - ENTRY_BYTES_MAX if self._used else 0
+        room = max(room, 0)
+        for file in self._free:
+            room += file.size_bytes - FILE_HEADER_BYTES - FRAME_BYTES_MAX - ENTRY_BYTES_MAX
+        return room - self.pending_bytes
+
+    def write(self, time_ms: int) -> int:
+        """Write the round that was collected and return the position behind it."""
+        if self._entries:
+            self._close_frame()
+        for entries, body in self._closed:
+            self._write_frame(time_ms, entries, body)
+        self._closed.clear()
+        self._closed_bytes = 0
+        return self.end
+
+    def dirty_files(self) -> list[File]:
+        """The files to sync for everything written so far to be durable. Ask once for each sync."""
+        files = self._unsynced
+        self._unsynced = []
+        files.append(self._used[-1].file)
+        return files
+
+    def synced(self, position: int) -> None:
+        """Everything before `position` is durable now."""
+        if position > self.horizon:
+            self.horizon = position
+
+    def _close_frame(self) -> None:
+        body = b"".join(self._body)
+        self._closed.append((self._entries, body))
+        self._closed_bytes += len(body)
+        self._body.clear()
+        self._body_bytes = 0
+        self._entries = 0
+
+    def _write_frame(self, time_ms: int, entries: int, body: bytes) -> None:
+        if self.end + FRAME_HEADER_BYTES + len(body) + FRAME_HEADER_BYTES > self._used[-1].end:
+            self._turn_page(time_ms)
+        frame = encode_frame(self.end, self.horizon, time_ms, self.incarnation, entries, body)
+        current = self._used[-1]
+        current.file.write_at(self.end - current.start, (frame,))
+        self.end += len(frame)
+
+    def _turn_page(self, time_ms: int) -> None:
+        """Say in the current file that the log goes on in the next, and go there."""
+        current = self._used[-1]
+        farewell = encode_frame(self.end, self.horizon, time_ms, self.incarnation, 0, b"")
+        current.file.write_at(self.end - current.start, (farewell,))
+        self._unsynced.append(current.file)
+        self._begin_file(current.end)
+
+    # Space
+
+    def prepare_spare(self) -> None:
+        """Have one more file ready before it is needed. OSError when the disk has no room for it."""
+        if not self._free:
+            self._free.append(self._make_file())
+
+    def release_before(self, position: int) -> None:
+        """Nothing before `position` is needed any more: its files may be written again."""
+        while len(self._used) > 1 and self._used[0].end <= position:
+            file = self._used.pop(0)
+            if len(self._free) < 2:
+                self._free.append(file)
+            else:
+                file.file.close()
+                self._disk.remove(file.file.path)
+
+    @property
+    def start(self) -> int:
+        """The first position that is kept."""
+        return self._used[0].start if self._used else self.end
+
+    def close(self) -> None:
+        """Close the files; what was not synced is not promised."""
+        for file in self._used + self._free:
+            file.file.close()
+
+    def _make_file(self) -> WalFile:
+        slot = self._slots
+        path = f"{_DIRECTORY}/{slot:08d}.wal"
+        self._disk.make_directory(_DIRECTORY)
+        file = self._disk.open(path, create=True)
+        try:
+            file.allocate(0, self._file_bytes)
+        except OSError:
+            file.close()
+            self._disk.remove(path)
+            raise
+        self._disk.sync_directory(_DIRECTORY)
+        self._slots += 1
+        return WalFile(slot, file, 0, self._file_bytes)
+
+    def _begin_file(self, start: int) -> None:
+        file = self._free.pop() if self._free else self._make_file()
+        file.start = start
+        head = _HEADER.pack(_MAGIC, _VERSION, 0, start, file.size_bytes)
+        head += crc32c(head).to_bytes(4, "big")
+        file.file.write_at(0, (head.ljust(FILE_HEADER_BYTES, b"\0"),))
+        self._used.append(file)
+        self.end = start + FILE_HEADER_BYTES
+
+    # Recovery
+
+    def recover(self, from_position: int) -> Iterator[Frame | Damage]:
+        """Every whole frame from `from_position` on, and what was promised and is damaged; ends at the torn tail.
+
+        May be called again before `resume`; each call reads the files anew.
+        """
+        if not self._used and not self._free:
+            self._find_files()
+        chain = self._chain(from_position)
+        durable = from_position
+        for frame in self._walk(chain, from_position, 1 << 62):
+            if isinstance(frame, Frame) and frame.horizon > durable:
+                durable = frame.horizon
+        self.horizon = durable
+        return self._walk(chain, from_position, durable)
+
+    def next_file_start(self, position: int) -> int:
+        """Where the file after the one that holds `position` begins."""
+        for file in self._used:
+            if file.start <= position < file.end:
+                return file.end
+        return position
+
+    def sync_recovered(self) -> None:
+        """Make what recovery read durable: after a crash of the process alone it may be in the page cache only."""
+        for file in self._used:
+            self._disk.sync_now(file.file)
+
+    def resume(self, position: int, time_ms: int) -> None:
+        """Go on writing at `position`: everything behind it was never promised."""
+        while self._used and self._used[-1].start >= position:
+            self._free.append(self._used.pop())
+        self._free = [self._fitting(file) for file in self._free[:2]]
+        self.end = position
+        self.horizon = position
+        self.time_ms = time_ms
+        if not self._used or position >= self._used[-1].end:
+            self._begin_file(position)
+
+    def _fitting(self, file: WalFile) -> WalFile:
+        if file.size_bytes != self._file_bytes:
+            file.file.allocate(0, self._file_bytes)
+            file.size_bytes = self._file_bytes
+        return file
+
+    def _find_files(self) -> None:
+        for name in self._disk.list(_DIRECTORY):
+            slot = int(name.removesuffix(".wal"))
+            file = self._disk.open(f"{_DIRECTORY}/{name}")
+            self._slots = max(self._slots, slot + 1)
+            start, size = _read_file_header(file)
+            if start < 0:
+                self._free.append(WalFile(slot, file, 0, self._file_bytes))
+            else:
+                self._used.append(WalFile(slot, file, start, size))
+        self._used.sort(key=_file_start)
+
+    def _chain(self, from_position: int) -> list[WalFile]:
+        """The file that holds `from_position` and all that come after it; the others are free."""
+        chain: list[WalFile] = []
+        for file in self._used:
+            follows = file.start >= chain[-1].end if chain else file.start <= from_position < file.end
+            if follows:
+                chain.append(file)
+            elif file not in self._free:
+                self._free.append(file)
+        self._used = list(chain)
+        return chain
+
+    def _walk(self, chain: list[WalFile], from_position: int, durable: int) -> Iterator[Frame | Damage]:
+        """Frames in order. A gap before `durable` is damage and is stepped over; the first one behind it is the end."""
+        position = from_position
+        incarnation = 0
+        for file in chain:
+            if file.start > position:  # A whole file between is lost, or these are leavings from before a cut.
+                if position >= durable:
+                    return
+                yield Damage(position, file.start)
+            position = max(position, file.start + FILE_HEADER_BYTES)
+            data = file.file.read_at(0, file.size_bytes)
+            while position + FRAME_HEADER_BYTES <= file.end:
+                frame = decode_frame(data, position - file.start, position)
+                if frame is None or frame.incarnation < incarnation:
+                    found = _next_frame(data, file.start, position + 1, incarnation)
+                    if position >= durable:
+                        return
+                    yield Damage(position, found if found >= 0 else file.end)
+                    if found < 0:
+                        position = file.end
+                        break
+                    position = found
+                    continue
+                incarnation = frame.incarnation
+                self.incarnation = max(self.incarnation, incarnation + 1)
+                yield frame
+                if not frame.entries:
+                    position = file.end
+                    break
+                position += frame.size_bytes
+
+
+def _file_start(file: WalFile) -> int:
+    return file.start
+
+
+def _read_file_header(file: File) -> tuple[int, int]:
+    """Start and size of a file; a start of -1 if it was never begun."""
+    head = file.read_at(0, FILE_HEADER_BYTES)
+    if len(head) < FILE_HEADER_BYTES or head[:4] != _MAGIC:
+        return -1, 0
+    size = _HEADER.size
+    if crc32c(head[:size]) != int.from_bytes(head[size : size + 4], "big"):
+        return -1, 0
+    _, version, _, start, size_bytes = _HEADER.unpack_from(head)
+    if version > _VERSION:
+        raise LonghallError(
+            Code.UNSUPPORTED_VERSION, f"{file.path} was written by a newer Longhall (format {version}): start that version"
+        )
+    return start, size_bytes
+
+
+def _next_frame(data: bytes, file_start: int, position: int, incarnation: int) -> int:
+    """The position of the next whole frame in a file, or -1."""
+    at = data.find(FRAME_MAGIC_BYTES, position - file_start)
+    while at >= 0:
+        frame = decode_frame(data, at, file_start + at)
+        if frame is not None and frame.incarnation >= incarnation:
+            return file_start + at
+        at = data.find(FRAME_MAGIC_BYTES, at + 1)
+    return -1

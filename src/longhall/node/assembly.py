@@ -1,0 +1,179 @@
+"""Assembly: the only place that wires rooms together.
+
+A node is made from a world and settings, real or simulated alike: recovery, the broker's verbs, the Kafka door, the
+console. `stop` is the clean way out: drain, checkpoint, close. A node that is simply dropped has crashed, and the next
+one recovers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, final
+
+import msgspec
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.coordinate import Coordinator
+from longhall.broker.hall import Hall
+from longhall.broker.keep import Housekeeper
+from longhall.broker.options import HallOptions
+from longhall.broker.recover import identify, recover
+from longhall.broker.transact import Transactor
+from longhall.console.http import HttpServer
+from longhall.console.metrics import Registry
+from longhall.console.process import process_families
+from longhall.console.routes import open_console
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.server import KafkaServer
+from longhall.front.admission import Budget
+from longhall.node.addresses import Address, parse_address
+from longhall.node.settings import Settings
+from longhall.node.status import NodeStatus
+from longhall.world.ports import World
+
+TAIL_SHARE: Final = 4  # The tails may hold this part of the memory budget.
+
+_log = logging.getLogger("longhall.node")
+
+
+@final
+class Node:
+    """One running node."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        self.kafka = Address("", 0)
+        self.http = Address("", 0)
+        self._world = world
+        self._settings = settings
+        identity = identify(world.disk, world.entropy, options_of(settings))
+        options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
+        self.hall = Hall(world, options)
+        self.hall.hall_id = identity.hall_id
+        self._coordinator = Coordinator(self.hall)
+        self._transactor = Transactor(self.hall, self._coordinator)
+        self._housekeeper = Housekeeper(self.hall)
+        budget = Budget(settings.memory_bytes)
+        door = Door(self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings))
+        self._kafka = KafkaServer(
+            door,
+            budget,
+            settings.request_bytes_max,
+            settings.connections_max,
+            settings.connections_per_address_max,
+            settings.connection_idle_ms / 1000,
+        )
+        self.status = NodeStatus(self.hall, self._kafka, budget)
+        registry = Registry()
+        registry.collect(process_families)
+        self._console: HttpServer = open_console(self.status, world.clock, registry)
+
+    async def start(self, on_failure: Callable[[OSError], None]) -> None:
+        """Recover and open the doors. OSError or LonghallError when that cannot be."""
+        hall = self.hall
+        hall.commits.on_failure = on_failure
+        began_ms = self._world.clock.monotonic_ms()
+        report = recover(hall)
+        await hall.commits.durable()
+        hall.recovery_seconds = (self._world.clock.monotonic_ms() - began_ms) / 1000
+        _log.info(
+            "recovered",
+            extra={
+                "entries": report.entries,
+                "topics": len(hall.routes),
+                "partitions": len(hall.partitions),
+                "seconds": hall.recovery_seconds,
+            },
+        )
+        for damage in report.damage:
+            _log.error(
+                "a part of the write-ahead log is damaged; run longhall doctor",
+                extra={"position": damage.position, "next_position": damage.next_position},
+            )
+        hall.wal.prepare_spare()
+        self._housekeeper.start()
+        self._coordinator.arm()
+        self._transactor.start()
+        await self._open()
+        self.status.state = None
+
+    async def _open(self) -> None:
+        settings = self._settings
+        kafka = parse_address(settings.kafka)
+        http = parse_address(settings.http)
+        door = self._kafka.door
+        self.kafka = Address(kafka.host, await self._kafka.open(self._world.network, kafka.host, kafka.port))
+        advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka else self.kafka
+        door.host = "127.0.0.1" if advertised.is_everywhere else advertised.host
+        door.port = advertised.port or self.kafka.port
+        self.http = Address(http.host, await self._console.start(self._world.network, http.host, http.port))
+
+    async def stop(self) -> None:
+        """Drain, write everything down, and close."""
+        self.status.state = "draining"
+        self._kafka.stop_accepting()
+        await self._kafka.drain(self._settings.drain_ms / 1000)
+        self._coordinator.stop()
+        await self._transactor.stop()
+        await self._housekeeper.stop()
+        if self.hall.commits.failure is None:
+            try:
+                await checkpoint(self.hall)
+            except OSError as error:
+                _log.warning("no checkpoint at the end; the next start recovers", extra={"reason": str(error)})
+        self._console.close()
+        self.hall.files.close()
+        self.hall.wal.close()
+        await asyncio.sleep(0)
+
+
+def options_of(settings: Settings) -> HallOptions:
+    """The broker's share of the settings."""
+    return HallOptions(
+        auto_create_topics=settings.auto_create_topics,
+        default_partitions=settings.default_partitions,
+        message_bytes_max=settings.message_bytes_max,
+        segment_bytes=settings.segment_bytes,
+        segment_ms=settings.segment_ms,
+        retention_ms=settings.retention_ms,
+        retention_bytes=settings.retention_bytes,
+        durability=settings.durability,
+        durability_interval_ms=settings.durability_interval_ms,
+        shards=settings.shards,
+        wal_file_bytes=settings.wal_file_bytes,
+        checkpoint_bytes=settings.checkpoint_bytes,
+        disk_reserve_bytes=settings.disk_reserve_bytes,
+        open_files_max=settings.open_files_max,
+        tail_bytes_max=settings.memory_bytes // TAIL_SHARE,
+        cleaner_interval_ms=settings.cleaner.interval_ms,
+        cleaner_dirty_ratio=settings.cleaner.dirty_ratio,
+        group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        group_session_timeout_min_ms=settings.group_session_timeout_min_ms,
+        group_session_timeout_max_ms=settings.group_session_timeout_max_ms,
+        group_members_max=settings.group_members_max,
+        offsets_retention_ms=settings.offsets_retention_ms,
+        producer_expiry_ms=settings.producer_expiry_ms,
+        transaction_timeout_max_ms=settings.transaction_timeout_max_ms,
+        transactional_id_expiry_ms=settings.transactional_id_expiry_ms,
+    )
+
+
+def broker_settings(settings: Settings) -> dict[str, str]:
+    """What DescribeConfigs shows of this broker, by the names that Kafka's tools know."""
+    return {
+        "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
+        "num.partitions": str(settings.default_partitions),
+        "default.replication.factor": "1",
+        "message.max.bytes": str(settings.message_bytes_max),
+        "log.segment.bytes": str(settings.segment_bytes),
+        "log.roll.ms": str(settings.segment_ms),
+        "log.retention.ms": str(settings.retention_ms),
+        "log.retention.bytes": str(settings.retention_bytes),
+        "offsets.retention.minutes": str(settings.offsets_retention_ms // 60_000),
+        "transaction.max.timeout.ms": str(settings.transaction_timeout_max_ms),
+        "socket.request.max.bytes": str(settings.request_bytes_max),
+        "max.connections": str(settings.connections_max),
+        "log.dirs": settings.data,
+        "longhall.durability": settings.durability,
+    }

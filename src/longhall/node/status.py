@@ -1,0 +1,151 @@
+"""What the console shows of this node, read from the broker and the door at the moment somebody asks."""
+
+from __future__ import annotations
+
+from typing import final
+
+from longhall.broker.hall import NODE_ID, Hall
+from longhall.broker.partition import Partition
+from longhall.broker.traffic import Traffic as Counted
+from longhall.console.sources import (
+    BrokerStatus,
+    GroupOffsetStatus,
+    GroupStatus,
+    PartitionStatus,
+    RequestStatus,
+    StorageStatus,
+    TopicStatus,
+    Traffic,
+)
+from longhall.doors.kafka.server import KafkaServer
+from longhall.doors.kafka.wire.apis import API
+from longhall.front.admission import Budget
+from longhall.records.batch import parse_header
+from longhall.topics.transaction import State
+
+LAG_READ_BYTES = 1  # One batch is enough to know how old the first unread message is.
+
+
+@final
+class NodeStatus:
+    """Fulfils `console.sources.HallStatus`."""
+
+    def __init__(self, hall: Hall, server: KafkaServer, budget: Budget) -> None:
+        self.state: str | None = "starting"
+        self._hall = hall
+        self._server = server
+        self._budget = budget
+
+    def ready(self) -> str | None:
+        return self.state
+
+    def healthy(self) -> str | None:
+        failure = self._hall.commits.failure
+        return None if failure is None else f"the disk failed: {failure}"
+
+    def brokers(self) -> list[BrokerStatus]:
+        door = self._server.door
+        return [BrokerStatus(NODE_ID, f"{door.host}:{door.port}")]
+
+    def topics(self) -> list[TopicStatus]:
+        return [
+            TopicStatus(
+                name,
+                [
+                    PartitionStatus(
+                        partition.number,
+                        partition.log.start_offset,
+                        partition.high_watermark,
+                        partition.log.bytes_kept(),
+                        len(partition.log.segments),
+                        NODE_ID,
+                    )
+                    for partition in route
+                ],
+                _traffic(self._hall.topic_traffic[name]),
+            )
+            for name, route in self._hall.routes.items()
+        ]
+
+    def groups(self) -> list[GroupStatus]:
+        found: list[GroupStatus] = []
+        for groups in self._hall.groups:
+            for line in groups.list_groups():
+                described = groups.describe_group(line.group_id)
+                rows = groups.fetch_offsets(line.group_id, None, False)
+                offsets = [self._offset(row.topic, row.partition, row.offset) for row in rows]
+                found.append(
+                    GroupStatus(
+                        line.group_id,
+                        line.state,
+                        len(described.members) if described is not None else 0,
+                        [offset for offset in offsets if offset is not None],
+                    )
+                )
+        return found
+
+    def _offset(self, topic: str, number: int, committed: int) -> GroupOffsetStatus | None:
+        partition = self._hall.partition(topic, number)
+        if partition is None or committed < 0:
+            return None
+        lag = max(partition.high_watermark - committed, 0)
+        seconds = self._lag_seconds(partition, committed) if lag else 0.0
+        return GroupOffsetStatus(topic, number, committed, lag, seconds)
+
+    def _lag_seconds(self, partition: Partition, committed: int) -> float | None:
+        """How long the first message behind `committed` has waited, if that is known without reading the disk."""
+        offset = max(committed, partition.log.start_offset)
+        read = partition.log.read(offset, LAG_READ_BYTES, partition.high_watermark)
+        if read.cold is not None or read.code is not None or not read.buffers:
+            return None
+        header = parse_header(bytes(read.buffers[0][:61]), 0)
+        newest_ms = header.base_timestamp_ms if header.base_offset == offset else header.max_timestamp_ms
+        return max(self._hall.time.now_ms() - newest_ms, 0) / 1000
+
+    def traffic(self) -> Traffic:
+        whole = _traffic(self._hall.traffic)
+        for counted in self._hall.topic_traffic.values():
+            whole.messages_in += counted.messages_in
+            whole.bytes_in += counted.bytes_in
+            whole.bytes_out += counted.bytes_out
+        return whole
+
+    def requests(self) -> list[RequestStatus]:
+        return [RequestStatus(API[key].name, histogram) for key, histogram in self._server.seconds.items()]
+
+    def storage(self) -> StorageStatus:
+        hall = self._hall
+        age_ms = hall.time.now_ms() - hall.checkpointed_ms if hall.checkpointed_ms else 0
+        return StorageStatus(
+            wal_bytes_written=hall.wal.end,
+            wal_bytes_kept=hall.wal.end - hall.wal.start,
+            commit_rounds=hall.journal.rounds,
+            sync_seconds=hall.commits.sync_seconds,
+            memory_used_bytes=self._budget.used_bytes + hall.tail_bytes,
+            memory_limit_bytes=self._budget.bytes_max,
+            connections=len(self._server.connections),
+            connections_refused=self._server.refused,
+            checkpoints=hall.checkpoints,
+            checkpoint_age_seconds=age_ms / 1000,
+            recovery_seconds=hall.recovery_seconds,
+            damaged_ranges=sum(len(partition.log.damaged) for partition in hall.partitions.values()),
+            disk_free_bytes=hall.world.disk.free_bytes(),
+            disk_full=hall.storage_full,
+            transactions_open=sum(
+                len(transactions.list_transactions(hall.time.now_ms(), [State.ONGOING.value]))
+                for transactions in hall.transactions
+            ),
+        )
+
+
+def _traffic(counted: Counted) -> Traffic:
+    return Traffic(
+        messages_in=counted.messages_in,
+        bytes_in=counted.bytes_in,
+        bytes_out=counted.bytes_out,
+        bytes_rejected=counted.bytes_rejected,
+        produce_requests=counted.sends,
+        fetch_requests=counted.fetches,
+        produce_requests_failed=counted.sends_failed,
+        fetch_requests_failed=counted.fetches_failed,
+    )

@@ -1,0 +1,83 @@
+"""One shard: a sequence of entries with one leader, one epoch and one commit position.
+
+Many partitions, groups and transactions live in one shard. Whoever appends says with `wait` what is to happen when
+everything appended so far is committed; until then nobody outside learns of it. On one node an entry is committed when
+the write-ahead log is synced behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import mypyc_attr
+
+from longhall.log.frames import encode_batch, encode_event, encode_reference
+from longhall.log.wal import Wal
+
+# Rooms that events are for; part of the stored format.
+CATALOGUE: Final = 0
+GROUPS: Final = 1
+TRANSACTIONS: Final = 2
+PARTITIONS: Final = 3
+SHARD: Final = 4
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Committable:
+    """Whatever waits for a commit."""
+
+    def committed(self, value: int) -> None:
+        """Everything that `wait(self, value)` followed is committed."""
+        raise NotImplementedError
+
+
+@final
+class Shard:
+    """See the module. `sequence` is the last entry appended, `committed` the last one released."""
+
+    def __init__(self, number: int, wal: Wal) -> None:
+        self.number = number
+        self.epoch = 0
+        self.sequence = 0
+        self.committed = 0
+        self._wal = wal
+        self._waiting: deque[tuple[int, Committable, int]] = deque()
+
+    def append_batch(self, partition: int, flags: int, stored: bytes) -> None:
+        """A small batch: its bytes go into the write-ahead log."""
+        self.sequence += 1
+        head = encode_batch(flags, self.number, self.sequence, self.epoch, partition, len(stored))
+        self._wal.append(head, stored)
+
+    def append_reference(self, partition: int, flags: int, position: int, header: bytes) -> None:
+        """A large batch that lies in its segment already."""
+        self.sequence += 1
+        self._wal.append(encode_reference(flags, self.number, self.sequence, self.epoch, partition, position, header))
+
+    def append_event(self, room: int, event: bytes) -> None:
+        """Something that is not a message."""
+        self.sequence += 1
+        self._wal.append(encode_event(self.number, self.sequence, self.epoch, room, event))
+
+    def wait(self, target: Committable, value: int) -> None:
+        """Call `target.committed(value)` when everything appended so far is committed."""
+        if self.committed >= self.sequence and not self._waiting:
+            target.committed(value)
+        else:
+            self._waiting.append((self.sequence, target, value))
+
+    def advance(self, sequence: int) -> None:
+        """Everything up to `sequence` is committed now: release what waited for it, in order."""
+        if sequence <= self.committed:
+            return
+        self.committed = sequence
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= sequence:
+            _, target, value = waiting.popleft()
+            target.committed(value)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
