@@ -32,6 +32,7 @@ from bench.peers.node import START_SECONDS_MAX, Node
 _RESULTS = Path(__file__).with_name("results")
 _RECORD_BYTES = 1024
 _LOG_BATCH_BYTES = 65536
+_FIVE_IN_FLIGHT = ("max.in.flight=5",)
 PEERS: dict[str, Callable[[], Node]] = {"longhall": Longhall, "kafka": ApacheKafka}
 
 Figures = dict[str, float]
@@ -61,33 +62,46 @@ QUICK = Sizes(
 
 
 def active_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:
-    """Throughput over many partitions beside throughput over one."""
-    rates: dict[int, list[float]] = {1: [], sizes.active_partitions: []}
-    cpu: dict[int, list[float]] = {1: [], sizes.active_partitions: []}
+    """Throughput over many partitions beside throughput over one.
+
+    Taken with at most five requests in flight, the Java client's default, and without a limit, librdkafka's own: it sends
+    a request for each partition, so that without a limit a request holds little more than one record.
+    """
+    variants = {
+        "one": (1, _FIVE_IN_FLIGHT),
+        "many": (sizes.active_partitions, _FIVE_IN_FLIGHT),
+        "one_unlimited": (1, ()),
+        "many_unlimited": (sizes.active_partitions, ()),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in variants}
+    cores: dict[str, list[float]] = {name: [] for name in variants}
     with peer() as broker:
-        for count in rates:
+        for count in (1, sizes.active_partitions):
             topics.create(broker.address, f"active-{count}", partitions=count)
-            generator.produce(
-                broker.address, f"active-{count}", partitions=count, size_bytes=_RECORD_BYTES, seconds=sizes.seconds / 2
-            )
-        for number in range(sizes.rounds):
-            for count in sorted(rates, reverse=bool(number % 2)):
+        for number in range(-1, sizes.rounds):
+            for name in sorted(variants, reverse=bool(number % 2)):
                 os.sync()
                 before = process.usage(broker.pid)
+                count, settings = variants[name]
                 run = generator.produce(
-                    broker.address, f"active-{count}", partitions=count, size_bytes=_RECORD_BYTES, seconds=sizes.seconds
+                    broker.address,
+                    f"active-{count}",
+                    partitions=count,
+                    size_bytes=_RECORD_BYTES,
+                    seconds=sizes.seconds if number >= 0 else 1.0,
+                    settings=settings,
                 )
-                rates[count].append(run.messages_per_second)
-                cpu[count].append(process.usage(broker.pid).since(before)[0] / run.seconds)
-    one, many = rates[1], rates[sizes.active_partitions]
-    return {
-        "partitions": sizes.active_partitions,
-        "one_per_second": statistics.median(one),
-        "many_per_second": statistics.median(many),
-        "many_to_one": statistics.median(b / a for a, b in zip(one, many, strict=True)),
-        "one_broker_cores": statistics.median(cpu[1]),
-        "many_broker_cores": statistics.median(cpu[sizes.active_partitions]),
-    }
+                if number >= 0:  # The round before the first only warms the broker.
+                    rates[name].append(run.messages_per_second)
+                    cores[name].append(process.usage(broker.pid).since(before)[0] / run.seconds)
+    figures: Figures = {"partitions": sizes.active_partitions}
+    for name in variants:
+        figures[f"{name}_per_second"] = statistics.median(rates[name])
+        figures[f"{name}_broker_cores"] = statistics.median(cores[name])
+    for suffix in ("", "_unlimited"):
+        pairs = zip(rates[f"one{suffix}"], rates[f"many{suffix}"], strict=True)
+        figures[f"many_to_one{suffix}"] = statistics.median(many / one for one, many in pairs)
+    return figures
 
 
 def idle_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:

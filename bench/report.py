@@ -160,7 +160,7 @@ def _growth_targets(result: Result) -> str:
         ["target", "measured", ""],
         [
             [
-                f"{active['partitions']:,.0f} active partitions: half the throughput of one",
+                f"{active['partitions']:,.0f} active partitions: half the throughput of one (five in flight)",
                 f"{active['many_to_one']:.2f}",
                 _held(active["many_to_one"] >= 0.5),
             ],

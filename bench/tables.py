@@ -168,8 +168,8 @@ def growth_tables(result: Result) -> str:
     brokers = {name: figures for name, figures in result["brokers"].items() if figures}
     rows: list[list[str]] = []
     for title, cell in (
-        ("throughput over one partition, k/s", _active_one),
-        ("throughput over many active partitions, k/s, and its share of one", _active_many),
+        ("one active partition, k/s: five requests in flight / no limit", _active_one),
+        (f"{_active_count(result)} active partitions, k/s: five requests in flight / no limit", _active_many),
         ("idle partitions: memory", _idle_memory),
         ("idle partitions: restart after a clean stop, after SIGKILL", _idle_restart),
         ("long log: restart after a clean stop, nothing in the page cache", _log_restart),
@@ -182,15 +182,25 @@ def growth_tables(result: Result) -> str:
     return table(["", *(TITLES[name] for name in brokers)], rows)
 
 
+def _active_count(result: Result) -> str:
+    counts = {figures["active"]["partitions"] for figures in result["brokers"].values() if "active" in figures}
+    return ", ".join(f"{count:,}" for count in sorted(counts)) or "many"
+
+
 def _active_one(figures: Result) -> str:
-    return f"{figures['active']['one_per_second'] / 1e3:,.0f}" if "active" in figures else ""
+    if "active" not in figures:
+        return ""
+    return " / ".join(f"{figures['active'][f'one{limit}_per_second'] / 1e3:,.0f}" for limit in ("", "_unlimited"))
 
 
 def _active_many(figures: Result) -> str:
     if "active" not in figures:
         return ""
     active = figures["active"]
-    return f"{active['many_per_second'] / 1e3:,.0f} over {active['partitions']:,}: **{active['many_to_one']:.2f}**"
+    return " / ".join(
+        f"{active[f'many{limit}_per_second'] / 1e3:,.0f}, **{active[f'many_to_one{limit}']:.2f}** of one"
+        for limit in ("", "_unlimited")
+    )
 
 
 def _idle_memory(figures: Result) -> str:

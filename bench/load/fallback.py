@@ -172,7 +172,10 @@ def _pace(arguments: list[str]) -> None:
 
 def main() -> None:
     mode, *words = sys.argv[1:]
-    _EXTRA.update(each.split("=", 1) for each in words if "=" in each)
+    for each in words:
+        key, equals, value = each.partition("=")
+        if equals:
+            _EXTRA[key] = value
     arguments = [each for each in words if "=" not in each]
     if mode in ("produce", "fill"):
         _produce(arguments, by_count=mode == "fill")
