@@ -1,4 +1,4 @@
-"""A broker of a hundred lines, kept in memory, that misbehaves on request.
+"""A broker of few lines, kept in memory, that misbehaves on request.
 
 It answers with our own codecs from the server's side, checks sequence numbers as a broker does, and remembers what it
 was asked. `mishaps` says what happens to the next requests of an API: an error code, or one of the words below.
@@ -16,6 +16,7 @@ from longhall.doors.kafka.wire.messages import cluster, data, offsets, transacti
 from longhall.doors.kafka.wire.schema import Message
 from longhall.records.batch import check_batch, stored_prefix
 from longhall.world.ports import Network
+from tests.client.coordinator import ScriptedCoordinator
 
 HOST: Final = "broker"
 PORT: Final = 9092
@@ -38,6 +39,8 @@ class ScriptedBroker:
         self.sequences: dict[tuple[int, int, int], int] = {}  # (partition, producer, epoch) -> next
         self.next_producer_id = 1000
         self.unknown_topic = False
+        self.coordinator = ScriptedCoordinator()
+        self.features: dict[str, int] = {}
 
     async def open(self, network: Network) -> None:
         await network.listen(lambda: _Served(self), HOST, PORT)
@@ -47,14 +50,15 @@ class ScriptedBroker:
         return waiting.pop(0) if waiting else None
 
     def serve(self, api_key: int, version: int, request: Any, error: int) -> Message:
+        coordinated = self.coordinator.serve(api_key, version, request, error)
+        if coordinated is not None:
+            return coordinated
         answers: dict[int, Callable[[int, Any, int], Message]] = {
             PRODUCE: self._produce,
             FETCH: self._fetch,
             LIST_OFFSETS: self._list_offsets,
             METADATA: self._metadata,
-            FIND_COORDINATOR: lambda _v, _r, e: cluster.FindCoordinatorResponse(
-                error_code=e, node_id=1, host=HOST, port=PORT
-            ),
+            FIND_COORDINATOR: self._find_coordinator,
             INIT_PRODUCER_ID: self._init_producer_id,
         }
         return answers[api_key](version, request, error)
@@ -75,7 +79,17 @@ class ScriptedBroker:
             brokers=[cluster.MetadataResponseBroker(node_id=1, host=HOST, port=PORT)], controller_id=1, topics=topics
         )
 
-    def _init_producer_id(self, version: int, request: Any, error: int) -> Message:
+    def _find_coordinator(self, version: int, request: Any, error: int) -> Message:
+        if version < 4:
+            return cluster.FindCoordinatorResponse(error_code=error, node_id=1, host=HOST, port=PORT)
+        found = cluster.FindCoordinatorResponseCoordinator(node_id=1, host=HOST, port=PORT, error_code=error)
+        return cluster.FindCoordinatorResponse(coordinators=[found])
+
+    def _init_producer_id(self, version: int, request: transactions.InitProducerIdRequest, error: int) -> Message:
+        if request.producer_id >= 0:
+            return transactions.InitProducerIdResponse(
+                error_code=error, producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1
+            )
         self.next_producer_id += 1
         return transactions.InitProducerIdResponse(error_code=error, producer_id=self.next_producer_id)
 
@@ -172,7 +186,13 @@ class _Served(asyncio.Protocol):
                 versions.ApiVersionsResponseApi(api_key=key, min_version=low, max_version=high)
                 for key, (low, high) in broker.ranges.items()
             ]
-            answer = versions.ApiVersionsResponse(error_code=35 if unknown else 0, api_keys=rows)
+            features = [
+                versions.ApiVersionsResponseFinalizedFeature(name=name, max_version_level=level)
+                for name, level in broker.features.items()
+            ]
+            answer = versions.ApiVersionsResponse(
+                error_code=35 if unknown else 0, api_keys=rows, finalized_features=features
+            )
             version = 0 if unknown else header.version
             self._transport.write(encode_response(header.correlation_id, header.api_key, version, answer))
             return

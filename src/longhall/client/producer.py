@@ -66,7 +66,8 @@ class Producer:
         self._open = False  # A transaction.
         self._joined: set[Place] = set()
         self._touched = False  # The transaction has something in it.
-        self._failure: LonghallError | None = None
+        self._failure: LonghallError | None = None  # Aborting makes it good.
+        self._fenced: LonghallError | None = None  # Nothing makes it good: another producer holds the id.
         self._rising = False
 
     # Sending.
@@ -82,6 +83,7 @@ class Producer:
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[Sent]:
         """Wait until there is room, and return what will say where the record went."""
+        self._check_fenced()
         if self._options.transactional_id is not None and not self._open:
             raise LonghallError(Code.INVALID_TRANSACTION_STATE, "Begin a transaction before sending.")
         if self._failure is not None:
@@ -141,6 +143,7 @@ class Producer:
 
     async def _deliver(self, backlog: Backlog, batch: list[Waiting]) -> None:
         try:
+            self._check_fenced()
             if self._failure is not None:
                 raise self._failure
             placed = await self._place(backlog, [each.record for each in batch])
@@ -203,10 +206,16 @@ class Producer:
             return self._identity
 
     def _give_up(self, failure: LonghallError) -> None:
-        if self._options.transactional_id is None:
+        if failure.code is Code.PRODUCER_FENCED:
+            self._fenced = failure
+        elif self._options.transactional_id is None:
             self._identity = None
         else:
             self._failure = failure
+
+    def _check_fenced(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
 
     async def flush(self) -> None:
         """Wait until everything that was sent so far is acknowledged or has failed."""
@@ -220,7 +229,7 @@ class Producer:
     async def close(self) -> None:
         """Send what is left. An open transaction is aborted."""
         await self.flush()
-        if self._open:
+        if self._open and self._fenced is None:
             await self.abort()
 
     # Transactions.
@@ -228,6 +237,7 @@ class Producer:
     async def begin(self) -> None:
         """Start a transaction; the first one fences whoever held the transactional id before."""
         assert self._options.transactional_id is not None, "a transactional producer needs a transactional id"
+        self._check_fenced()
         if self._open:
             raise LonghallError(Code.INVALID_TRANSACTION_STATE, "A transaction is open already.")
         await self._identify()
@@ -251,6 +261,7 @@ class Producer:
     async def commit(self) -> None:
         """All of it, or an error; after an error only `abort` remains."""
         await self.flush()
+        self._check_fenced()
         if self._failure is not None:
             raise LonghallError(Code.TRANSACTION_ABORTABLE, f"Abort this transaction: {self._failure}")
         transactional_id, identity = self._current()
@@ -260,22 +271,26 @@ class Producer:
                     transactional_id, identity, commit=True, rising=self._rising
                 )
             except LonghallError as failure:
-                self._failure = failure
+                self._give_up(failure)
                 raise
         self._open = False
 
     async def abort(self) -> None:
         """None of it."""
         await self.flush()
+        self._check_fenced()
         transactional_id, identity = self._current()
-        if self._failure is not None:
-            # How far the hall came is not known. A new epoch ends the transaction and starts the sequences afresh.
-            self._identity = None
-            await self._identify()
-        elif self._touched:
-            self._identity = await self._hall.transactions.end(
-                transactional_id, identity, commit=False, rising=self._rising
-            )
+        transactions = self._hall.transactions
+        try:
+            if self._failure is not None:
+                # How far the hall came is not known. A new epoch ends the transaction and starts the sequences afresh.
+                timeout_ms = self._options.transaction_timeout_ms
+                self._identity = await transactions.identify(transactional_id, timeout_ms, identity)
+            elif self._touched:
+                self._identity = await transactions.end(transactional_id, identity, commit=False, rising=self._rising)
+        except LonghallError as failure:
+            self._give_up(failure)
+            raise
         self._open = False
         self._failure = None
 

@@ -41,9 +41,16 @@ class Transactions:
 
     # What a producer asks.
 
-    async def identify(self, transactional_id: str | None, timeout_ms: int = TIMEOUT_MS) -> Identity:
-        """A new identity; with a transactional id, one that fences its earlier holders and ends what they left open."""
+    async def identify(
+        self, transactional_id: str | None, timeout_ms: int = TIMEOUT_MS, current: Identity | None = None
+    ) -> Identity:
+        """A new identity; with a transactional id, one that fences its earlier holders and ends what they left open.
+
+        Whoever says its current identity gets the next epoch of it, and is refused if somebody else has fenced it.
+        """
         request = t.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        if current is not None:
+            request.producer_id, request.producer_epoch = current
 
         async def attempt() -> Identity:
             if transactional_id is None:
