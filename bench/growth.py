@@ -64,8 +64,8 @@ QUICK = Sizes(
 def active_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:
     """Throughput over many partitions beside throughput over one.
 
-    Taken with at most five requests in flight, the Java client's default, and without a limit, librdkafka's own: it sends
-    a request for each partition, so that without a limit a request holds little more than one record.
+    Taken with at most five requests in flight, the Java client's default, and without a limit, librdkafka's own: it
+    sends a request for each partition, so that without a limit a request holds little more than one record.
     """
     variants = {
         "one": (1, _FIVE_IN_FLIGHT),
