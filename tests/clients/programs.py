@@ -1,0 +1,66 @@
+"""Programs in other languages: their libraries fetched once into the cache, the program run, its JSON lines read.
+
+A program prints `{"case": name, "saw": {...}}` for every case, or `"failed"` with the reason. It only looks; the tests
+judge what it saw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from house.environment import ROOT
+from tests.left_out import leave_out
+
+CACHE = ROOT / ".cache" / "clients"
+FETCH_SECONDS_MAX = 300
+RUN_SECONDS_MAX = 150
+
+Saw = Callable[[str], Any]
+
+
+def fetched(name: str, files: Sequence[Path], command: Sequence[str]) -> Path:
+    """A directory with the files and what `command` fetched for them; made once for each content of the files."""
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    directory = CACHE / f"{name}-{digest}"
+    done = directory / "fetched"
+    if done.exists():
+        return directory
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    for file in files:
+        shutil.copy(file, directory)
+    try:
+        subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
+    except subprocess.CalledProcessError as error:
+        leave_out(f"{name}: its libraries could not be fetched: {(error.stderr or error.stdout).strip()[-300:]}")
+    except subprocess.TimeoutExpired:
+        leave_out(f"{name}: its libraries were not fetched within {FETCH_SECONDS_MAX} s")
+    done.touch()
+    return directory
+
+
+def run_cases(command: Sequence[str]) -> Saw:
+    """Run the program to its end and give a function from a case's name to what it saw."""
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS_MAX)
+        output, errors = ended.stdout, ended.stderr
+    except subprocess.TimeoutExpired as late:
+        output, errors = _text(late.stdout), f"not within {RUN_SECONDS_MAX} s\n{_text(late.stderr)}"
+    cases = {line["case"]: line for line in map(json.loads, output.splitlines())}
+
+    def saw(name: str) -> Any:
+        assert name in cases, f"the case {name} did not come to its end:\n{errors[-3000:]}"
+        assert "failed" not in cases[name], cases[name]["failed"]
+        return cases[name]["saw"]
+
+    return saw
+
+
+def _text(output: bytes | str | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
