@@ -12,8 +12,7 @@ import confluent_kafka
 
 from bench.load import generator
 from bench.peers import kafka
-
-_ROOT = Path(__file__).resolve().parent.parent
+from bench.peers.longhall import COMMAND
 
 
 def describe() -> dict[str, str]:
@@ -48,8 +47,8 @@ def _java() -> str:
 def _longhall() -> str:
     """The version in use, and whether its hot rooms run compiled."""
     question = "import importlib.metadata as m, longhall.records.batch as b; print(m.version('longhall'), b.__file__)"
-    python = _ROOT / ".venv" / "bin" / "python"
-    said = subprocess.run([str(python), "-c", question], capture_output=True, text=True, check=False, cwd=_ROOT)
+    python = COMMAND.with_name("python")
+    said = subprocess.run([str(python), "-c", question], capture_output=True, text=True, check=False)
     if said.returncode != 0:
         return "not installed"
     version, _, module = said.stdout.strip().partition(" ")

@@ -11,7 +11,6 @@ import argparse
 import pstats
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,7 +19,7 @@ from bench.load import generator, topics
 from bench.load.generator import Run
 from bench.measure import process
 from bench.measure.figures import latency_figures
-from bench.peers.longhall import Longhall
+from bench.peers.longhall import COMMAND, Longhall
 
 _ROOT = Path(__file__).resolve().parent.parent
 _RESULTS = Path(__file__).with_name("results")
@@ -133,7 +132,7 @@ def main(arguments: list[str]) -> None:
     _RESULTS.mkdir(exist_ok=True)
     stem = _RESULTS / f"profile-{given.load}-{time.strftime('%H%M%S')}"
     calls = stem.with_suffix(".pstats")
-    before = [sys.executable, "-m", "cProfile", "-o", str(calls)] if given.tool == "cprofile" else []
+    before = [str(COMMAND.with_name("python")), "-m", "cProfile", "-o", str(calls)] if given.tool == "cprofile" else []
     with Longhall(before=before) as broker:
         topics.create(broker.address, "load", partitions=given.partitions)
         if given.load == "consume":

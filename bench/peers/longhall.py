@@ -1,4 +1,7 @@
-"""Longhall as the bench meets it: the installed command, with nothing but its defaults and a data directory."""
+"""Longhall as the bench meets it: the installed command, with nothing but its defaults and a data directory.
+
+`LONGHALL_COMMAND` names another installed command than the one in `.venv`, to measure a build beside the one at hand.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from bench.peers.node import Node
 
 _ROOT = Path(__file__).resolve().parents[2]
+COMMAND = Path(os.environ.get("LONGHALL_COMMAND", _ROOT / ".venv" / "bin" / "longhall"))
 
 
 class Longhall(Node):
@@ -47,7 +51,7 @@ class Longhall(Node):
         super().start()
 
     def command(self) -> list[str]:
-        serve = [str(_ROOT / ".venv" / "bin" / "longhall"), "serve", "--data", str(self.data)]
+        serve = [str(COMMAND), "serve", "--data", str(self.data)]
         doors = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", str(self._ready_path())]
         return [*self._before, *serve, *doors, *self._arguments]
 
