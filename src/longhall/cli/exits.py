@@ -7,6 +7,7 @@
 | 2    | the command line, the settings or a profile cannot be right                 |
 | 3    | nobody answers at the address                                               |
 | 4    | the node answered too late                                                  |
+| 5    | `serve` ended because the disk failed; what was acknowledged is safe        |
 | 70   | a bug in Longhall; `LONGHALL_DEBUG=1` shows where                           |
 | 130  | interrupted from the keyboard                                               |
 """
@@ -27,6 +28,7 @@ class Exit(enum.IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     TIMED_OUT = 4
+    DISK_FAILED = 5
     BUG = 70
     INTERRUPTED = 130
 
