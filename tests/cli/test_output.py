@@ -9,7 +9,7 @@ import pytest
 from longhall.cli.output import Column, Format, show_facts, show_rows
 
 COLUMNS = (Column("name", "topic"), Column("count", "messages", right=True), Column("names", "names"))
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"name": "orders", "count": 12, "names": ["a", "b"], "hidden": 1},
     {"name": "x" * 200, "count": None, "names": []},
 ]
