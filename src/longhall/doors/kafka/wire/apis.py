@@ -74,6 +74,7 @@ _ROWS: Final = (
     ),
     _api(25, "AddOffsetsToTxn", 0, 4, transactions.AddOffsetsToTxnRequest, transactions.AddOffsetsToTxnResponse),
     _api(26, "EndTxn", 0, 5, transactions.EndTxnRequest, transactions.EndTxnResponse),
+    _api(27, "WriteTxnMarkers", 1, 2, transactions.WriteTxnMarkersRequest, transactions.WriteTxnMarkersResponse),
     _api(28, "TxnOffsetCommit", 0, 5, transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
     _api(32, "DescribeConfigs", 1, 4, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
     _api(33, "AlterConfigs", 0, 2, configs.AlterConfigsRequest, configs.AlterConfigsResponse),

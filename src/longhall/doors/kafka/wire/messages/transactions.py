@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.doors.kafka.wire.schema import Message, array, boolean, int16, int32, int64, string
+from longhall.doors.kafka.wire.schema import Message, array, boolean, int8, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message, flexible=2):
@@ -146,3 +146,44 @@ class TxnOffsetCommitResponse(Message, flexible=3):
 
     throttle_time_ms: int = int32("0+")
     topics: list[TxnOffsetCommitResponseTopic] = array("0+", TxnOffsetCommitResponseTopic)
+
+
+class WriteTxnMarkersRequestTopic(Message):
+    name: str = string("0+")
+    partition_indexes: list[int] = array("0+", "int32")
+
+
+class WriteTxnMarkersRequestMarker(Message):
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    transaction_result: bool = boolean("0+")
+    topics: list[WriteTxnMarkersRequestTopic] = array("0+", WriteTxnMarkersRequestTopic)
+    coordinator_epoch: int = int32("0+")
+    transaction_version: int = int8("2+")
+
+
+class WriteTxnMarkersRequest(Message, flexible=1):
+    """Ends a transaction in these partitions, whatever its coordinator thinks: how administrators free a hung one."""
+
+    markers: list[WriteTxnMarkersRequestMarker] = array("0+", WriteTxnMarkersRequestMarker)
+
+
+class WriteTxnMarkersResponsePartition(Message):
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+class WriteTxnMarkersResponseTopic(Message):
+    name: str = string("0+")
+    partitions: list[WriteTxnMarkersResponsePartition] = array("0+", WriteTxnMarkersResponsePartition)
+
+
+class WriteTxnMarkersResponseMarker(Message):
+    producer_id: int = int64("0+")
+    topics: list[WriteTxnMarkersResponseTopic] = array("0+", WriteTxnMarkersResponseTopic)
+
+
+class WriteTxnMarkersResponse(Message, flexible=1):
+    """One error a partition."""
+
+    markers: list[WriteTxnMarkersResponseMarker] = array("0+", WriteTxnMarkersResponseMarker)
