@@ -155,6 +155,22 @@ class Transactor:
 
         return await self._decide(transactional_id, decide)
 
+    async def mark_partition(
+        self, topic: str, number: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, commit: bool
+    ) -> Code | None:
+        """Write one marker by hand: what is left when a transaction hangs and nobody coordinates it any more."""
+        partition = self._hall.partition(topic, number)
+        if partition is None:
+            return Code.UNKNOWN_TOPIC
+        refused = partition.table().decide_marker(producer_id, producer_epoch, coordinator_epoch)
+        if refused is not None:
+            return refused
+        now_ms = self._hall.time.now_ms()
+        marker = build_marker(commit, producer_id, producer_epoch, max(coordinator_epoch, 0), now_ms)
+        append(self._hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
+        await committed(partition.shard)
+        return None
+
     def list_transactions(
         self, states: Iterable[str], producer_ids: Iterable[int], duration_min_ms: int
     ) -> list[TransactionDescription]:

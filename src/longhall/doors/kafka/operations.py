@@ -47,6 +47,7 @@ from longhall.doors.kafka.handlers import (
     produce,
     sync_group,
     txn_offset_commit,
+    write_txn_markers,
 )
 
 
@@ -82,6 +83,7 @@ OPERATIONS: Final[dict[int, Operation]] = {
     24: Operation(0, 5, add_partitions_to_txn.handle),
     25: Operation(0, 4, add_offsets_to_txn.handle),
     26: Operation(0, 5, end_txn.handle),
+    27: Operation(1, 2, write_txn_markers.handle),
     28: Operation(0, 5, txn_offset_commit.handle),
     32: Operation(1, 4, describe_configs.handle),
     33: Operation(0, 2, alter_configs.handle),

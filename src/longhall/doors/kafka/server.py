@@ -49,7 +49,7 @@ class KafkaServer(Gate):
         self.budget = budget
         self.request_bytes_max = request_bytes_max
         self.shared = memoryview(bytearray(SHARED_BYTES))
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # In the order they came: sets have none.
         self.refused = 0
         self.seconds: dict[int, Histogram] = {}
         self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
@@ -60,7 +60,7 @@ class KafkaServer(Gate):
         self._loop = asyncio.get_running_loop()
         self._listener: Listener | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     # Life
 
@@ -112,11 +112,11 @@ class KafkaServer(Gate):
             self._per_address[connection.peer] += 1
             return False
         self._per_address[connection.peer] += 1
-        self.connections.add(connection)
+        self.connections[connection] = None
         return True
 
     def closed(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._per_address[connection.peer] -= 1
         if self._per_address[connection.peer] <= 0:
             del self._per_address[connection.peer]
@@ -155,9 +155,12 @@ class KafkaServer(Gate):
             self._answer(call, outcome)
             return
         task = self._loop.create_task(self._finish(call, outcome))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget_task)
         call.on_close = partial(_cancel, task)
+
+    def _forget_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
 
     async def _finish(self, call: Call, outcome: Coroutine[Any, Any, Message]) -> None:
         try:
