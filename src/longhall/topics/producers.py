@@ -129,12 +129,10 @@ class ProducerTable:
             if sequence != 0:
                 return Code.OUT_OF_ORDER_SEQUENCE
         else:
-            duplicate = producer.duplicate_of(sequence, header.last_sequence)
-            if duplicate is not None:
-                return duplicate
             last = producer.last_sequence()
             if sequence != (0 if last == SEQUENCE_MAX else last + 1):
-                return Code.OUT_OF_ORDER_SEQUENCE
+                duplicate = producer.duplicate_of(sequence, header.last_sequence)
+                return Code.OUT_OF_ORDER_SEQUENCE if duplicate is None else duplicate
         if producer.transaction_start_offset >= 0 and not header.is_transactional:
             return Code.INVALID_TRANSACTION_STATE
         return None
