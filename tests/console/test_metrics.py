@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from longhall.console.families import HallFamilies
-from longhall.console.metrics import Family, Registry, family_lines
+from longhall.console.metrics import Family, Registry, family_lines, gauge, labels
 from longhall.console.process import process_families
 from longhall.console.sources import PartitionStatus, TopicStatus
 from longhall.console.windows import WINDOW_MS, QuantileWindow
@@ -131,7 +131,7 @@ async def test_scrapes_that_overlap_share_one_rendering_and_survive_each_other()
     def collector() -> list[Family]:
         nonlocal calls
         calls += 1
-        return [Family("longhall_ready", "gauge", "1 when every door is open.").add(calls)]
+        return [gauge("longhall_ready", "1 when every door is open.", calls)]
 
     registry.collect(collector)
     first, second = asyncio.create_task(registry.render()), asyncio.create_task(registry.render())
@@ -162,7 +162,8 @@ async def test_a_large_hall_is_rendered_while_the_loop_goes_on() -> None:
     st.text(), st.text(alphabet=st.characters(exclude_characters="\r")), st.floats() | st.integers(-(1 << 63), 1 << 63)
 )
 def test_any_label_and_any_value_can_be_read_back(label: str, help: str, number: float) -> None:
-    text = "".join(family_lines(Family("longhall_ready", "gauge", "Help: " + help).add(number, ("topic", label))))
+    samples = [("", labels(("topic", label)), number)]
+    text = "".join(family_lines(Family("longhall_ready", "gauge", "Help: " + help, samples)))
     assert text.count("\n") == 3
     lines = text.split("\n")[2]
     (family,) = text_string_to_metric_families("# TYPE longhall_ready gauge\n" + lines + "\n")

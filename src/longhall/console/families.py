@@ -8,25 +8,77 @@ appear once without a topic for the node and once for each topic, so sums are ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, final
 
-from longhall.console.metrics import Family, Labels, Registry
-from longhall.console.sources import GroupStatus, HallStatus, RequestStatus, TopicStatus, Traffic
+from longhall.console.metrics import (
+    Family,
+    Registry,
+    Sample,
+    counter,
+    gathered,
+    gauge,
+    histogram_samples,
+    labels,
+    summary_samples,
+)
+from longhall.console.sources import (
+    GroupOffsetStatus,
+    GroupStatus,
+    HallStatus,
+    PartitionStatus,
+    RequestStatus,
+    TopicStatus,
+    Traffic,
+)
 from longhall.console.windows import QuantileWindow
 from longhall.world.ports import Clock
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
-_TRAFFIC: Final = (
-    ("messages_in", "messagesin", "Messages taken."),
-    ("bytes_in", "bytesin", "Bytes of record batches taken."),
-    ("bytes_out", "bytesout", "Bytes of record batches given to consumers."),
-    ("bytes_rejected", "bytesrejected", "Bytes of record batches refused for their size."),
-    ("produce_requests", "totalproducerequests", "Appends asked for, a partition each."),
-    ("fetch_requests", "totalfetchrequests", "Reads asked for, a partition each."),
-    ("produce_requests_failed", "failedproducerequests", "Appends refused."),
-    ("fetch_requests_failed", "failedfetchrequests", "Reads refused."),
+
+class _OfPartitions(NamedTuple):
+    """A gauge with one sample a partition."""
+
+    name: str
+    help: str
+    value: Callable[[PartitionStatus], float]
+
+
+class _OfTraffic(NamedTuple):
+    """A counter with one sample for the node and one a topic."""
+
+    word: str
+    help: str
+    value: Callable[[Traffic], int]
+
+
+_PARTITION_GAUGES: Final = (
+    _OfPartitions(
+        "kafka_topic_partition_current_offset", "The offset of the next message.", lambda at: at.log_end_offset
+    ),
+    _OfPartitions("kafka_topic_partition_oldest_offset", "The oldest offset kept.", lambda at: at.log_start_offset),
+    _OfPartitions("kafka_topic_partition_leader", "The broker that leads the partition.", lambda at: at.leader),
+    _OfPartitions("kafka_topic_partition_replicas", "Copies of the partition.", lambda at: at.replicas),
+    _OfPartitions("kafka_topic_partition_in_sync_replica", "Copies that are in sync.", lambda at: at.in_sync_replicas),
+    _OfPartitions(
+        "kafka_topic_partition_under_replicated_partition",
+        "1 if a copy is not in sync.",
+        lambda at: int(at.in_sync_replicas < at.replicas),
+    ),
+    _OfPartitions("kafka_log_log_size", "Bytes of the partition on disk.", lambda at: at.size_bytes),
+    _OfPartitions("kafka_log_log_numlogsegments", "Segments of the partition.", lambda at: at.segments),
+)
+
+_TRAFFIC_COUNTERS: Final = (
+    _OfTraffic("messagesin", "Messages taken.", lambda of: of.messages_in),
+    _OfTraffic("bytesin", "Bytes of record batches taken.", lambda of: of.bytes_in),
+    _OfTraffic("bytesout", "Bytes of record batches given to consumers.", lambda of: of.bytes_out),
+    _OfTraffic("bytesrejected", "Bytes of record batches refused for their size.", lambda of: of.bytes_rejected),
+    _OfTraffic("totalproducerequests", "Appends asked for, a partition each.", lambda of: of.produce_requests),
+    _OfTraffic("totalfetchrequests", "Reads asked for, a partition each.", lambda of: of.fetch_requests),
+    _OfTraffic("failedproducerequests", "Appends refused.", lambda of: of.produce_requests_failed),
+    _OfTraffic("failedfetchrequests", "Reads refused.", lambda of: of.fetch_requests_failed),
 )
 
 
@@ -44,52 +96,73 @@ class HallFamilies:
         for collector in (self.topics, self.groups, self.requests, self.storage):
             registry.collect(collector)
 
-    def topics(self) -> Iterator[Family]:
+    async def topics(self) -> list[Family]:
         """Brokers, topics, partitions and traffic."""
-        topics = self._hall.topics()
-        yield from _broker_families(self._hall)
-        yield Family("kafka_server_replicamanager_partitioncount", "gauge", "Partitions on this node.").add(
-            sum(len(topic.partitions) for topic in topics)
-        )
-        yield Family("kafka_server_replicamanager_leadercount", "gauge", "Partitions that this node leads.").add(
-            sum(partition.leader >= 0 for topic in topics for partition in topic.partitions)
-        )
-        yield from _partition_families(topics)
-        yield from _traffic_families(self._hall.traffic(), topics)
+        topics = await gathered(self._hall.topics())
+        partitions = [partition for topic in topics for partition in topic.partitions]
+        behind = sum(partition.in_sync_replicas < partition.replicas for partition in partitions)
+        led = sum(partition.leader >= 0 for partition in partitions)
+        return [
+            *_broker_families(self._hall),
+            gauge("kafka_server_replicamanager_partitioncount", "Partitions on this node.", len(partitions)),
+            gauge("kafka_server_replicamanager_leadercount", "Partitions that are led here.", led),
+            gauge("kafka_server_replicamanager_underreplicatedpartitions", "Partitions with a copy behind.", behind),
+            gauge(
+                "kafka_controller_kafkacontroller_offlinepartitionscount",
+                "Partitions that nobody leads.",
+                len(partitions) - led,
+            ),
+            *_partition_families(topics),
+            *_traffic_families(self._hall.traffic(), topics),
+        ]
 
-    def groups(self) -> Iterator[Family]:
+    async def groups(self) -> list[Family]:
         """Members, offsets and lag, in messages and in seconds."""
-        yield from _group_families(self._hall.groups())
+        return list(_group_families(await gathered(self._hall.groups())))
 
     def requests(self) -> Iterator[Family]:
         """How many requests of which kind there were, how long they took and how they failed."""
+        requests = list(self._hall.requests())
         now_ms = self._clock.monotonic_ms()
-        times = Family(
-            "kafka_network_requestmetrics_totaltimems", "summary", "Milliseconds from request to reply, lately."
+        yield Family(
+            "kafka_network_requestmetrics_totaltimems",
+            "summary",
+            "Milliseconds from request to reply, lately.",
+            (sample for request in requests for sample in self._summary(request, now_ms)),
         )
-        seconds = Family("longhall_request_seconds", "histogram", "Seconds from request to reply.")
-        counts = Family("kafka_network_requestmetrics_requests_total", "counter", "Requests answered.")
-        errors = Family("kafka_network_requestmetrics_errors_total", "counter", "Errors answered, by their name.")
-        for request in self._hall.requests():
-            label = ("request", request.name)
-            count = request.seconds.count
-            quantiles = self._quantiles(request, now_ms)
-            times.add_summary(quantiles, request.seconds.total * 1000, count, label)
-            seconds.add_histogram(request.seconds, label)
-            counts.add(count, label)
-            for error, error_count in request.errors.items():
-                errors.add(error_count, label, ("error", error))
-        yield from (times, seconds, counts, errors)
+        yield Family(
+            "longhall_request_seconds",
+            "histogram",
+            "Seconds from request to reply.",
+            (sample for each in requests for sample in histogram_samples(each.seconds, labels(("request", each.name)))),
+        )
+        yield Family(
+            "kafka_network_requestmetrics_requests_total",
+            "counter",
+            "Requests answered.",
+            (("", labels(("request", each.name)), each.seconds.count) for each in requests),
+        )
+        yield Family(
+            "kafka_network_requestmetrics_errors_total",
+            "counter",
+            "Errors answered, by their name.",
+            (
+                ("", labels(("request", each.name), ("error", error)), count)
+                for each in requests
+                for error, count in each.errors.items()
+            ),
+        )
 
-    def _quantiles(self, request: RequestStatus, now_ms: int) -> list[tuple[float, float]]:
+    def _summary(self, request: RequestStatus, now_ms: int) -> Iterator[Sample]:
         window = self._windows.setdefault(request.name, QuantileWindow())
         recent = window.recent(request.seconds, now_ms)
-        return [(share, 1000 * recent.quantile(share)) for share in _QUANTILES]
+        quantiles = [(share, 1000 * recent.quantile(share)) for share in _QUANTILES]
+        labelled = labels(("request", request.name))
+        return summary_samples(quantiles, request.seconds.total * 1000, request.seconds.count, labelled)
 
     def storage(self) -> Iterator[Family]:
         """The log of the node, its memory and its connections."""
         state = self._hall.storage()
-        gauge, counter = _gauge, _counter
         yield gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", state.connections)
         yield gauge("longhall_connections", "Open connections.", state.connections)
         yield counter(
@@ -98,9 +171,8 @@ class HallFamilies:
         yield counter("longhall_wal_bytes_total", "Bytes written to the write-ahead log.", state.wal_bytes_written)
         yield gauge("longhall_wal_kept_bytes", "Bytes of the write-ahead log on disk.", state.wal_bytes_kept)
         yield counter("longhall_commit_rounds_total", "Commit rounds, one sync each.", state.commit_rounds)
-        yield Family("longhall_sync_seconds", "histogram", "Seconds that a sync took.").add_histogram(
-            state.sync_seconds
-        )
+        syncs = histogram_samples(state.sync_seconds)
+        yield Family("longhall_sync_seconds", "histogram", "Seconds that a sync took.", syncs)
         yield gauge("longhall_memory_used_bytes", "Bytes of the memory budget in use.", state.memory_used_bytes)
         yield gauge("longhall_memory_limit_bytes", "The memory budget.", state.memory_limit_bytes)
         yield counter("longhall_checkpoints_total", "Checkpoints made.", state.checkpoints)
@@ -115,88 +187,75 @@ class HallFamilies:
         yield gauge("longhall_ready", "1 when every door is open.", int(self._hall.ready() is None))
 
 
-def _gauge(name: str, help: str, value: float) -> Family:
-    return Family(name, "gauge", help).add(value)
-
-
-def _counter(name: str, help: str, value: float) -> Family:
-    return Family(name, "counter", help).add(value)
-
-
 def _broker_families(hall: HallStatus) -> Iterator[Family]:
-    brokers = hall.brokers()
-    yield _gauge("kafka_brokers", "Brokers in the cluster.", len(brokers))
-    info = Family("kafka_broker_info", "gauge", "Which broker is where.")
-    for broker in brokers:
-        info.add(1, ("address", broker.address), ("id", str(broker.number)))
-    yield info
-    yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "1 if this node manages the cluster.", 1)
+    brokers = list(hall.brokers())
+    yield gauge("kafka_brokers", "Brokers in the cluster.", len(brokers))
+    rows = [("", labels(("address", broker.address), ("id", str(broker.number))), 1) for broker in brokers]
+    yield Family("kafka_broker_info", "gauge", "Which broker is where.", rows)
+    yield gauge("kafka_controller_kafkacontroller_activecontrollercount", "1 if this node manages the cluster.", 1)
 
 
 def _partition_families(topics: Sequence[TopicStatus]) -> Iterator[Family]:
-    count = Family("kafka_topic_partitions", "gauge", "Partitions of a topic.")
-    newest = Family("kafka_topic_partition_current_offset", "gauge", "The offset that the next message gets.")
-    oldest = Family("kafka_topic_partition_oldest_offset", "gauge", "The offset of the oldest message kept.")
-    leader = Family("kafka_topic_partition_leader", "gauge", "The broker that leads the partition.")
-    replicas = Family("kafka_topic_partition_replicas", "gauge", "Copies of the partition.")
-    in_sync = Family("kafka_topic_partition_in_sync_replica", "gauge", "Copies that are in sync.")
-    behind = Family("kafka_topic_partition_under_replicated_partition", "gauge", "1 if a copy is not in sync.")
-    size = Family("kafka_log_log_size", "gauge", "Bytes of the partition on disk.")
-    segments = Family("kafka_log_log_numlogsegments", "gauge", "Segments of the partition.")
-    behind_count = offline_count = 0
-    for topic in topics:
-        count.add(len(topic.partitions), ("topic", topic.name))
-        for partition in topic.partitions:
-            labels: Labels = (("partition", str(partition.number)), ("topic", topic.name))
-            is_behind = partition.in_sync_replicas < partition.replicas
-            behind_count += is_behind
-            offline_count += partition.leader < 0
-            newest.add(partition.log_end_offset, *labels)
-            oldest.add(partition.log_start_offset, *labels)
-            leader.add(partition.leader, *labels)
-            replicas.add(partition.replicas, *labels)
-            in_sync.add(partition.in_sync_replicas, *labels)
-            behind.add(int(is_behind), *labels)
-            size.add(partition.size_bytes, *labels)
-            segments.add(partition.segments, *labels)
-    yield from (count, newest, oldest, leader, replicas, in_sync, behind, size, segments)
-    yield _gauge(
-        "kafka_server_replicamanager_underreplicatedpartitions", "Partitions with a copy behind.", behind_count
-    )
-    yield _gauge("kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions nobody leads.", offline_count)
+    counts = (("", labels(("topic", topic.name)), len(topic.partitions)) for topic in topics)
+    yield Family("kafka_topic_partitions", "gauge", "Partitions of a topic.", counts)
+    # The same labels for every family: made with the first one, kept for the others.
+    labelled: dict[int, str] = {}
+
+    def samples(value: Callable[[PartitionStatus], float]) -> Iterator[Sample]:
+        for topic in topics:
+            for partition in topic.partitions:
+                text = labelled.get(id(partition))
+                if text is None:
+                    text = labels(("partition", str(partition.number)), ("topic", topic.name))
+                    labelled[id(partition)] = text
+                yield "", text, value(partition)
+
+    for row in _PARTITION_GAUGES:
+        yield Family(row.name, "gauge", row.help, samples(row.value))
 
 
 def _traffic_families(whole: Traffic, topics: Sequence[TopicStatus]) -> Iterator[Family]:
-    for attribute, word, help in _TRAFFIC:
-        family = Family(f"kafka_server_brokertopicmetrics_{word}_total", "counter", help).add(getattr(whole, attribute))
+    def samples(value: Callable[[Traffic], int]) -> Iterator[Sample]:
+        yield "", "", value(whole)
         for topic in topics:
             if topic.traffic is not None:
-                family.add(getattr(topic.traffic, attribute), ("topic", topic.name))
-        yield family
+                yield "", labels(("topic", topic.name)), value(topic.traffic)
+
+    for row in _TRAFFIC_COUNTERS:
+        yield Family(f"kafka_server_brokertopicmetrics_{row.word}_total", "counter", row.help, samples(row.value))
 
 
 def _group_families(groups: Sequence[GroupStatus]) -> Iterator[Family]:
-    members = Family("kafka_consumergroup_members", "gauge", "Members of a consumer group.")
-    state = Family("kafka_consumergroup_state", "gauge", "1 for the state that the group is in.")
-    offset = Family("kafka_consumergroup_current_offset", "gauge", "The committed offset.")
-    offset_sum = Family("kafka_consumergroup_current_offset_sum", "gauge", "The committed offsets of a topic together.")
-    lag = Family("kafka_consumergroup_lag", "gauge", "Messages between the committed offset and the end.")
-    lag_sum = Family("kafka_consumergroup_lag_sum", "gauge", "The lag in all partitions of a topic together.")
-    seconds = Family("kafka_consumergroup_lag_seconds", "gauge", "How long the next message of the group has waited.")
-    for group in groups:
-        label = ("consumergroup", group.name)
-        members.add(group.members, label)
-        state.add(1, label, ("state", group.state))
-        sums: dict[str, tuple[int, int]] = {}
-        for at in group.offsets:
-            labels: Labels = (label, ("partition", str(at.partition)), ("topic", at.topic))
-            offset.add(at.committed_offset, *labels)
-            lag.add(at.lag, *labels)
-            if at.lag_seconds is not None:
-                seconds.add(at.lag_seconds, *labels)
-            offsets, lags = sums.get(at.topic, (0, 0))
-            sums[at.topic] = (offsets + at.committed_offset, lags + at.lag)
-        for topic, (offsets, lags) in sums.items():
-            offset_sum.add(offsets, label, ("topic", topic))
-            lag_sum.add(lags, label, ("topic", topic))
-    yield from (members, state, offset, offset_sum, lag, lag_sum, seconds)
+    members = (("", labels(("consumergroup", group.name)), group.members) for group in groups)
+    yield Family("kafka_consumergroup_members", "gauge", "Members of a consumer group.", members)
+    states = (("", labels(("consumergroup", group.name), ("state", group.state)), 1) for group in groups)
+    yield Family("kafka_consumergroup_state", "gauge", "1 for the state that the group is in.", states)
+
+    def each(value: Callable[[GroupOffsetStatus], float | None]) -> Iterator[Sample]:
+        for group in groups:
+            for at in group.offsets:
+                shown = value(at)
+                if shown is not None:
+                    place = (("partition", str(at.partition)), ("topic", at.topic))
+                    yield "", labels(("consumergroup", group.name), *place), shown
+
+    def summed(value: Callable[[GroupOffsetStatus], int]) -> Iterator[Sample]:
+        for group in groups:
+            sums: dict[str, int] = {}
+            for at in group.offsets:
+                sums[at.topic] = sums.get(at.topic, 0) + value(at)
+            for topic, total in sums.items():
+                yield "", labels(("consumergroup", group.name), ("topic", topic)), total
+
+    name = "kafka_consumergroup"
+    yield Family(f"{name}_current_offset", "gauge", "The committed offset.", each(lambda at: at.committed_offset))
+    yield Family(
+        f"{name}_current_offset_sum",
+        "gauge",
+        "The committed offsets of a topic.",
+        summed(lambda at: at.committed_offset),
+    )
+    yield Family(f"{name}_lag", "gauge", "Messages that were not consumed yet.", each(lambda at: at.lag))
+    yield Family(f"{name}_lag_sum", "gauge", "The same in all partitions of a topic.", summed(lambda at: at.lag))
+    help_seconds = "How long the next message of the group has waited."
+    yield Family(f"{name}_lag_seconds", "gauge", help_seconds, each(lambda at: at.lag_seconds))

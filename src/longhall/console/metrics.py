@@ -1,68 +1,78 @@
 """Metric families, and their Prometheus text form.
 
-A collector is called at scrape time and yields families whose samples are already numbers; counting itself costs the
-hot paths nothing but an addition. The registry renders in slices and lets the loop run between them, because a hall
-with thousands of partitions has tens of thousands of samples; however many scrapers ask at once, one rendering serves
-them.
+A collector is called at scrape time and gives families whose samples may be generated as they are written; counting
+itself costs the hot paths nothing but an addition. The registry renders in slices and lets the loop run between them,
+because a hall with thousands of partitions has tens of thousands of samples; however many scrapers ask at once, one
+rendering serves them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Literal, final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple, TypeVar, final
 
 from longhall.meters import Histogram
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+SLICE_LINES: Final = 500  # About a millisecond.
+SLICE_THINGS: Final = 100  # Topics or groups that are asked about in one turn of the loop.
 
 Kind = Literal["counter", "gauge", "histogram", "summary"]
-Labels = tuple[tuple[str, str], ...]
+Sample = tuple[str, str, float]  # What follows the name, labels as text, value.
 
-_SLICE_LINES: Final = 500
+_T = TypeVar("_T")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
-@final
-class Family:
+class Family(NamedTuple):
     """All samples of one name."""
 
-    __slots__ = ("help", "kind", "name", "samples")
-
-    def __init__(self, name: str, kind: Kind, help: str) -> None:
-        self.name = name
-        self.kind = kind
-        self.help = help
-        self.samples: list[tuple[str, Labels, float]] = []  # What follows the name, labels, value.
-
-    def add(self, value: float, *labels: tuple[str, str]) -> Family:
-        """One plain sample."""
-        self.samples.append(("", labels, value))
-        return self
-
-    def add_histogram(self, histogram: Histogram, *labels: tuple[str, str]) -> Family:
-        """The cumulative buckets of a distribution."""
-        below = 0
-        for bound, count in zip((*histogram.bounds, math.inf), histogram.counts, strict=True):
-            below += count
-            self.samples.append(("_bucket", (*labels, ("le", number(bound))), below))
-        self.samples.append(("_sum", labels, histogram.total))
-        self.samples.append(("_count", labels, below))
-        return self
-
-    def add_summary(
-        self, quantiles: Sequence[tuple[float, float]], total: float, count: int, *labels: tuple[str, str]
-    ) -> Family:
-        """Quantiles that were computed here, for dashboards that expect them ready-made."""
-        for share, value in quantiles:
-            self.samples.append(("", (*labels, ("quantile", number(share))), value))
-        self.samples.append(("_sum", labels, total))
-        self.samples.append(("_count", labels, count))
-        return self
+    name: str
+    kind: Kind
+    help: str
+    samples: Iterable[Sample]
 
 
-Collector = Callable[[], Iterable[Family]]
+Collector = Callable[[], Iterable[Family] | Awaitable[Iterable[Family]]]
+
+
+def gauge(name: str, help: str, value: float) -> Family:
+    """A single number that goes up and down."""
+    return Family(name, "gauge", help, (("", "", value),))
+
+
+def counter(name: str, help: str, value: float) -> Family:
+    """A single number that only goes up."""
+    return Family(name, "counter", help, (("", "", value),))
+
+
+def labels(*pairs: tuple[str, str]) -> str:
+    """Labels as they stand between the braces. Worth keeping when many samples share them."""
+    return ",".join([f'{name}="{text.translate(_ESCAPES)}"' for name, text in pairs])
+
+
+def histogram_samples(histogram: Histogram, labelled: str = "") -> Iterator[Sample]:
+    """The cumulative buckets of a distribution."""
+    comma = "," if labelled else ""
+    below = 0
+    for bound, count in zip((*histogram.bounds, math.inf), histogram.counts, strict=True):
+        below += count
+        yield "_bucket", f'{labelled}{comma}le="{number(bound)}"', below
+    yield "_sum", labelled, histogram.total
+    yield "_count", labelled, below
+
+
+def summary_samples(
+    quantiles: Sequence[tuple[float, float]], total: float, count: int, labelled: str = ""
+) -> Iterator[Sample]:
+    """Quantiles that were computed here, for dashboards that expect them ready-made."""
+    comma = "," if labelled else ""
+    for share, value in quantiles:
+        yield "", f'{labelled}{comma}quantile="{number(share)}"', value
+    yield "_sum", labelled, total
+    yield "_count", labelled, count
 
 
 @final
@@ -89,32 +99,44 @@ class Registry:
         self._rendering = None
 
     async def _render(self) -> bytes:
-        slices: list[str] = []
+        slices: list[bytes] = []
         lines: list[str] = []
         for collector in self._collectors:
-            for family in collector():
+            collected = collector()
+            families = await collected if isinstance(collected, Awaitable) else collected
+            for family in families:
                 for line in family_lines(family):
                     lines.append(line)
-                    if len(lines) >= _SLICE_LINES:
-                        slices.append("".join(lines))
+                    if len(lines) >= SLICE_LINES:
+                        slices.append("".join(lines).encode())
                         lines.clear()
                         await asyncio.sleep(0)
             await asyncio.sleep(0)
-        return ("".join(slices) + "".join(lines)).encode()
+        slices.append("".join(lines).encode())
+        return b"".join(slices)
+
+
+async def gathered(things: Iterable[_T]) -> list[_T]:
+    """All of them, some in each turn of the loop: what generates them may take its time for each."""
+    found: list[_T] = []
+    for thing in things:
+        found.append(thing)
+        if len(found) % SLICE_THINGS == 0:
+            await asyncio.sleep(0)
+    return found
 
 
 def family_lines(family: Family) -> Iterator[str]:
     """The lines of one family, each with its line end; none if it has no samples."""
-    if not family.samples:
-        return
-    yield f"# HELP {family.name} {escape_help(family.help)}\n"
-    yield f"# TYPE {family.name} {family.kind}\n"
-    for suffix, labels, value in family.samples:
-        if labels:
-            inside = ",".join([f'{name}="{text.translate(_ESCAPES)}"' for name, text in labels])
-            yield f"{family.name}{suffix}{{{inside}}} {number(value)}\n"
-        else:
-            yield f"{family.name}{suffix} {number(value)}\n"
+    name = family.name
+    headed = False
+    for suffix, labelled, value in family.samples:
+        if not headed:
+            headed = True
+            yield f"# HELP {name} {escape_help(family.help)}\n"
+            yield f"# TYPE {name} {family.kind}\n"
+        shown = value if type(value) is int else number(value)
+        yield f"{name}{suffix}{{{labelled}}} {shown}\n" if labelled else f"{name}{suffix} {shown}\n"
 
 
 def escape_help(text: str) -> str:
@@ -125,7 +147,7 @@ def escape_help(text: str) -> str:
 def number(value: float) -> str:
     """A number as Prometheus reads it; whole numbers stay whole however large they are."""
     if isinstance(value, int):
-        return str(value)
+        return str(int(value))
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return "NaN" if math.isnan(value) else repr(value)

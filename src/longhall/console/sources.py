@@ -1,12 +1,13 @@
 """What the console wants to know of the hall, and nothing about where the hall keeps it.
 
-The node fulfils `HallStatus` from the broker's state. Every answer is a snapshot made without waiting: lists are
-complete when they are returned, so that they may be read slowly afterwards while the hall goes on.
+The node fulfils `HallStatus` from the broker's state. Topics and groups may be generated one by one: the
+console takes some in each turn of the loop, so whoever generates them stands on a copy of its keys, not on a table
+that changes meanwhile. What has been given does not change any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -120,14 +121,14 @@ class HallStatus(Protocol):
     def healthy(self) -> str | None:
         """None while the process is worth keeping, else why it should be restarted."""
 
-    def brokers(self) -> Sequence[BrokerStatus]: ...
+    def brokers(self) -> Iterable[BrokerStatus]: ...
 
-    def topics(self) -> Sequence[TopicStatus]: ...
+    def topics(self) -> Iterable[TopicStatus]: ...
 
-    def groups(self) -> Sequence[GroupStatus]: ...
+    def groups(self) -> Iterable[GroupStatus]: ...
 
     def traffic(self) -> Traffic: ...
 
-    def requests(self) -> Sequence[RequestStatus]: ...
+    def requests(self) -> Iterable[RequestStatus]: ...
 
     def storage(self) -> StorageStatus: ...
