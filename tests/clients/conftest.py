@@ -30,6 +30,12 @@ FreshName = Callable[[str], str]
 MakeTopic = Callable[..., str]
 
 
+def pytest_report_header() -> str:
+    """A result means little if nobody can tell which broker it is about."""
+    given = os.environ.get("LONGHALL_TEST_BOOTSTRAP")
+    return f"clients: {f'the broker that runs at {given}' if given else 'a node started for these tests'}"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
