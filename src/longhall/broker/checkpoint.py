@@ -19,6 +19,7 @@ import msgspec
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.log.layout import index_path, partition_directory, segment_path
+from longhall.log.partition import PartitionLog
 from longhall.shards.shard import Shard
 from longhall.world.ports import File
 
@@ -65,21 +66,29 @@ async def _flush(hall: Hall) -> None:
         if not hall.flush_tail(partition):
             raise OSError(28, "no space to write segments; the write-ahead log keeps them until there is")
         await asyncio.sleep(0)
+    taken: list[tuple[PartitionLog, list[int]]] = []
     paths: list[str] = []
     for partition in list(hall.partitions.values()):
         log = partition.log
         if log.unsynced:
             log.save_active_index()
-            for base_offset in sorted(log.unsynced):
+            taken.append((log, sorted(log.unsynced)))
+            for base_offset in taken[-1][1]:
                 paths.append(segment_path(log.partition, base_offset))
                 paths.append(index_path(log.partition, base_offset))
             log.checkpointed()
-    for at in range(0, len(paths), SYNC_FILES_MAX):
-        await _sync(hall, paths[at : at + SYNC_FILES_MAX])
     directories = sorted(hall.files.made_directories)
     hall.files.made_directories.clear()
-    if directories:
-        await hall.world.janitor.run("sync_directories", {"paths": directories})
+    try:
+        for at in range(0, len(paths), SYNC_FILES_MAX):
+            await _sync(hall, paths[at : at + SYNC_FILES_MAX])
+        if directories:
+            await hall.world.janitor.run("sync_directories", {"paths": directories})
+    except BaseException:  # Also when the node stops meanwhile: the next checkpoint must not take it for done.
+        for log, base_offsets in taken:
+            log.unsynced.update(base_offsets)
+        hall.files.made_directories.update(directories)
+        raise
 
 
 async def _sync(hall: Hall, paths: list[str]) -> None:

@@ -21,7 +21,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import BATCH, EVENT, REFERENCE, Entry, Frame
-from longhall.log.layout import IDENTITY, PARTITIONS, SHARDS, segment_path
+from longhall.log.layout import IDENTITY, PARTITIONS, SHARDS, partition_directory, segment_path
 from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import Damage
 from longhall.records.batch import CRC_COVERS_FROM, parse_header
@@ -229,6 +229,7 @@ def _replay(hall: Hall, entry: Entry, waiting: dict[int, list[Any]]) -> None:
     now_ms = hall.time.now_ms()
     stored = entry.batch()
     header = parse_header(stored, 0)
+    hall.files.doubt_names(partition_directory(entry.partition()))
     if entry.kind == BATCH:
         partition.log.replay_batch(header, stored, entry.flags, now_ms)
         hall.note_tail(partition, header.size_bytes)

@@ -41,6 +41,11 @@ class OpenFiles:
             self.made_directories.add(directory)
         return self._keep(path, self.disk.open(path, create=True))
 
+    def doubt_names(self, directory: str) -> None:
+        """An earlier life of the node may have made names here that it did not live to sync."""
+        self.made_directories.add(directory.rpartition("/")[0])
+        self.made_directories.add(directory)
+
     def sync_names(self, directory: str) -> None:
         """Make the names in this directory, and its own name, durable. Waits for the disk."""
         parent = directory.rpartition("/")[0]
