@@ -98,10 +98,10 @@ def test_transactions(outcome: Outcome, commit: bool, visible: list[tuple[int, b
     oracle = LogOracle()
     transaction(oracle, outcome, commit)
     if holds:
-        oracle.settle_transactions({HERE: visible})
+        oracle.settle_transactions({HERE: visible}, {HERE: 0})
     else:
         with pytest.raises(Violation):
-            oracle.settle_transactions({HERE: visible})
+            oracle.settle_transactions({HERE: visible}, {HERE: 0})
 
 
 def test_offsets_of_groups() -> None:

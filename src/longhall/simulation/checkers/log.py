@@ -146,31 +146,32 @@ class LogOracle:
                 demand(last.get(send.writer, -1) <= send.number, f"{send} stands at {offset}, behind a later one")
                 last[send.writer] = send.number
 
-    def settle_transactions(self, stable: dict[Place, Entries]) -> None:
-        """What readers of committed transactions get, of all partitions: each transaction wholly or not at all."""
+    def settle_transactions(self, stable: dict[Place, Entries], starts: dict[Place, int]) -> None:
+        """What readers of committed transactions get, of all partitions: each transaction wholly or not at all.
+
+        `starts` are the offsets from which on each partition is kept.
+        """
         visible = {value for entries in stable.values() for _, value in entries}
         for transaction in self._transactions:
-            values = [
-                value
-                for send in transaction.sends
-                if send.place in stable and send.outcome in (Outcome.ACKNOWLEDGED, Outcome.UNKNOWN)
-                for value in send.values
-            ]
-            there = [value for value in values if value in visible]
-            acknowledged = [
-                value
-                for send in transaction.sends
-                if send.place in stable and send.outcome is Outcome.ACKNOWLEDGED
-                for value in send.values
-            ]
+            promised = self._kept(transaction, starts)
+            there = [value for value in promised if value in visible]
+            missing = [value for value in promised if value not in visible]
             if transaction.committed:
-                missing = [value for value in acknowledged if value not in visible]
                 demand(not missing, f"{transaction.name} was committed and {missing[:1]!r:.40} is not visible")
             elif transaction.aborted:
                 demand(not there, f"{transaction.name} was aborted and {there[:1]!r:.40} is visible")
-            elif there:
-                missing = [value for value in acknowledged if value not in visible]
-                demand(not missing, f"{transaction.name} is half visible: {missing[:1]!r:.40} is not")
+            else:
+                demand(not there or not missing, f"{transaction.name} is half visible: {missing[:1]!r:.40} is not")
+
+    def _kept(self, transaction: Transaction, starts: dict[Place, int]) -> list[bytes]:
+        """The acknowledged values of a transaction, without what retention has cut."""
+        return [
+            value
+            for send in transaction.sends
+            if send.place in starts and send.outcome is Outcome.ACKNOWLEDGED
+            for index, value in enumerate(send.values)
+            if send.offset + index >= starts[send.place]
+        ]
 
     def trimmed(self, place: Place) -> int:
         """Up to where somebody asked to delete."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, final
 
@@ -42,6 +43,7 @@ class Machine:
     def __init__(self, simulation: Simulation, starter: Starter) -> None:
         self.host = simulation.host(NODE)
         self.tasks: list[asyncio.Task[None]] = []
+        self._simulation = simulation
         self._starter = starter
         self._chance: random.Random = simulation.stream("machine")
         self._running: Running | None = None
@@ -94,11 +96,21 @@ class Machine:
                 await world.process.ended
             self.host.kill()
             self._running = None
-            if life.done() and not isinstance(life.exception(), PowerCut | OSError | None):
-                life.result()
+            if life.done():
+                self._simulation.trace.note("node ended:", _story(life.exception()))
+                if not isinstance(life.exception(), PowerCut | OSError | None):
+                    life.result()
             await asyncio.sleep(self._chance.choice((0.05, 0.2, 1.0)))
 
     async def _live(self, world: SimulatedWorld) -> None:
         running = await self._starter(world)
         self._running = running
         await running.failed()
+
+
+def _story(error: BaseException | None) -> str:
+    """The exception and the last few calls that led to it, in one line."""
+    if error is None:
+        return "it gave up"
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    return f"{error!r} in " + ", ".join(f"{frame.name}:{frame.lineno}" for frame in frames)

@@ -50,9 +50,10 @@ class Verdict:
     async def _judge(self, name: str) -> None:
         hall = await self._stage.connect(f"judge-{name}", patience_ms=30_000)
         visible: dict[Place, Entries] = {}
+        starts: dict[Place, int] = {}
         for place in self.logs:
-            visible[place] = await self._judge_log(hall, place)
-        self._stage.log.settle_transactions(visible)
+            starts[place], visible[place] = await self._judge_log(hall, place)
+        self._stage.log.settle_transactions(visible, starts)
         for keys in self.keys:
             await self._judge_keys(hall, keys)
         for offsets in self.offsets:
@@ -64,7 +65,7 @@ class Verdict:
         self._stage.topics.settle({topic.name or "" for topic in await hall.topics.list()})
         hall.close()
 
-    async def _judge_log(self, hall: Hall, place: Place) -> Entries:
+    async def _judge_log(self, hall: Hall, place: Place) -> tuple[int, Entries]:
         start, records, damaged = await read_all(hall, place, stable=False, seconds=HEALED_S)
         _, stable, _ = await read_all(hall, place, stable=True, seconds=HEALED_S)
         demand(self.damage_allowed or not damaged, f"{place} is refused as damaged at {damaged[:3]}")
@@ -74,7 +75,7 @@ class Verdict:
             oracle.settle(self._stage.log.of(place), start, self._stage.now_ms())
         demand(bool(by_age) or start <= trimmed, f"{place} begins at {start} and nobody deleted beyond {trimmed}")
         self._stage.log.settle(place, start, entries_of(records), entries_of(stable), frozenset(damaged))
-        return entries_of(stable)
+        return start, entries_of(stable)
 
     async def _judge_keys(self, hall: Hall, oracle: KeyOracle) -> None:
         _, records, _ = await read_all(hall, oracle.place, stable=True, seconds=HEALED_S)
