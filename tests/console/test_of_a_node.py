@@ -72,6 +72,7 @@ def test_traffic_and_lag_are_what_clients_did(node: Node) -> None:
     group = {"consumergroup": "readers", "topic": "orders", "partition": "0"}
     assert value(samples, "kafka_consumergroup_lag", **group) == 6
     assert 0 <= value(samples, "kafka_consumergroup_lag_seconds", **group) < 600
+    assert value(samples, "kafka_network_requestmetrics_totaltimems_count", request="Produce") >= 1
     assert value(samples, "longhall_sync_seconds_count") >= 1
     assert value(samples, "longhall_damaged_ranges") == 0
     again = scraped(node)

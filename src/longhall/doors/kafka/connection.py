@@ -65,6 +65,10 @@ class Gate:
         """Handle one frame; must not raise."""
         raise NotImplementedError
 
+    def observe(self, call: Call, now_s: float) -> None:
+        """The answer to a call leaves now."""
+        raise NotImplementedError
+
 
 @final
 class Connection(asyncio.BufferedProtocol):
@@ -260,11 +264,13 @@ class Connection(asyncio.BufferedProtocol):
         slots = self._slots
         out: list[Buffer] = []
         freed = 0
+        now_s = self._loop.time()
         while slots and slots[0].buffers is not None and not self._paused_by_client:
             call = slots.popleft()
             assert call.buffers is not None
             out.extend(call.buffers)
             freed += self._held.pop(id(call), 0)
+            self._gate.observe(call, now_s)
         if out:
             if len(out) == 1:
                 transport.write(out[0])
