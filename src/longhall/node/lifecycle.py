@@ -12,6 +12,7 @@ import sys
 from typing import Final
 
 from longhall.errors import LonghallError
+from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node
 from longhall.node.logs import configure
 from longhall.node.settings import Settings
@@ -107,14 +108,16 @@ def _refuse(message: str) -> int:
 
 def _about_directory(settings: Settings, error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-        return f"cannot use {settings.data} ({error.strerror}): choose another directory with --data, or change its owner"
+        return f"cannot use {settings.data} ({error.strerror}): choose another with --data, or change its owner"
     return f"cannot use {settings.data}: {error.strerror or error}"
 
 
 def _about(settings: Settings, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE or "address already in use" in str(error).lower():
-        taken = settings.http if str(settings.http.rpartition(":")[2]) in str(error) else settings.kafka
-        return f"the address {taken} is taken: stop whoever has it, or choose others with --kafka and --http"
+        # Of the two, a port that was chosen freely cannot be taken; the system names the other one in its message.
+        chosen = [address for address in (settings.kafka, settings.http) if parse_address(address).port]
+        taken = [address for address in chosen if str(parse_address(address).port) in str(error)] or chosen
+        return f"{' or '.join(taken)} is taken: stop whoever has it, or choose others with --kafka and --http"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
         return f"cannot listen at {settings.kafka} and {settings.http} ({error.strerror}): choose others"
     if error.errno == errno.ENOSPC:

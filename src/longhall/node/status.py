@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import final
 
 from longhall.broker.hall import NODE_ID, Hall
@@ -47,42 +48,35 @@ class NodeStatus:
         door = self._server.door
         return [BrokerStatus(NODE_ID, f"{door.host}:{door.port}")]
 
-    def topics(self) -> list[TopicStatus]:
-        return [
-            TopicStatus(
-                name,
-                [
-                    PartitionStatus(
-                        partition.number,
-                        partition.log.start_offset,
-                        partition.high_watermark,
-                        partition.log.bytes_kept(),
-                        len(partition.log.segments),
-                        NODE_ID,
-                    )
-                    for partition in route
-                ],
-                _traffic(self._hall.topic_traffic[name]),
-            )
-            for name, route in self._hall.routes.items()
-        ]
+    def topics(self) -> Iterator[TopicStatus]:
+        # One by one over a copy: the console lets the loop run in between, and topics come and go.
+        for name, route in list(self._hall.routes.items()):
+            partitions = [
+                PartitionStatus(
+                    partition.number,
+                    partition.log.start_offset,
+                    partition.high_watermark,
+                    partition.log.bytes_kept(),
+                    len(partition.log.segments),
+                    NODE_ID,
+                )
+                for partition in route
+            ]
+            traffic = self._hall.topic_traffic.get(name)
+            yield TopicStatus(name, partitions, None if traffic is None else _traffic(traffic))
 
-    def groups(self) -> list[GroupStatus]:
-        found: list[GroupStatus] = []
+    def groups(self) -> Iterator[GroupStatus]:
         for groups in self._hall.groups:
-            for line in groups.list_groups():
+            for line in list(groups.list_groups()):
                 described = groups.describe_group(line.group_id)
                 rows = groups.fetch_offsets(line.group_id, None, False)
                 offsets = [self._offset(row.topic, row.partition, row.offset) for row in rows]
-                found.append(
-                    GroupStatus(
-                        line.group_id,
-                        line.state,
-                        len(described.members) if described is not None else 0,
-                        [offset for offset in offsets if offset is not None],
-                    )
+                yield GroupStatus(
+                    line.group_id,
+                    line.state,
+                    len(described.members) if described is not None else 0,
+                    [offset for offset in offsets if offset is not None],
                 )
-        return found
 
     def _offset(self, topic: str, number: int, committed: int) -> GroupOffsetStatus | None:
         partition = self._hall.partition(topic, number)
