@@ -59,7 +59,7 @@ class Cleaner:
             hall.append_event(partition.shard, PARTITIONS, event)
             hall.trim(partition, start)
             await committed(partition.shard)
-            _log.info("partition %s-%d begins at %d now", partition.topic, partition.number, start)
+            _log.info("old messages are gone", extra=_place(partition, start))
 
     async def _compact(self, partition: Partition) -> None:
         """Compact what is closed, stable and no longer referred to, if enough of it was never compacted."""
@@ -97,7 +97,11 @@ class Cleaner:
                 install_segment(hall.world.disk, segment_path(log.partition, changed["base_offset"]))
                 log.replaced(changed["base_offset"], changed["new_size_bytes"], changed["max_timestamp_ms"])
         log.cleaned_offset = result["cleaned_until"]
-        _log.info("partition %s-%d is compacted up to %d", partition.topic, partition.number, log.cleaned_offset)
+        _log.info("compacted", extra=_place(partition, log.cleaned_offset))
+
+
+def _place(partition: Partition, offset: int) -> dict[str, object]:
+    return {"topic": partition.topic, "partition": partition.number, "offset": offset}
 
 
 def _old_enough(segments: list[Segment], until_ms: int) -> list[Segment]:

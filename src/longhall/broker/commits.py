@@ -1,8 +1,8 @@
 """When rounds are written and synced: at the end of each turn of the loop, one sync at a time.
 
 Whoever appended calls `kick`. All that was appended in the same turn goes out in one write, and all that was written
-while a sync was under way is covered by the next one. A sync that fails is never tried again: nobody knows what the disk
-still has, so the node stops and finds out by recovering.
+while a sync was under way is covered by the next one. A sync that fails is never tried again: nobody knows what the
+disk still has, so the node stops and finds out by recovering.
 """
 
 from __future__ import annotations

@@ -109,7 +109,10 @@ SETTINGS: Final[dict[str, Setting]] = {
         LONG, _fixed("0"), _number(0, _LONG_MAX), "A message is not compacted away before this age."
     ),
     "max.compaction.lag.ms": Setting(
-        LONG, _fixed(str(_LONG_MAX)), _number(1, _LONG_MAX), "A dirty message is compacted after this age at the latest."
+        LONG,
+        _fixed(str(_LONG_MAX)),
+        _number(1, _LONG_MAX),
+        "A dirty message is compacted at this age at the latest.",
     ),
     "min.insync.replicas": Setting(INT, _fixed("1"), _number(1, _INT_MAX), "Copies that must have a message."),
     "retention.bytes": Setting(

@@ -32,7 +32,6 @@ from longhall.topics.views import FetchedOffset, GroupDescription, GroupListing
 TICK_MS_MAX: Final = 60_000
 
 
-
 @final
 class _Delivery(Committable):
     """A reply that waits for the events before it."""
@@ -195,5 +194,3 @@ class Coordinator:
         now_ms = self._hall.time.now_ms()
         for number, groups in enumerate(self._hall.groups):
             self._run(self._hall.shards[number + 1], groups.forget_topics(frozenset({topic}), now_ms))
-
-

@@ -90,15 +90,15 @@ class Fetch(Watcher):
     def _watch(self) -> None:
         for wanted in self.wanted:
             if wanted.partition is not None:
-                wanted.partition.watchers.append(self)
+                wanted.partition.watchers[self] = None
 
     def _stop_watching(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             for wanted in self.wanted:
-                if wanted.partition is not None and self in wanted.partition.watchers:
-                    wanted.partition.watchers.remove(self)
+                if wanted.partition is not None:
+                    wanted.partition.watchers.pop(self, None)
 
     def _look_again(self) -> None:
         self._woken = False
@@ -107,9 +107,7 @@ class Fetch(Watcher):
         if self._look(final=False):
             self._finish()
         elif self._task is None:
-            for wanted in self.wanted:
-                if wanted.partition is not None and self not in wanted.partition.watchers:
-                    wanted.partition.watchers.append(self)
+            self._watch()
 
     def _time_over(self) -> None:
         if self._done is not None and self._task is None and self._look(final=True):

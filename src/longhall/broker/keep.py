@@ -68,7 +68,7 @@ class Housekeeper:
             try:
                 await self._cleaner.run()
             except OSError as error:
-                _log.warning("cleaning stopped: %s", error)
+                _log.warning("cleaning stopped", extra={"reason": str(error)})
 
     def _look_at_space(self) -> None:
         """Refuse producers before the disk is full, and let them in again when it is not."""
@@ -76,7 +76,7 @@ class Housekeeper:
         free = hall.world.disk.free_bytes()
         full = free < hall.options.disk_reserve_bytes or not hall.has_room(2 * EVENT_ROOM_BYTES)
         if full != hall.storage_full:
-            _log.warning("the disk is %s: %d bytes are free", "full" if full else "no longer full", free)
+            _log.warning("the disk is full" if full else "the disk is no longer full", extra={"free_bytes": free})
         hall.storage_full = full
 
     def _checkpoint_due(self) -> bool:
@@ -90,4 +90,4 @@ class Housekeeper:
         try:
             await checkpoint(self._hall)
         except OSError as error:
-            _log.warning("no checkpoint could be taken: %s", error)
+            _log.warning("no checkpoint could be taken", extra={"reason": str(error)})

@@ -44,7 +44,7 @@ class Partition(Committable):
         self.traffic = Traffic()  # Shared with the other partitions of the topic.
         self.producers: ProducerTable | None = None
         self.high_watermark = 0
-        self.watchers: list[Watcher] = []
+        self.watchers: dict[Watcher, None] = {}  # In the order they came.
         self.deleted = False
 
     def committed(self, value: int) -> None:
@@ -57,7 +57,7 @@ class Partition(Committable):
     def wake(self) -> None:
         """Tell everybody who waits, once."""
         watchers = self.watchers
-        self.watchers = []
+        self.watchers = {}
         for watcher in watchers:
             watcher.more(self)
 

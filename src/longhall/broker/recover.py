@@ -6,8 +6,9 @@
     replay      every entry before that end, shard by shard behind its snapshot, through the same code that applied it
     new epoch   each shard begins one, so that whatever an earlier leader still says is known as old
 
-After a clean stop the log behind the snapshots is empty and no segment is opened. A stretch of the log that was promised
-and cannot be read is reported; what it held is missing from its partitions and refused to readers, and nothing is cut.
+After a clean stop the log behind the snapshots is empty and no segment is opened. A stretch of the log that was
+promised and cannot be read is reported; what it held is missing from its partitions and refused to readers, and nothing
+is cut.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import Damage
 from longhall.records.batch import CRC_COVERS_FROM, parse_header
 from longhall.records.crc import crc_of
-from longhall.shards.shard import CATALOGUE, GROUPS, PARTITIONS as PARTITION_EVENTS, SHARD, TRANSACTIONS
+from longhall.shards.shard import CATALOGUE, GROUPS, SHARD, TRANSACTIONS
+from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
 from longhall.topics.events import GroupEvent, TransactionEvent
 from longhall.topics.groups import Groups
 from longhall.topics.settings import GroupSettings, TransactionSettings

@@ -25,9 +25,9 @@ from longhall.errors import Code
 from longhall.records.batch import parse_header
 from longhall.records.control import build_marker
 from longhall.shards.shard import TRANSACTIONS, Shard
+from longhall.topics.decisions import Decision, EndRequest, InitRequest, Markers, TransactionDescription
 from longhall.topics.effects import CommitRequest, CommitResult
 from longhall.topics.events import TransactionEvent, TransactionPrepared
-from longhall.topics.decisions import Decision, EndRequest, InitRequest, Markers, TransactionDescription
 
 TICK_MS_MAX: Final = 60_000
 TRIES_MAX: Final = 3  # How often a request waits for an outcome before the client is asked to come back.
@@ -92,9 +92,7 @@ class Transactor:
         async def decide() -> Decision:
             transactions = self._hall.transactions_of(transactional_id)
             now_ms = self._hall.time.now_ms()
-            return transactions.decide_add(
-                transactional_id, producer_id, producer_epoch, now_ms, partitions, groups
-            )
+            return transactions.decide_add(transactional_id, producer_id, producer_epoch, now_ms, partitions, groups)
 
         return await self._decide(transactional_id, decide)
 
@@ -104,9 +102,7 @@ class Transactor:
         """Whether partitions are part of the transaction, each by itself."""
         transactions = self._hall.transactions_of(transactional_id)
         return {
-            (topic, number): transactions.verify_partition(
-                transactional_id, producer_id, producer_epoch, topic, number
-            )
+            (topic, number): transactions.verify_partition(transactional_id, producer_id, producer_epoch, topic, number)
             for topic, number in partitions
         }
 
@@ -116,10 +112,11 @@ class Transactor:
         """Offsets that count if the transaction is committed; with `joins` the group becomes part of it here."""
         if joins:
             decision = await self.add(transactional_id, producer_id, producer_epoch, groups=[request.group_id])
-            code = decision.code
-        else:
-            transactions = self._hall.transactions_of(transactional_id)
-            code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
+            if decision.code is not None:
+                return CommitResult(code=decision.code)
+        # Asked again behind the wait above: nothing may come between this answer and the offsets.
+        transactions = self._hall.transactions_of(transactional_id)
+        code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
         if code is not None:
             return CommitResult(code=code)
         return await self._coordinator.hold_offsets(request, producer_id, producer_epoch)

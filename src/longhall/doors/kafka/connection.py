@@ -21,6 +21,7 @@ from longhall.world.ports import Buffer
 SHARED_BYTES: Final = 256 * 1024
 SLOTS_MAX: Final = 1024  # Requests of one connection that are under way.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
+WAITING_APIS: Final = (1, 11, 14)  # Fetch, JoinGroup, SyncGroup: they wait for others and are asked again.
 
 
 @final
@@ -90,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused_by_client = False
         self._paused = False
         self._wanting = False
+        self._stopped = False
         self._closing = False
 
     # Transport
@@ -132,6 +134,16 @@ class Connection(asyncio.BufferedProtocol):
         return not self._slots
 
     @property
+    def is_owed(self) -> bool:
+        """Whether an answer is outstanding that a client cannot simply ask for again elsewhere."""
+        return any(call.buffers is None and call.header.api_key not in WAITING_APIS for call in self._slots)
+
+    def stop_reading(self) -> None:
+        """Take no more requests; the answers to those that came still go out."""
+        self._stopped = True
+        self._regulate()
+
+    @property
     def mid_frame(self) -> bool:
         """Whether a request has begun to arrive."""
         return self._large is not None or bool(self._rest)
@@ -150,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._closing:
             return
-        stop = self._paused_by_client or self._wanting or len(self._slots) >= SLOTS_MAX
+        stop = self._stopped or self._paused_by_client or self._wanting or len(self._slots) >= SLOTS_MAX
         if stop and not self._paused:
             self._paused = True
             transport.pause_reading()

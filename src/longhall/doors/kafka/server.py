@@ -81,8 +81,10 @@ class KafkaServer(Gate):
     async def drain(self, seconds: float) -> None:
         """Wait until nothing is under way, then hang up on everybody."""
         deadline = self._loop.time() + seconds
-        while self._loop.time() < deadline and any(not connection.idle for connection in self.connections):
-            await asyncio.sleep(0.01)
+        for connection in self.connections:
+            connection.stop_reading()
+        while self._loop.time() < deadline and any(connection.is_owed for connection in self.connections):
+            await asyncio.sleep(0.01)  # noqa: ASYNC110 - once in a life: no signal on every answer for this.
         for connection in list(self.connections):
             connection.close()
         for task in list(self._tasks):
@@ -128,7 +130,8 @@ class KafkaServer(Gate):
             call = Call(connection, header, frame, self._loop.time())
             if operation is None or not operation.version_min <= header.version <= operation.version_max:
                 if header.api_key != API_VERSIONS:
-                    _log.info("%s asks for API %d version %d, which is not offered", connection.peer, header.api_key, header.version)  # fmt: skip
+                    asked = {"peer": connection.peer, "api": header.api_key, "version": header.version}
+                    _log.info("an API is asked for that is not offered", extra=asked)
                     connection.close()
                     return
                 connection.begin(call)
@@ -139,10 +142,10 @@ class KafkaServer(Gate):
             else:
                 self._serve_message(operation, call)
         except LonghallError as error:  # WireError among them: the bytes make no sense.
-            _log.info("%s sent a request that cannot be read: %s", connection.peer, error)
+            _log.info("a request cannot be read", extra={"peer": connection.peer, "reason": str(error)})
             connection.close()
         except Exception:
-            _log.exception("a request of %s failed", connection.peer)
+            _log.exception("a request failed", extra={"peer": connection.peer})
             connection.close()
 
     def _serve_message(self, operation: Operation, call: Call) -> None:
@@ -168,7 +171,7 @@ class KafkaServer(Gate):
         except asyncio.CancelledError:
             raise
         except Exception:
-            _log.exception("a request of %s failed", call.connection.peer)
+            _log.exception("a request failed", extra={"peer": call.connection.peer, "api": call.header.api_key})
             call.connection.close()
 
     def _answer(self, call: Call, message: Message) -> None:

@@ -15,7 +15,6 @@ from longhall.doors.kafka.wire.messages.transactions import (
 )
 from longhall.errors import Code
 
-
 MANY_FROM = 4
 FENCED_FROM = 2
 

@@ -20,7 +20,6 @@ from longhall.doors.kafka.wire.messages.configs import (
 )
 from longhall.errors import Code, LonghallError
 
-
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

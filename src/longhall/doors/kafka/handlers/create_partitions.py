@@ -6,7 +6,11 @@ from longhall.broker.declare import add_partitions
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.wire.messages.topics import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsResponseTopic
+from longhall.doors.kafka.wire.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResponseTopic,
+)
 from longhall.errors import LonghallError
 
 

@@ -16,7 +16,6 @@ from longhall.doors.kafka.wire.messages.topics import (
 )
 from longhall.errors import Code, LonghallError
 
-
 FROM_TOPIC = 1
 FROM_DEFAULT = 5
 

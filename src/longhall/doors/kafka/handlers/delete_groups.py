@@ -5,7 +5,11 @@ from __future__ import annotations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.wire.messages.group_admin import DeleteGroupsRequest, DeleteGroupsResponse, DeleteGroupsResponseGroup
+from longhall.doors.kafka.wire.messages.group_admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteGroupsResponseGroup,
+)
 
 
 async def handle(door: Door, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:

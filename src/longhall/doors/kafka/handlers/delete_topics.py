@@ -6,9 +6,12 @@ from longhall.broker.declare import delete_topic
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.wire.messages.topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicsResponseTopic
+from longhall.doors.kafka.wire.messages.topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicsResponseTopic,
+)
 from longhall.errors import Code, LonghallError
-
 
 BY_ID_FROM = 6
 

@@ -16,7 +16,6 @@ from longhall.doors.kafka.wire.messages.configs import (
 )
 from longhall.errors import Code
 
-
 TOPIC = 2
 BROKER = 4
 FROM_TOPIC = 1
@@ -30,9 +29,7 @@ def handle(door: Door, request: DescribeConfigsRequest, call: Call) -> DescribeC
     )
 
 
-def _resource(
-    door: Door, asked: DescribeConfigsRequestResource, documented: bool
-) -> DescribeConfigsResponseResource:
+def _resource(door: Door, asked: DescribeConfigsRequestResource, documented: bool) -> DescribeConfigsResponseResource:
     row = DescribeConfigsResponseResource(
         resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=None
     )

@@ -13,7 +13,6 @@ from longhall.doors.kafka.wire.messages.group_admin import (
 )
 from longhall.errors import Code
 
-
 TELLS_MISSING_FROM = 6
 DEAD = "Dead"
 

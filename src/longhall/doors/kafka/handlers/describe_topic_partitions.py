@@ -14,7 +14,6 @@ from longhall.doors.kafka.wire.messages.cluster import (
 )
 from longhall.errors import Code
 
-
 LIMIT_MAX = 2000
 
 

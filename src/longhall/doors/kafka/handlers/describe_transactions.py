@@ -15,7 +15,9 @@ from longhall.errors import Code
 
 
 def handle(door: Door, request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(transaction_states=[_describe(door, name) for name in request.transactional_ids])
+    return DescribeTransactionsResponse(
+        transaction_states=[_describe(door, name) for name in request.transactional_ids]
+    )
 
 
 def _describe(door: Door, name: str) -> DescribeTransactionsResponseTransaction:

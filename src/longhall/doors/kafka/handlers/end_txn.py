@@ -7,7 +7,6 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.wire.messages.transactions import EndTxnRequest, EndTxnResponse
 
-
 FENCED_FROM = 2
 RAISES_EPOCH_FROM = 5
 

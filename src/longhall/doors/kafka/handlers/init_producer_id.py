@@ -8,7 +8,6 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 
-
 FENCED_FROM = 4
 
 

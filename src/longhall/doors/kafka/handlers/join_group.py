@@ -8,7 +8,6 @@ from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.messages.groups import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from longhall.topics.effects import JoinRequest
 
-
 KNOWN_MEMBER_FROM = 4
 SKIPS_ASSIGNMENT_FROM = 9
 

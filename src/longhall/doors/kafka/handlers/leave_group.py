@@ -7,7 +7,6 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.messages.groups import LeaveGroupRequest, LeaveGroupResponse, LeaveGroupResponseMember
 
-
 MANY_FROM = 3
 
 

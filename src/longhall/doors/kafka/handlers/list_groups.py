@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.wire.messages.group_admin import ListGroupsRequest, ListGroupsResponse, ListGroupsResponseGroup
+from longhall.doors.kafka.wire.messages.group_admin import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListGroupsResponseGroup,
+)
 
 
 def handle(door: Door, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:

@@ -15,7 +15,6 @@ from longhall.doors.kafka.wire.messages.transaction_admin import (
 from longhall.errors import Code
 from longhall.topics.transaction import State
 
-
 PATTERN_LENGTH_MAX = 256
 
 

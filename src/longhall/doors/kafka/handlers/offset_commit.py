@@ -14,7 +14,6 @@ from longhall.doors.kafka.wire.messages.commits import (
 from longhall.errors import Code
 from longhall.topics.effects import CommitRequest
 
-
 TOPIC_IDS_FROM = 10
 
 

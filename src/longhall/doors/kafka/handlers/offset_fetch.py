@@ -18,7 +18,6 @@ from longhall.doors.kafka.wire.messages.commits import (
 from longhall.errors import Code
 from longhall.topics.views import FetchedOffset
 
-
 MANY_GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 

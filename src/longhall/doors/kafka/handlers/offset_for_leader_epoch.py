@@ -27,9 +27,7 @@ def handle(door: Door, request: OffsetForLeaderEpochRequest, call: Call) -> Offs
     )
 
 
-def _end(
-    door: Door, name: str, part: OffsetForLeaderEpochRequestPartition
-) -> OffsetForLeaderEpochResponsePartition:
+def _end(door: Door, name: str, part: OffsetForLeaderEpochRequestPartition) -> OffsetForLeaderEpochResponsePartition:
     row = OffsetForLeaderEpochResponsePartition(partition=part.partition)
     partition = door.hall.partition(name, part.partition)
     if partition is None:

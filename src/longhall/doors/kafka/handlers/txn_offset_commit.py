@@ -14,7 +14,6 @@ from longhall.doors.kafka.wire.messages.transactions import (
 from longhall.errors import Code
 from longhall.topics.effects import CommitRequest
 
-
 JOINS_FROM = 5
 ABORTABLE_FROM = 4
 
