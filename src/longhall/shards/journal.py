@@ -5,7 +5,7 @@
     finish       the files are synced: every shard advances to where it stood
 
 Only one round is between `begin` and `finish`; what arrives meanwhile is collected for the next, so a slow disk makes
-rounds larger, not more numerous. Entries of topics that asked for less than `always` are released when they are written.
+rounds larger, not more numerous. Entries of topics that asked for less than `always` are released when written.
 """
 
 from __future__ import annotations
