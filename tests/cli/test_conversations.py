@@ -219,3 +219,20 @@ def test_pipes(bootstrap: str, name: str) -> None:
     early = subprocess.run(consumed, shell=True, env=environment, capture_output=True, text=True, check=False)
     assert early.stdout == "line 0\nline 1\n"
     assert "Traceback" not in early.stderr
+
+
+def test_the_shell_completes_names_of_the_node(hall: Run, bootstrap: str, name: str) -> None:
+    good(hall("topic", "create", name))
+    asked = {
+        "_LONGHALL_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"longhall topic describe {name[:-1]}",
+        "COMP_CWORD": "3",
+    }
+    command = [sys.executable, "-c", "import sys; sys.argv = ['longhall']; from longhall.cli.main import main; main()"]
+
+    def completed(address: str) -> str:
+        environment = {**os.environ, **asked, "LONGHALL_ADDRESS": address}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert name in completed(bootstrap).split()
+    assert completed("127.0.0.1:1").split() == []

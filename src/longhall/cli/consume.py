@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longhall.cli.completing import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, ProfileOption
 from longhall.cli.produce import LineFormat, unescape
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)],
     start: Annotated[
         str | None,
         typer.Option(

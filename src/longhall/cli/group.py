@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longhall.cli.completing import complete_group
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
 from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="group", help="Consumer groups: list, describe, reset, delete.", no_args_is_help=True)
 
-GroupArgument = Annotated[str, typer.Argument(metavar="GROUP")]
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)]
 
 _LIST = (Column("group", "group"), Column("state", "state"), Column("protocol", "protocol"))
 _MEMBERS = (
@@ -188,7 +189,7 @@ def reset(
 
 @app.command()
 def delete(
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", autocompletion=complete_group)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     address: AddressOption = None,
     profile: ProfileOption = None,

@@ -28,7 +28,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog="Exit codes: 0 done, 1 refused or damaged, 2 usage, 3 unreachable, 4 timed out, 5 disk failed, 70 bug, 130 interrupted.",
+    epilog=(
+        "Exit codes: 0 done, 1 refused or damaged, 2 usage, 3 unreachable, 4 timed out, 5 disk failed, 70 bug, "
+        "130 interrupted."
+    ),
 )
 app.command()(serve)
 app.command()(produce)

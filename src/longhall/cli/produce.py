@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from longhall.cli.completing import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
 from longhall.cli.output import Format, note, show_json
@@ -48,7 +49,7 @@ ACKS: Final = {Acks.ALL: -1, Acks.LEADER: 1, Acks.NONE: 0}
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE]...", help="Read these instead of standard input.")
     ] = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longhall.cli.completing import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
 from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="topic", help="Topics: create, list, describe, alter, truncate, delete.", no_args_is_help=True)
 
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC")]
+NewTopicArgument = Annotated[str, typer.Argument(metavar="TOPIC")]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A configuration, like retention.ms='2 weeks'; repeatable."),
@@ -132,7 +134,7 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
 
 @app.command()
 def create(
-    topic: TopicArgument,
+    topic: NewTopicArgument,
     partitions: Annotated[int, typer.Option("--partitions", "-n", help="How many; -1 asks the node.")] = -1,
     replication: Annotated[int, typer.Option(help="Copies of each partition; -1 asks the node.")] = -1,
     settings: SetOption = None,
@@ -217,7 +219,7 @@ def truncate(
 
 @app.command()
 def delete(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     address: AddressOption = None,
     profile: ProfileOption = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longhall.cli.completing import complete_transactional_id
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
 from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="transaction", help="Transactions: list, describe, abort.", no_args_is_help=True)
 
-IdArgument = Annotated[str, typer.Argument(metavar="TRANSACTIONAL_ID")]
+IdArgument = Annotated[str, typer.Argument(metavar="TRANSACTIONAL_ID", autocompletion=complete_transactional_id)]
 
 _LIST = (
     Column("transactional_id", "transactional id"),

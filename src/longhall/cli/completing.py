@@ -1,0 +1,56 @@
+"""Names for shell completion, asked of the node while somebody waits with a finger on the key.
+
+So it is quick or it is nothing: a node that does not answer within a moment completes no names and prints no errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from longhall.client.hall import Hall
+
+PATIENCE_S: Final = 1.0
+
+
+def complete_topic(incomplete: str) -> list[str]:
+    """Topics that begin so."""
+
+    async def names(hall: Hall) -> list[str]:
+        return [topic.name or "" for topic in await hall.topics.list() if not topic.is_internal]
+
+    return _complete(names, incomplete)
+
+
+def complete_group(incomplete: str) -> list[str]:
+    """Groups that begin so."""
+
+    async def names(hall: Hall) -> list[str]:
+        return [group.group_id for group in await hall.groups.list()]
+
+    return _complete(names, incomplete)
+
+
+def complete_transactional_id(incomplete: str) -> list[str]:
+    """Transactional ids that begin so."""
+
+    async def names(hall: Hall) -> list[str]:
+        return [row.transactional_id for row in await hall.transactions.list()]
+
+    return _complete(names, incomplete)
+
+
+def _complete(names: Callable[[Hall], Awaitable[list[str]]], incomplete: str) -> list[str]:
+    import asyncio
+
+    from longhall.cli.talk import talk
+
+    async def quickly(hall: Hall) -> list[str]:
+        async with asyncio.timeout(PATIENCE_S):
+            return await names(hall)
+
+    try:
+        return [name for name in talk(None, None, quickly) if name.startswith(incomplete)]
+    except Exception:
+        return []  # There is no place to say anything: the shell would put it on the command line.
