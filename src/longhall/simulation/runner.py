@@ -1,7 +1,7 @@
 """Runs seeds, many at once, and says of each failure how to see it again.
 
-Every seed runs in a process that knows nothing of the others. Some are run twice, in two processes with different hash seeds:
-the traces must be equal. Planted bugs are the proof that silence means something: see `planted`.
+Every seed runs in a process that knows nothing of the others. Some are run twice, in two processes with different
+hash seeds: the traces must be equal. Planted bugs are the proof that silence means something: see `planted`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
@@ -60,6 +61,7 @@ def run_job(job: Job) -> Ran:
     logging.getLogger("longhall").addHandler(logging.NullHandler())
     logging.getLogger("longhall").propagate = False
     sys.unraisablehook = _ignore  # Coroutines of dead processes complain when they are thrown away.
+    warnings.simplefilter("ignore", RuntimeWarning)
     began = time.monotonic()
     simulation = Simulation(job.seed)
     played: Played | None = None

@@ -1,4 +1,4 @@
-"""A node in a simulated world: the same assembly as everywhere, with settings that let a lot happen in a few minutes."""
+"""A node in a simulated world: the same assembly as everywhere, with settings that let much happen in minutes."""
 
 from __future__ import annotations
 
