@@ -283,11 +283,12 @@ class PartitionLog:
         return index
 
     def _save_closed_indexes(self) -> None:
-        for segment in self._unindexed:
+        while self._unindexed:  # One by one: where the disk is full, those that were saved are done with.
+            segment = self._unindexed[0]
             save_index(self._files, self.partition, segment)
             self.unsynced.add(segment.base_offset)
             segment.index = None  # Read again when somebody asks for old data.
-        self._unindexed.clear()
+            del self._unindexed[0]
 
     def save_active_index(self) -> None:
         """Write the index of the active segment as it is, so that the next start need not scan."""
