@@ -199,3 +199,15 @@ def test_the_janitor_reads_what_is_cold(bench: Bench) -> None:
         assert parts == [b"0123456789"[at : at + 3] for at in range(12)]
 
     bench.run(scenario())
+
+
+def test_a_cold_read_outlives_the_closing_of_its_file(bench: Bench) -> None:
+    async def scenario() -> None:
+        file = bench.world.disk.open("a", create=True)
+        file.write_at(0, [b"0123456789"])
+        reading = asyncio.ensure_future(bench.world.janitor.read(file, 2, 3))
+        await asyncio.sleep(0)
+        file.close()
+        assert await reading == b"234"
+
+    bench.run(scenario())

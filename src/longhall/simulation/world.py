@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar, final
 
-from longhall.simulation.disk import Faults, SimulatedDisk
+from longhall.simulation.disk import Faults, SimulatedDisk, SimulatedFile
 from longhall.simulation.loop import Process, SimulatedLoop
 from longhall.simulation.network import Fabric, SimulatedNetwork
 from longhall.simulation.platter import Platter
@@ -167,5 +167,7 @@ class SimulatedJanitor:
             return self._chores[job](self._disk, arguments)
 
     async def read(self, file: File, position: int, size: int) -> bytes:
+        assert isinstance(file, SimulatedFile), "a file of another world"
+        held = SimulatedFile(self._disk, file.path, file.inode)  # Its owner may close it meanwhile.
         await asyncio.sleep(self._chance.uniform(*COLD_READ_MS) / 1000)
-        return file.read_at(position, size)
+        return held.read_at(position, size)
