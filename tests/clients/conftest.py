@@ -98,7 +98,9 @@ def make_topic(admin: AdminClient, fresh_name: FreshName) -> MakeTopic:
 
     def make(partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         name = fresh_name("topic")
-        wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        # Tests give their records timestamps of their own, some of them long ago: nothing may be too old to keep.
+        chosen = {"retention.ms": "-1"} if config is None else dict(config)
+        wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=chosen)
         for future in admin.create_topics([wanted]).values():
             future.result(WAIT_SECONDS)
         eventually(lambda: _partitions(admin, name) == partitions, f"{name} is known")

@@ -65,7 +65,9 @@ def test_a_topic_with_the_defaults_of_the_broker(manager: KafkaAdminClient, fres
 
 
 @pytest.mark.parametrize("incremental", [True, False])
-def test_configuration(manager: KafkaAdminClient, topic: str, incremental: bool) -> None:
+def test_configuration(manager: KafkaAdminClient, make_topic: MakeTopic, incremental: bool) -> None:
+    topic = make_topic(config={})
+
     def changed() -> dict[str, str]:
         described = manager.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
         return {name: entry["value"] for name, entry in described["topic"][topic].items()}

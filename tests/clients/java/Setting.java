@@ -40,7 +40,9 @@ final class Setting {
 
     String makeTopic(int partitions) throws Exception {
         String name = freshName("topic");
-        get(admin.createTopics(List.of(new NewTopic(name, partitions, (short) 1))).all());
+        // Some records are stamped long ago, and must not be too old to keep.
+        NewTopic wanted = new NewTopic(name, partitions, (short) 1).configs(Map.of("retention.ms", "-1"));
+        get(admin.createTopics(List.of(wanted)).all());
         until(() -> get(admin.listTopics().names()).contains(name), name + " is listed");
         return name;
     }

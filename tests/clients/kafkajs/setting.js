@@ -41,7 +41,10 @@ const admin = kafka.admin();
 
 async function makeTopic(numPartitions = 1) {
   const topic = freshName("topic");
-  await admin.createTopics({ topics: [{ topic, numPartitions, replicationFactor: 1 }], waitForLeaders: true });
+  // Some records are stamped long ago, and must not be too old to keep.
+  const configEntries = [{ name: "retention.ms", value: "-1" }];
+  const topics = [{ topic, numPartitions, replicationFactor: 1, configEntries }];
+  await admin.createTopics({ topics, waitForLeaders: true });
   return topic;
 }
 
