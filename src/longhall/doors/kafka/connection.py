@@ -66,6 +66,14 @@ class Gate:
         """Handle one frame; must not raise."""
         raise NotImplementedError
 
+    def take_buffer(self, size: int) -> bytearray:
+        """Room for a request of so many bytes."""
+        raise NotImplementedError
+
+    def give_buffer(self, buffer: bytearray) -> None:
+        """It is not needed any more."""
+        raise NotImplementedError
+
     def observe(self, call: Call, now_s: float) -> None:
         """The answer to a call leaves now."""
         raise NotImplementedError
@@ -85,7 +93,8 @@ class Connection(asyncio.BufferedProtocol):
         self._slots: deque[Call] = deque()
         self._held: dict[int, int] = {}  # Bytes of the budget by call.
         self._rest = b""
-        self._large: bytearray | None = None
+        self._large: bytearray | None = None  # At least as long as the request that is arriving.
+        self._large_size = 0
         self._large_filled = 0
         self._flushing = False
         self._paused_by_client = False
@@ -118,7 +127,8 @@ class Connection(asyncio.BufferedProtocol):
             self._gate.budget.give(size)
         self._held.clear()
         if self._large is not None:
-            self._gate.budget.give(len(self._large))
+            self._gate.budget.give(self._large_size)
+            self._gate.give_buffer(self._large)
             self._large = None
         self._gate.closed(self)
 
@@ -174,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:
-            return memoryview(self._large)[self._large_filled :]
+            return memoryview(self._large)[self._large_filled : self._large_size]
         return self._gate.shared
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -182,8 +192,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._large is not None:
             self._large_filled += nbytes
-            if self._large_filled == len(self._large):
-                frame = bytes(self._large)
+            if self._large_filled == self._large_size:
+                frame = bytes(memoryview(self._large)[: self._large_size])
+                self._gate.give_buffer(self._large)
                 self._large = None
                 self._serve(frame)
             return
@@ -205,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if end - at - 4 < size:
                 if size > SHARED_BYTES:
-                    self._begin_large(size, data[at:])
+                    self._begin_large(size, data, at)
                     return
                 break
             if not self._gate.budget.take(size):
@@ -218,14 +229,17 @@ class Connection(asyncio.BufferedProtocol):
                 return
         self._rest = data[at:] if at else data
 
-    def _begin_large(self, size: int, data: bytes) -> None:
+    def _begin_large(self, size: int, data: bytes, at: int) -> None:
+        """The rest of a large request is received where it belongs, without passing through the shared buffer."""
         if not self._gate.budget.take(size):
-            self._rest = data
+            self._rest = data[at:]
             self._want()
             return
-        large = bytearray(size)
-        large[: len(data) - 4] = data[4:]
-        self._large_filled = len(data) - 4
+        large = self._gate.take_buffer(size)
+        filled = len(data) - at - 4
+        large[:filled] = memoryview(data)[at + 4 :]
+        self._large_size = size
+        self._large_filled = filled
         self._large = large
 
     def _want(self) -> None:

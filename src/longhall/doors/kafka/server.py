@@ -29,6 +29,9 @@ FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is 
 FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
 SWEEP_S: Final = 5.0
 DRAIN_STEP_S: Final = 0.01
+SPARE_BYTES_MIN: Final = 1024 * 1024 + 64 * 1024  # What the usual clients send at most in one request.
+SPARE_BYTES_MAX: Final = 4 * 1024 * 1024
+SPARE_BUFFERS_MAX: Final = 4
 
 _log = logging.getLogger("longhall.kafka")
 
@@ -59,6 +62,7 @@ class KafkaServer(Gate):
         self._per_address: Counter[str] = Counter()
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
+        self._spare_buffers: list[bytearray] = []
         self._listener: Listener | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -149,6 +153,17 @@ class KafkaServer(Gate):
         except Exception:
             _log.exception("a request failed", extra={"peer": connection.peer})
             connection.close()
+
+    def take_buffer(self, size: int) -> bytearray:
+        for at in range(len(self._spare_buffers)):
+            if len(self._spare_buffers[at]) >= size:
+                return self._spare_buffers.pop(at)
+        return bytearray(max(size, SPARE_BYTES_MIN))
+
+    def give_buffer(self, buffer: bytearray) -> None:
+        # Memory that was touched before is much cheaper to fill than fresh pages.
+        if len(buffer) <= SPARE_BYTES_MAX and len(self._spare_buffers) < SPARE_BUFFERS_MAX:
+            self._spare_buffers.append(buffer)
 
     def _serve_message(self, operation: Operation, call: Call) -> None:
         header = call.header
