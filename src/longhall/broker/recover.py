@@ -111,7 +111,7 @@ def recover(hall: Hall) -> Recovered:
                 _replay(hall, entry, waiting)
                 report.entries += 1
         time_ms = max(time_ms, found.time_ms)
-    hall.wal.sync_recovered()
+    hall.wal.sync_recovered(end)
     hall.wal.resume(end, time_ms)
     _finish(hall)
     return report
@@ -214,7 +214,9 @@ def _reference_whole(hall: Hall, entry: Entry, bases: dict[int, int]) -> bool:
     data = file.read_at(entry.segment_position(), header.size_bytes)
     if len(data) != header.size_bytes or crc_of(data, CRC_COVERS_FROM, len(data)) != header.crc:
         return False
-    hall.world.disk.sync_now(file)  # It may have been in the page cache alone.
+    # It may have been in the page cache alone, and a sync that failed may have left it there as clean: write it again.
+    file.write_at(entry.segment_position(), (data,))
+    hall.world.disk.sync_now(file)
     return True
 
 

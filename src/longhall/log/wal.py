@@ -228,9 +228,18 @@ class Wal:
                 return file.end
         return position
 
-    def sync_recovered(self) -> None:
-        """Make what recovery read durable: after a crash of the process alone it may be in the page cache only."""
+    def sync_recovered(self, end: int) -> None:
+        """Make what recovery read durable: after a crash of the process alone it may be in the page cache only.
+
+        What was not known to be durable is written again: after a sync that failed the system takes its pages for
+        clean, so that a second sync alone would succeed and do nothing.
+        """
         for file in self._used:
+            first = max(self.horizon, file.start)
+            behind = min(end, file.end)
+            if first < behind:
+                data = file.file.read_at(first - file.start, behind - first)
+                file.file.write_at(first - file.start, (data,))
             self._disk.sync_now(file.file)
 
     def resume(self, position: int, time_ms: int) -> None:
