@@ -30,6 +30,7 @@ class Faults:
 
     def __init__(self) -> None:
         self.capacity_bytes: int | None = None  # None: there is always room.
+        self.sync_ms = SYNC_MS
         self.sync_error_chance = 0.0
         self.cold_read_chance = 0.05
         self.cut_after_changes = -1  # Counts down with every change; the power is cut when it reaches 0.
@@ -130,7 +131,7 @@ class SimulatedDisk:
     def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
         self.changing("sync", *(file.path for file in files))
         covered = [(_simulated(file).inode, _simulated(file).inode.changes) for file in files]
-        low, high = SYNC_STALL_MS if self._chance.random() < SYNC_STALL_CHANCE else SYNC_MS
+        low, high = SYNC_STALL_MS if self._chance.random() < SYNC_STALL_CHANCE else self._faults.sync_ms
         starts_at = max(self._loop.time(), self._lanes_free_at[background])
         ends_at = starts_at + self._chance.uniform(low, high) / 1000
         self._lanes_free_at[background] = ends_at

@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import final
+from typing import Final, final
 
+from longhall.simulation.disk import SYNC_MS
 from longhall.simulation.scenarios.machine import NODE, Machine
 from longhall.simulation.scenarios.stage import CLIENTS
 from longhall.simulation.world import Simulation
+
+SLOW_MS: Final = (20.0, 300.0)
 
 Fault = Callable[[], Awaitable[None]]
 
@@ -42,6 +45,7 @@ class Nemesis:
     def heal(self) -> None:
         faults = self._machine.host.faults
         faults.capacity_bytes = None
+        faults.sync_ms = SYNC_MS
         faults.sync_error_chance = 0.0
         faults.cut_after_changes = -1
         for pair in ((NODE, CLIENTS), (CLIENTS, NODE)):
@@ -49,6 +53,14 @@ class Nemesis:
 
     async def _power_cut(self) -> None:
         self._machine.host.cut_power()
+
+    async def _power_cut_on_a_slow_disk(self) -> None:
+        """Whoever does not wait for the disk is caught here."""
+        faults = self._machine.host.faults
+        faults.sync_ms = SLOW_MS
+        await asyncio.sleep(self._chance.uniform(0.5, 3))
+        self._machine.host.cut_power()
+        faults.sync_ms = SYNC_MS
 
     async def _power_cut_in_the_middle(self) -> None:
         """At some change of the disk soon, wherever the code is then; also while it recovers from the last one."""
@@ -117,7 +129,7 @@ class Nemesis:
 
 EVERYTHING = [
     "power_cut",
-    "power_cut",
+    "power_cut_on_a_slow_disk",
     "power_cut_in_the_middle",
     "power_cut_in_the_middle",
     "kill",

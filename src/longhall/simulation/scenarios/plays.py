@@ -28,6 +28,7 @@ from longhall.simulation.world import Simulation
 
 RAGE_S: Final = 180.0  # Of virtual time, before everything is healed.
 RETENTION_MS: Final = 60_000
+CUTS: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle")
 
 
 class Played(NamedTuple):
@@ -120,7 +121,7 @@ async def storm(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def crashes(simulation: Simulation, starter: Starter) -> Played:
-    menu = ["power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle", "kill", "kill_twice", "stop_cleanly"]
+    menu = ["power_cut_on_a_slow_disk", *CUTS, "kill", "kill_twice", "stop_cleanly"]
     play = Play(simulation, starter, menu)
     await play.begin({"events": (4, play.small_segments())})
     play.write(places_of("events", 4), plain=0, idempotent=2, transactional=3, pause_s=0.3)
@@ -130,7 +131,7 @@ async def crashes(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def cleaning(simulation: Simulation, starter: Starter) -> Played:
-    menu = ["power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle", "kill", "stop_cleanly"]
+    menu = [*CUTS, "kill", "stop_cleanly"]
     play = Play(simulation, starter, menu)
     compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", **SMALL}
     aging = {"retention.ms": str(RETENTION_MS), "segment.ms": "5000", **SMALL}
@@ -146,7 +147,7 @@ async def cleaning(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def full(simulation: Simulation, starter: Starter) -> Played:
-    play = Play(simulation, starter, ["disk_full", "disk_full", "disk_full", "power_cut", "kill"])
+    play = Play(simulation, starter, ["disk_full", "disk_full", "disk_full", "power_cut_on_a_slow_disk", "kill"])
     await play.begin({"events": (3, play.small_segments())})
     play.write(places_of("events", 3), plain=1, idempotent=1, transactional=1, pause_s=0.3)
     play.read(places_of("events", 3))
