@@ -93,6 +93,11 @@ class Index:
         at = bisect_right(self._offsets, relative_offset)
         return self._positions[at - 1] if at else 0
 
+    def start_for_offset(self, relative_offset: int) -> int:
+        """The relative offset of the batch that stands there."""
+        at = bisect_right(self._offsets, relative_offset)
+        return self._offsets[at - 1] if at else 0
+
     def position_for_timestamp(self, timestamp_ms: int) -> int:
         """Where to scan from for the first batch whose newest timestamp is at or after this one."""
         at = bisect_left(self._timestamps, timestamp_ms)

@@ -210,7 +210,9 @@ class PartitionLog:
             if isinstance(found, Cold):
                 return Read(None, found)
             index = found
-        position = index.position_for_offset(max(offset - segment.base_offset, 0))
+        relative = max(offset - segment.base_offset, 0)
+        position = index.position_for_offset(relative)
+        expected = segment.base_offset + index.start_for_offset(relative)
         size = min(bytes_max + INDEX_INTERVAL_BYTES, segment.written_bytes - position)
         path = segment_path(self.partition, segment.base_offset)
         while True:
@@ -219,11 +221,13 @@ class PartitionLog:
             chunk = read_bytes(self._files, path, position, size, supplied)
             if isinstance(chunk, Cold):
                 return Read(None, chunk)
-            result = cut_batches(chunk, offset, bytes_max, limit_offset, size < segment.written_bytes - position)
+            more = size < segment.written_bytes - position
+            result = cut_batches(chunk, offset, bytes_max, limit_offset, more, expected, segment.next_offset)
             if result.wanted_bytes == 0:
                 return result
             # The batch begins in this chunk but is larger than it, or lies behind it.
             position += result.wanted_at
+            expected = result.expected
             size = min(max(result.wanted_bytes, bytes_max), segment.written_bytes - position)
             if result.wanted_bytes > size:
                 return Read(Code.STORAGE_DAMAGED)

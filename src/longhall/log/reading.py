@@ -10,11 +10,12 @@ from typing import Final, final
 from longhall.errors import Code, LonghallError
 from longhall.log.files import OpenFiles
 from longhall.log.segment import Segment
-from longhall.records.batch import CRC_COVERS_FROM, HEADER_BYTES, parse_header
+from longhall.records.batch import CRC_COVERS_FROM, HEADER_BYTES, BatchHeader, parse_header
 from longhall.records.crc import crc_of
 from longhall.world.ports import Buffer
 
 JOIN_BUFFERS_MIN: Final = 8  # So many small pieces are cheaper to send as one.
+_BASE_OFFSET_BYTES: Final = 8
 
 
 @final
@@ -50,6 +51,7 @@ class Read:
         self.size_bytes = 0
         self.wanted_at = 0  # Within the chunk: where to read again, and how much,
         self.wanted_bytes = 0  # because the first batch was not in it whole.
+        self.expected = 0  # The least offset that may stand there.
 
     def take(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hold these batches."""
@@ -66,8 +68,14 @@ def read_bytes(files: OpenFiles, path: str, position: int, size: int, supplied: 
     return data if data is not None else Cold(path, position, size)
 
 
-def cut_batches(chunk: bytes, offset: int, bytes_max: int, limit_offset: int, more: bool) -> Read:
-    """The whole batches in `chunk` from the one that holds `offset` on; `more` says whether the segment goes on behind."""
+def cut_batches(
+    chunk: bytes, offset: int, bytes_max: int, limit_offset: int, more: bool, expected: int, end_offset: int
+) -> Read:
+    """The whole batches in `chunk` from the one that holds `offset` on; `more` says whether the segment goes on behind.
+
+    The CRC does not cover a batch's own offset, so its neighbours vouch for that: `expected` is the least offset that
+    may stand at the start of the chunk, `end_offset` is the one behind the segment.
+    """
     result = Read(None)
     end = len(chunk)
     begin = -1
@@ -80,8 +88,18 @@ def cut_batches(chunk: bytes, offset: int, bytes_max: int, limit_offset: int, mo
                 result.code = Code.STORAGE_DAMAGED
             break
         size = header.size_bytes
+        if header.base_offset != expected and _misplaced(header, chunk, expected, end_offset, position + size):
+            following = _base_offset_at(chunk, position + size)
+            if begin < 0 and expected <= following <= offset:
+                position += size  # What is asked for stands behind it.
+                expected = following
+                continue
+            if begin < 0:
+                result.code = Code.STORAGE_DAMAGED
+            break
         if header.next_offset <= offset:
             position += size
+            expected = header.next_offset
             continue
         if header.base_offset >= limit_offset:
             break
@@ -89,6 +107,7 @@ def cut_batches(chunk: bytes, offset: int, bytes_max: int, limit_offset: int, mo
             if begin < 0:
                 result.wanted_at = position
                 result.wanted_bytes = size
+                result.expected = expected
                 return result
             break
         if begin >= 0 and position + size - begin > bytes_max:
@@ -100,10 +119,27 @@ def cut_batches(chunk: bytes, offset: int, bytes_max: int, limit_offset: int, mo
         if begin < 0:
             begin = position
         position += size
+        expected = header.next_offset
     if begin >= 0:
         whole = begin == 0 and position == end
         result.take([chunk if whole else memoryview(chunk)[begin:position]], position - begin)
     elif more and result.code is None and end - position < HEADER_BYTES:
         result.wanted_at = position  # Only batches before `offset` so far: go on where they end.
         result.wanted_bytes = HEADER_BYTES
+        result.expected = expected
     return result
+
+
+def _misplaced(header: BatchHeader, chunk: bytes, expected: int, end_offset: int, behind: int) -> bool:
+    """Whether a batch that does not follow the one before it is not behind a gap of the cleaner's but wrong."""
+    if header.base_offset < expected or header.next_offset > end_offset:
+        return True
+    following = _base_offset_at(chunk, behind)
+    return 0 <= following < header.next_offset
+
+
+def _base_offset_at(chunk: bytes, position: int) -> int:
+    """What the next batch says of itself; -1 if it is not in the chunk."""
+    if position + _BASE_OFFSET_BYTES > len(chunk):
+        return -1
+    return int.from_bytes(chunk[position : position + _BASE_OFFSET_BYTES], "big", signed=True)
