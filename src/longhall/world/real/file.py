@@ -15,7 +15,8 @@ from typing import Final, final
 from longhall.world.ports import Buffer
 
 IOV_MAX: Final = 1024
-SCRATCH_BYTES: Final = 1 << 20
+SCRATCH_BYTES: Final = 128 * 1024  # Larger reads are not worth the second copy.
+PROBE_BYTES: Final = 128 * 1024  # The kernel's usual read-ahead: what it brings in, it brings in whole.
 FALLOC_FL_KEEP_SIZE: Final = 1
 # Where the file system has no such call, a later write may run out of space after all and says so then.
 _NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS)
@@ -30,6 +31,7 @@ _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 # Reads that do not wait land here first, because the kernel may give less than was asked and `bytes` cannot shrink.
 # The loop is the only user and copies out before it returns, so one for the process is enough.
 _scratch = memoryview(bytearray(SCRATCH_BYTES))
+_probe = [bytearray(1)]
 
 
 @final
@@ -97,18 +99,18 @@ class RealFile:
         return bytes(_scratch[:got])
 
     def _read_large_nowait(self, position: int, size: int) -> bytes | None:
-        parts: list[bytes] = []
-        got = 0
-        while got < size:
-            wanted = min(SCRATCH_BYTES, size - got)
-            part = self.read_at_nowait(position + got, wanted)
-            if part is None:
+        """A look at every stretch that the kernel reads ahead in one go, then one copy instead of two."""
+        try:
+            for at in range(position, position + size, PROBE_BYTES):
+                os.preadv(self.descriptor, _probe, at, os.RWF_NOWAIT)
+            os.preadv(self.descriptor, _probe, position + size - 1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno in _NOT_SUPPORTED:
                 return None
-            parts.append(part)
-            got += len(part)
-            if len(part) < wanted:
-                break
-        return b"".join(parts)
+            raise
+        return self.read_at(position, size)
 
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
