@@ -60,6 +60,19 @@ class Code(enum.Enum):
     OFFSET_METADATA_TOO_LARGE = "offset-metadata-too-large"
     UNSTABLE_OFFSETS = "unstable-offsets"  # Offsets of an open transaction are pending.
 
+    # Queues.
+    UNKNOWN_QUEUE = "unknown-queue"
+    QUEUE_EXISTS = "queue-exists"  # With other settings.
+    QUEUE_FULL = "queue-full"
+    INVALID_RECEIPT = "invalid-receipt"  # Not one of ours, or of another queue.
+    RECEIPT_SUPERSEDED = "receipt-superseded"  # The message has been given to somebody else since.
+    NOT_IN_FLIGHT = "not-in-flight"
+    TOO_MANY_IN_FLIGHT = "too-many-in-flight"
+    REPEATED_SEND = "repeated-send"
+    MOVE_RUNNING = "move-running"
+    MOVE_UNKNOWN = "move-unknown"
+    PURGE_RUNNING = "purge-running"
+
     # Producers and transactions.
     OUT_OF_ORDER_SEQUENCE = "out-of-order-sequence"
     DUPLICATE_SEQUENCE = "duplicate-sequence"

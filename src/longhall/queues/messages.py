@@ -1,0 +1,84 @@
+"""Messages on their way through a queue, as doors and the broker hand them to each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+from longhall.errors import Code
+
+# An attribute keeps the type that its sender gave: "String", "Number", "Binary" or one of those with ".suffix".
+Attribute = tuple[str, bytes]
+
+
+class Outgoing(msgspec.Struct, kw_only=True):
+    """One message to send. `due_ms` is hall time; 0 means at once, after the queue's own delay."""
+
+    body: bytes
+    attributes: dict[str, Attribute] = {}
+    system: dict[str, str] = {}  # A door's own fields that travel with the message (AWSTraceHeader, content-type ...).
+    key: bytes | None = None
+    group: str = ""
+    deduplication_id: str = ""
+    delay_ms: int = -1  # -1: the queue's.
+    time_to_live_ms: int = -1  # -1: the queue's.
+    priority: int = 0  # 0 is the lowest.
+    reply_to: str = ""
+    correlation_id: str = ""
+    report_fate: bool = False  # Tell the reply queue what became of it.
+
+
+class Accepted(msgspec.Struct, kw_only=True):
+    """The answer to one sent message: where it is, or why not."""
+
+    code: Code | None = None
+    message: str = ""
+    message_id: str = ""
+    sequence: int = -1  # Its number in the queue, for FIFO queues.
+    repeated: bool = False  # A repeat of an earlier one, answered as that was.
+
+
+class Delivery(msgspec.Struct, kw_only=True):
+    """One message given out."""
+
+    message_id: str
+    receipt: str  # Opaque and MACed; bound to the queue and to this lease. Empty with at-most-once.
+    body: bytes
+    attributes: dict[str, Attribute] = {}
+    system: dict[str, str] = {}
+    key: bytes | None = None
+    group: str = ""
+    deduplication_id: str = ""
+    sequence: int = -1
+    sent_ms: int = 0
+    first_received_ms: int = 0
+    attempts: int = 1
+    priority: int = 0
+    sender: str = ""
+    reply_to: str = ""
+    correlation_id: str = ""
+    dead_letter_source: str = ""  # The queue it died in, for what is in a dead-letter queue.
+    dead_letter_reason: str = ""
+
+
+class Depth(msgspec.Struct, kw_only=True):
+    """How full a queue is."""
+
+    available: int = 0
+    in_flight: int = 0
+    delayed: int = 0
+    bytes: int = 0
+    oldest_age_ms: int = 0
+
+
+class MoveTask(msgspec.Struct, kw_only=True):
+    """A redrive: messages of a dead-letter queue on their way back, or to another queue."""
+
+    task_id: str
+    source: str
+    target: str = ""  # Empty: each to the queue it came from.
+    rate_max: int = 0  # Messages a second; 0 is as fast as it goes.
+    state: str = "RUNNING"  # RUNNING, COMPLETED, CANCELLING, CANCELLED, FAILED.
+    moved: int = 0
+    to_move: int = 0
+    started_ms: int = 0
+    failure: str = ""
