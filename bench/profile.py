@@ -32,7 +32,13 @@ def apply_load(broker: Longhall, given: argparse.Namespace) -> Run:
     address, size, seconds = broker.address, given.size, given.seconds
     if given.load == "produce":
         return generator.produce(
-            address, "load", partitions=given.partitions, size_bytes=size, seconds=seconds, linger_ms=given.linger
+            address,
+            "load",
+            partitions=given.partitions,
+            size_bytes=size,
+            seconds=seconds,
+            linger_ms=given.linger,
+            settings=tuple(given.set),
         )
     if given.load == "many":
         names = [f"load-{number}" for number in range(4)]
@@ -127,6 +133,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--linger", type=int, default=5, help="milliseconds")
     parser.add_argument("--rate", type=float, default=50_000.0, help="messages a second, for pace")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the client")
     parser.add_argument("--top", type=int, default=25, help="lines of each table")
     given = parser.parse_args(arguments)
     _RESULTS.mkdir(exist_ok=True)
