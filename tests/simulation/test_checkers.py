@@ -140,10 +140,14 @@ def test_keys_retention_and_topics() -> None:
     for wrong in wrongs:
         with pytest.raises(Violation):
             keys.settle(wrong)
-    retention = RetentionOracle(HERE, 1500)
+    retention = RetentionOracle(HERE, retention_ms=1500)
     retention.settle(log.of(HERE), 1, 2000)
     with pytest.raises(Violation):
         retention.settle(log.of(HERE), 2, 2000)
+    by_size = RetentionOracle(HERE, retention_bytes=100)
+    by_size.settle(log.of(HERE), 1, 2000)
+    with pytest.raises(Violation):
+        by_size.settle(log.of(HERE), 2, 2000)
     topics = TopicOracle()
     topics.created("a")
     topics.deleted("b")

@@ -24,6 +24,8 @@ from longhall.log.wal import Wal
 from longhall.topics.offsets import OffsetTable
 from longhall.topics.producers import Duplicate, ProducerTable
 
+_FRAME_POSITION_AT: Final = 16
+
 Plant = Callable[[], list[tuple[Any, str, Any]]]  # Where, which name, and what to put there instead.
 
 
@@ -108,8 +110,10 @@ def _trust_torn_frames() -> list[tuple[Any, str, Any]]:
 
 def _replay_stale_frames() -> list[tuple[Any, str, Any]]:
     def decode(buffer: bytes, at: int, position: int) -> Any:
-        frame = decode_frame(buffer, at, position)
+        claimed = int.from_bytes(buffer[at + _FRAME_POSITION_AT : at + _FRAME_POSITION_AT + 8], "big")
+        frame = decode_frame(buffer, at, claimed)
         if frame is not None:
+            frame.position = position
             frame.incarnation = 0
         return frame
 
@@ -179,13 +183,6 @@ def _lose_offsets_in_the_snapshot() -> list[tuple[Any, str, Any]]:
     return [(OffsetTable, "snapshot", snapshot)]
 
 
-def _checkpoint_before_commit() -> list[tuple[Any, str, Any]]:
-    async def durable(self: Any) -> None:
-        return None
-
-    return [(Commits, "durable", durable)]
-
-
 def _release_before_flush() -> list[tuple[Any, str, Any]]:
     return [(PartitionLog, "flush", lambda self: _drop_tail(self))]
 
@@ -250,7 +247,7 @@ PLANTED: Final[dict[str, Bug]] = {
     "retry-a-failed-sync": Bug("A second sync is believed after one failed.", "storm", 20, _retry_a_failed_sync),
     "skip-the-torn-tail-cut": Bug("What was never promised is replayed.", "crashes", 10, _skip_the_torn_tail_cut),
     "trust-torn-frames": Bug("The checksum of a frame is not looked at.", "crashes", 10, _trust_torn_frames),
-    "replay-stale-frames": Bug("Frames of an earlier life pass for new ones.", "crashes", 40, _replay_stale_frames),
+    "replay-stale-frames": Bug("Frames of a file's earlier life count.", "recycling", 10, _replay_stale_frames),
     "trust-references": Bug("A large batch is believed to be in its segment.", "crashes", 20, _trust_references),
     "forget-producers": Bug("Producer states do not survive a restart.", "crashes", 4, _forget_producers),
     "forget-aborted-ranges": Bug("Aborted ranges do not survive it.", "crashes", 4, _forget_aborted_ranges),
@@ -263,7 +260,6 @@ PLANTED: Final[dict[str, Bug]] = {
     "lose-offsets-in-the-snapshot": Bug(
         "Snapshots lack the offsets of groups.", "crashes", 4, _lose_offsets_in_the_snapshot
     ),
-    "checkpoint-before-commit": Bug("A snapshot holds too much.", "crashes", 40, _checkpoint_before_commit),
     "release-before-flush": Bug("The log is released too early.", "crashes", 4, _release_before_flush),
     "leave-markers-unwritten": Bug("A crash leaves an outcome open.", "crashes", 20, _leave_markers_unwritten),
     "compact-the-last-value": Bug("Compaction drops some newest values.", "cleaning", 4, _compact_the_last_value),

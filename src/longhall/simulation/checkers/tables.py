@@ -4,10 +4,12 @@ cut.
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from longhall.simulation.checkers.sends import Outcome, Place, Send
 from longhall.simulation.checkers.violation import demand
+
+RECORD_OVERHEAD_BYTES: Final = 100  # A batch of one record with its header is never more than this above its value.
 
 
 @final
@@ -84,16 +86,26 @@ class KeyOracle:
 
 @final
 class RetentionOracle:
-    """A partition that forgets by age: never what is younger than it promised to keep."""
+    """A partition that forgets by age or by size: never what is younger, or less, than it promised to keep."""
 
-    def __init__(self, place: Place, retention_ms: int) -> None:
+    def __init__(self, place: Place, *, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
         self.place = place
         self.retention_ms = retention_ms
+        self.retention_bytes = retention_bytes
 
     def settle(self, sends: list[Send], start_offset: int, now_ms: int) -> None:
+        kept_bytes = 0
         for send in sends:
-            if send.outcome is Outcome.ACKNOWLEDGED and now_ms - send.timestamp_ms < self.retention_ms:
-                demand(send.offset >= start_offset, f"{send} is {now_ms - send.timestamp_ms} ms old and was cut")
+            if send.outcome is not Outcome.ACKNOWLEDGED:
+                continue
+            age_ms = now_ms - send.timestamp_ms
+            if self.retention_ms is not None and age_ms < self.retention_ms:
+                demand(send.offset >= start_offset, f"{send} is {age_ms} ms old and was cut")
+            if send.offset >= start_offset:
+                kept_bytes += sum(len(value) + RECORD_OVERHEAD_BYTES for value in send.values)
+        if self.retention_bytes is not None and start_offset > 0:
+            sentence = f"{self.place} begins at {start_offset} and keeps {kept_bytes} of {self.retention_bytes} bytes"
+            demand(kept_bytes >= self.retention_bytes, sentence)
 
 
 @final

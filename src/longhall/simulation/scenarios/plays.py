@@ -23,11 +23,13 @@ from longhall.simulation.scenarios.readers import follow
 from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.scenarios.transactions import TransactionalWriter
 from longhall.simulation.scenarios.verdict import Verdict
-from longhall.simulation.scenarios.writers import write_idempotently, write_keys, write_plainly
+from longhall.simulation.scenarios.writers import write_evenly, write_idempotently, write_keys, write_plainly
 from longhall.simulation.world import Simulation
 
 RAGE_S: Final = 180.0  # Of virtual time, before everything is healed.
 RETENTION_MS: Final = 60_000
+KEPT_BYTES: Final = 2_000_000
+EVEN_BYTES: Final = 60_000  # Just below the size from which batches bypass the write-ahead log.
 CUTS: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle")
 
 
@@ -142,7 +144,7 @@ async def cleaning(simulation: Simulation, starter: Starter) -> Played:
         play.stage.act(write_keys(play.stage, f"keyed-{place.partition}", keys, 20, 0.2))
     play.write(places_of("aging", 2), plain=1, idempotent=1, transactional=1, pause_s=0.5)
     play.read(places_of("aging", 2))
-    play.verdict.retention += [RetentionOracle(place, RETENTION_MS) for place in places_of("aging", 2)]
+    play.verdict.retention += [RetentionOracle(place, retention_ms=RETENTION_MS) for place in places_of("aging", 2)]
     return await play.end(RAGE_S, 10.0)
 
 
@@ -153,6 +155,18 @@ async def full(simulation: Simulation, starter: Starter) -> Played:
     play.read(places_of("events", 3))
     play.commit(2, 0.5)
     return await play.end(RAGE_S, 6.0)
+
+
+async def recycling(simulation: Simulation, starter: Starter) -> Played:
+    play = Play(simulation, starter, [*CUTS, "kill"])
+    kept = {"retention.bytes": str(KEPT_BYTES), "segment.bytes": "500000"}
+    await play.begin({"events": (1, kept)})
+    place = Place("events", 0)
+    play.verdict.logs.append(place)
+    play.verdict.retention.append(RetentionOracle(place, retention_bytes=KEPT_BYTES))
+    play.stage.act(write_evenly(play.stage, "even", place, EVEN_BYTES, 0.1))
+    play.read([place])
+    return await play.end(RAGE_S, 20.0)
 
 
 async def damage(simulation: Simulation, starter: Starter) -> Played:
@@ -172,5 +186,6 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "crashes": crashes,
     "cleaning": cleaning,
     "full": full,
+    "recycling": recycling,
     "damage": damage,
 }

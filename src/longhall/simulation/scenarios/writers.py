@@ -120,3 +120,17 @@ async def write_keys(stage: Stage, name: str, oracle: KeyOracle, keys: int, paus
             if failure is not None:
                 send.outcome = Outcome.UNKNOWN
                 await asyncio.sleep(chance.uniform(0.05, 0.5))
+
+
+async def write_evenly(stage: Stage, name: str, place: Place, size_bytes: int, pause_s: float) -> None:
+    """One batch after another, all of one size: where an old frame lies in a recycled file, a new one ends."""
+    chance = stage.stream(name)
+    hall = await stage.connect(name)
+    number = 0
+    while not stage.closing:
+        await asyncio.sleep(pause_s)
+        value = f"{name}/{number:08d}:".encode().ljust(size_bytes, b".")
+        send = stage.log.sending(place, name, -1, [value])
+        number += 1
+        if await produce_once(hall, stage.log, send, build_batch(records_of(stage, send))) is not None:
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
