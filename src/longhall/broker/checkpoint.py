@@ -12,6 +12,7 @@ Until `release` every file that the log refers to stays untouched: recovery may 
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any, Final
 
 import msgspec
@@ -36,7 +37,8 @@ async def checkpoint(hall: Hall) -> None:
     try:
         captured: list[tuple[int, int, bytes]] = []
         for shard in hall.shards:
-            hall.journal.write(hall.time.now_ms())
+            while hall.journal.pending:  # Whoever is released by a write may append at once.
+                hall.journal.write(hall.time.now_ms())
             captured.append((shard.number, hall.wal.end, _encoder.encode(_state_of(hall, shard))))
             safe += [(part, part.log.next_offset) for part in hall.partitions.values() if part.shard is shard]
             await asyncio.sleep(0)
@@ -64,30 +66,31 @@ async def _flush(hall: Hall) -> None:
     """Everything in memory to its segment, and everything in segments to the disk."""
     for partition in list(hall.tails.values()):
         if not hall.flush_tail(partition):
-            raise OSError(28, "no space to write segments; the write-ahead log keeps them until there is")
+            raise OSError(errno.ENOSPC, "no space to write segments; the write-ahead log keeps them until there is")
         await asyncio.sleep(0)
-    taken: list[tuple[PartitionLog, list[int]]] = []
-    paths: list[str] = []
-    for partition in list(hall.partitions.values()):
-        log = partition.log
-        if log.unsynced:
-            log.save_active_index()
-            taken.append((log, sorted(log.unsynced)))
-            for base_offset in taken[-1][1]:
-                paths.append(segment_path(log.partition, base_offset))
-                paths.append(index_path(log.partition, base_offset))
-            log.checkpointed()
-    directories = sorted(hall.files.made_directories)
-    hall.files.made_directories.clear()
+    taken: list[tuple[PartitionLog, set[int]]] = []
+    directories: set[str] = set()
     try:
-        for at in range(0, len(paths), SYNC_FILES_MAX):
-            await _sync(hall, paths[at : at + SYNC_FILES_MAX])
+        paths: list[str] = []
+        for partition in list(hall.partitions.values()):
+            log = partition.log
+            if log.unsynced:
+                log.save_active_index()
+                bases = log.take_unsynced()
+                taken.append((log, bases))
+                for base_offset in sorted(bases):
+                    paths.append(segment_path(log.partition, base_offset))
+                    paths.append(index_path(log.partition, base_offset))
+        step = min(SYNC_FILES_MAX, hall.options.open_files_max)
+        for at in range(0, len(paths), step):
+            await _sync(hall, paths[at : at + step])
+        directories, hall.files.made_directories = hall.files.made_directories, set()
         if directories:
-            await hall.world.janitor.run("sync_directories", {"paths": directories})
-    except BaseException:  # Also when the node stops meanwhile: the next checkpoint must not take it for done.
-        for log, base_offsets in taken:
-            log.unsynced.update(base_offsets)
-        hall.files.made_directories.update(directories)
+            await hall.world.janitor.run("sync_directories", {"paths": sorted(directories)})
+    except BaseException:  # Also when it is called off: the next checkpoint must not take these for synced.
+        for log, bases in taken:
+            log.unsynced |= bases
+        hall.files.made_directories |= directories
         raise
 
 

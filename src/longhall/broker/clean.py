@@ -15,6 +15,7 @@ from longhall.broker.events import LogTrimmed
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.waiting import committed
+from longhall.errors import LonghallError
 from longhall.log.layout import partition_directory, segment_path
 from longhall.log.rewriting import install_segment
 from longhall.log.segment import Segment
@@ -40,12 +41,21 @@ class Cleaner:
                 await asyncio.sleep(0)
             if partition.deleted or not partition.log.segments:
                 continue
-            if partition.producers is not None:
-                partition.producers.expire(self._hall.time.now_ms(), self._hall.options.producer_expiry_ms)
-            if partition.options.deletes:
-                await self._retain(partition)
-            if partition.options.compacts:
-                await self._compact(partition)
+            try:
+                await self._look_at(partition)
+            except (OSError, LonghallError) as error:  # One damaged partition must not keep the others dirty.
+                _log.warning(
+                    "cleaning a partition failed",
+                    extra={"topic": partition.topic, "partition": partition.number, "reason": str(error)},
+                )
+
+    async def _look_at(self, partition: Partition) -> None:
+        if partition.producers is not None:
+            partition.producers.expire(self._hall.time.now_ms(), self._hall.options.producer_expiry_ms)
+        if partition.options.deletes:
+            await self._retain(partition)
+        if partition.options.compacts:
+            await self._compact(partition)
 
     async def _retain(self, partition: Partition) -> None:
         hall = self._hall
@@ -65,6 +75,11 @@ class Cleaner:
         """Compact what is closed, stable and no longer referred to, if enough of it was never compacted."""
         hall = self._hall
         log = partition.log
+        directory = partition_directory(log.partition)
+        if log.partition not in self._discarded:  # Once after the start: what a crash left of a cleaning before.
+            await hall.world.janitor.run("discard_rewritten", {"directory": directory})
+            self._discarded.add(log.partition)
+            log.measure_closed()
         now_ms = hall.time.now_ms()
         limit = min(partition.last_stable_offset, log.safe_offset)
         segments = [segment for segment in log.segments[:-1] if segment.next_offset <= limit]
@@ -73,10 +88,6 @@ class Cleaner:
         total = sum(segment.size_bytes for segment in segments)
         if not dirty or dirty < total * partition.options.dirty_ratio_min:
             return
-        directory = partition_directory(log.partition)
-        if log.partition not in self._discarded:
-            await hall.world.janitor.run("discard_rewritten", {"directory": directory})
-            self._discarded.add(log.partition)
         producers = partition.producers
         arguments: dict[str, object] = {
             "directory": directory,

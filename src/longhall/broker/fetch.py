@@ -15,7 +15,7 @@ from typing import Final, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition, Watcher
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 from longhall.log.reading import Cold, Read, Supplied
 from longhall.world.ports import Buffer
 
@@ -150,7 +150,7 @@ class Fetch(Watcher):
                     if again is None:
                         break
                     missing = again
-            except OSError:
+            except (OSError, LonghallError):
                 wanted.code = Code.STORAGE_DAMAGED
         self._task = None
         self._finish()
@@ -192,6 +192,7 @@ async def supply(hall: Hall, wanted: Wanted, cold: Cold) -> Supplied:
         arguments: dict[str, object] = {
             "partition": wanted.partition.log.partition,
             "base_offset": cold.rebuild.base_offset,
+            "size_bytes": cold.rebuild.written_bytes,
         }
         await hall.world.janitor.run("rebuild_index", arguments)
         return Supplied(cold.path, 0, b"", rebuilt=True)

@@ -44,7 +44,7 @@ class Hall:
         self.files = OpenFiles(world.disk, options.open_files_max)
         self.wal = Wal(world.disk, options.wal_file_bytes)
         self.shards = [Shard(number, self.wal) for number in range(options.shards + 1)]
-        self.journal = Journal(self.wal, self.shards)
+        self.journal = Journal(self.wal, self.shards, self.files)
         self.commits = Commits(self.journal, world.disk, world.clock, self.time)
         self.catalogue = Catalogue(options)
         self.partitions: dict[int, Partition] = {}
@@ -125,7 +125,7 @@ class Hall:
     def apply_catalogue(self, event: CatalogueEvent, replayed: bool = False) -> None:
         """Let the catalogue change, and the partitions follow."""
         if isinstance(event, TopicDeleted):
-            self._drop_topic(event.topic_id)
+            self._drop_topic(event.topic_id, replayed)
         self.catalogue.apply(event, replayed)
         match event:
             case TopicCreated():
@@ -151,8 +151,10 @@ class Hall:
 
     def trim(self, partition: Partition, start_offset: int) -> None:
         """Nothing below this offset is kept; the files go after the next checkpoint."""
+        tail_before = partition.log.tail_bytes
         for segment in partition.log.advance_start(start_offset):
             self.dead_segments.append((partition.log.partition, segment.base_offset))
+        self.tail_bytes -= tail_before - partition.log.tail_bytes
         if partition.producers is not None:
             partition.producers.truncate_to(start_offset)
 
@@ -167,7 +169,7 @@ class Hall:
             route.append(partition)
             self.partitions[number] = partition
 
-    def _drop_topic(self, topic_id: bytes) -> None:
+    def _drop_topic(self, topic_id: bytes, replayed: bool) -> None:
         topic = self.catalogue.by_id[topic_id]
         for partition in self.routes.pop(topic.name):
             partition.deleted = True
@@ -177,8 +179,9 @@ class Hall:
             self.dropped.append(partition)
             partition.wake()
         self.topic_traffic.pop(topic.name, None)
-        for listener in self.on_topic_deleted:
-            listener(topic.name)
+        if not replayed:  # What the listeners wrote is in the log as well.
+            for listener in self.on_topic_deleted:
+                listener(topic.name)
 
     # Memory
 
@@ -191,6 +194,8 @@ class Hall:
 
     def flush_tail(self, partition: Partition) -> bool:
         """Write a tail to its segment; False if the disk would not take it."""
+        if partition.deleted:
+            return True
         before = partition.log.tail_bytes
         try:
             partition.log.flush()

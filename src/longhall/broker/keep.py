@@ -13,6 +13,7 @@ from typing import Final, final
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.clean import Cleaner
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.errors import LonghallError
 
 TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
@@ -67,7 +68,7 @@ class Housekeeper:
             await asyncio.sleep(self._hall.options.cleaner_interval_ms / 1000)
             try:
                 await self._cleaner.run()
-            except OSError as error:
+            except (OSError, LonghallError) as error:
                 _log.warning("cleaning stopped", extra={"reason": str(error)})
 
     def _look_at_space(self) -> None:
@@ -89,5 +90,5 @@ class Housekeeper:
     async def _checkpoint(self) -> None:
         try:
             await checkpoint(self._hall)
-        except OSError as error:
+        except (OSError, LonghallError) as error:
             _log.warning("no checkpoint could be taken", extra={"reason": str(error)})

@@ -21,8 +21,8 @@ from longhall.broker.events import EpochStarted, catalogue_decoder, encoder, epo
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.errors import Code, LonghallError
-from longhall.log.frames import BATCH, EVENT, REFERENCE, Entry, Frame
-from longhall.log.layout import IDENTITY, PARTITIONS, SHARDS, partition_directory, segment_path
+from longhall.log.frames import BATCH, CONTINUED, CONTINUES, EVENT, REFERENCE, Entry, Frame
+from longhall.log.layout import IDENTITY, PARTITIONS, SHARDS, segment_path
 from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import Damage
 from longhall.records.batch import CRC_COVERS_FROM, parse_header
@@ -58,6 +58,7 @@ class Recovered:
         self.entries = 0
         self.torn_bytes_from = -1  # Where the log was cut, if it was.
         self.damage: list[Damage] = []
+        self.skipped = 0  # Entries that mean nothing without what a damaged stretch held.
 
 
 def identify(disk: Disk, entropy: Entropy, options: HallOptions) -> Identity:
@@ -97,9 +98,14 @@ def recover(hall: Hall) -> Recovered:
     _make_rooms(hall)
     positions, waiting = _restore_snapshots(hall)
     start = min(positions)
-    end = _find_end(hall, start, report)
+    durable = max(positions)  # A snapshot is published only when the log before it is synced.
+    end = _find_end(hall, start, durable, report)
+    if 0 in positions and hall.wal.start > 0:
+        shard = positions.index(0)
+        raise LonghallError(Code.STORAGE_DAMAGED, f"the snapshot of shard {shard} is gone: restore the data directory")
+    replay = _Replay(hall, waiting, report)
     time_ms = 0
-    for found in hall.wal.recover(start):
+    for found in hall.wal.recover(start, durable):
         if isinstance(found, Damage):
             report.damage.append(found)
             continue
@@ -108,12 +114,11 @@ def recover(hall: Hall) -> Recovered:
         hall.time.not_before(found.time_ms)
         for entry in found.entries:
             if found.position >= positions[entry.shard]:
-                _replay(hall, entry, waiting)
-                report.entries += 1
+                replay.take(entry)
         time_ms = max(time_ms, found.time_ms)
     hall.wal.sync_recovered(end)
     hall.wal.resume(end, time_ms)
-    _finish(hall)
+    _finish(hall, report)
     return report
 
 
@@ -167,11 +172,11 @@ def _restore_partitions(hall: Hall, waiting: dict[int, list[Any]]) -> None:
             partition.restore(waiting.pop(number), now_ms)
 
 
-def _find_end(hall: Hall, start: int, report: Recovered) -> int:
+def _find_end(hall: Hall, start: int, durable: int, report: Recovered) -> int:
     """The position of the first frame that nobody was promised and that is not whole, with all it refers to."""
     end = start
     bases: dict[int, int] = {}
-    for found in hall.wal.recover(start):
+    for found in hall.wal.recover(start, durable):
         if isinstance(found, Damage):
             end = found.next_position
             continue
@@ -220,59 +225,117 @@ def _reference_whole(hall: Hall, entry: Entry, bases: dict[int, int]) -> bool:
     return True
 
 
-def _replay(hall: Hall, entry: Entry, waiting: dict[int, list[Any]]) -> None:
-    shard = hall.shards[entry.shard]
-    shard.sequence = shard.committed = entry.sequence
-    shard.epoch = max(shard.epoch, entry.epoch)
-    if entry.kind == EVENT:
-        _replay_event(hall, entry, waiting)
-        return
-    partition = hall.partitions.get(entry.partition())
-    if partition is None:
-        return  # Its topic was deleted later on.
-    now_ms = hall.time.now_ms()
-    stored = entry.batch()
-    header = parse_header(stored, 0)
-    hall.files.doubt_names(partition_directory(entry.partition()))
-    if entry.kind == BATCH:
-        partition.log.replay_batch(header, stored, entry.flags, now_ms)
-        hall.note_tail(partition, header.size_bytes)
-    else:
-        partition.log.replay_reference(header, entry.segment_position(), entry.flags, now_ms)
-    partition.fold(header, stored, now_ms)
-    partition.high_watermark = header.next_offset
+@final
+class _Replay:
+    """Applies entries again, in the order of the log."""
+
+    def __init__(self, hall: Hall, waiting: dict[int, list[Any]], report: Recovered) -> None:
+        self._hall = hall
+        self._waiting = waiting
+        self._report = report
+        self._parts: dict[int, bytes] = {}  # By shard: the beginning of an event that takes several entries.
+
+    def take(self, entry: Entry) -> None:
+        """Apply one entry. What followed from a damaged stretch may make no sense any more, and is passed over then."""
+        self._report.entries += 1
+        shard = self._hall.shards[entry.shard]
+        shard.sequence = shard.committed = entry.sequence
+        shard.epoch = max(shard.epoch, entry.epoch)
+        try:
+            if entry.kind == EVENT:
+                self._take_event(entry)
+            else:
+                self._take_batch(entry)
+        except (KeyError, ValueError, AssertionError, LonghallError):
+            if not self._report.damage:
+                raise
+            self._report.skipped += 1
+
+    def _take_batch(self, entry: Entry) -> None:
+        hall = self._hall
+        partition = hall.partitions.get(entry.partition())
+        if partition is None:
+            return  # Its topic was deleted later on.
+        now_ms = hall.time.now_ms()
+        stored = entry.batch()
+        header = parse_header(stored, 0)
+        if entry.kind == BATCH:
+            partition.log.replay_batch(header, stored, entry.flags, now_ms)
+            hall.note_tail(partition, header.size_bytes)
+        else:
+            hall.flush_tail(partition)
+            partition.log.replay_reference(header, entry.segment_position(), entry.flags, now_ms)
+            hall.referenced_bytes += header.size_bytes
+        partition.fold(header, stored, now_ms)
+        partition.high_watermark = header.next_offset
+
+    def _take_event(self, entry: Entry) -> None:
+        event = entry.event()
+        if entry.flags & CONTINUES:
+            before = self._parts.pop(entry.shard, None)
+            if before is None:
+                return  # Its beginning is lost.
+            event = before + event
+        if entry.flags & CONTINUED:
+            self._parts[entry.shard] = event
+            return
+        self._parts.pop(entry.shard, None)  # A crash cut it off; nobody was promised it.
+        self._apply(entry.shard, entry.room(), event)
+
+    def _apply(self, shard: int, room: int, event: bytes) -> None:
+        hall = self._hall
+        if room == CATALOGUE:
+            hall.apply_catalogue(catalogue_decoder.decode(event), replayed=True)
+            if self._waiting:
+                _restore_partitions(hall, self._waiting)
+        elif room == GROUPS:
+            hall.groups[shard - 1].apply(_group_decoder.decode(event), hall.time.now_ms())
+        elif room == TRANSACTIONS:
+            hall.transactions[shard - 1].apply(_transaction_decoder.decode(event))
+        elif room == PARTITION_EVENTS:
+            trimmed = trimmed_decoder.decode(event)
+            partition = hall.partitions.get(trimmed.partition)
+            if partition is not None:
+                hall.trim(partition, trimmed.start_offset)
+                partition.high_watermark = max(partition.high_watermark, trimmed.start_offset)
+        elif room == SHARD:
+            hall.shards[shard].epoch = epoch_decoder.decode(event).epoch
 
 
-def _replay_event(hall: Hall, entry: Entry, waiting: dict[int, list[Any]]) -> None:
-    room = entry.room()
-    now_ms = hall.time.now_ms()
-    if room == CATALOGUE:
-        hall.apply_catalogue(catalogue_decoder.decode(entry.event()), replayed=True)
-        if waiting:
-            _restore_partitions(hall, waiting)
-    elif room == GROUPS:
-        hall.groups[entry.shard - 1].apply(_group_decoder.decode(entry.event()), now_ms)
-    elif room == TRANSACTIONS:
-        hall.transactions[entry.shard - 1].apply(_transaction_decoder.decode(entry.event()))
-    elif room == PARTITION_EVENTS:
-        trimmed = trimmed_decoder.decode(entry.event())
-        partition = hall.partitions.get(trimmed.partition)
-        if partition is not None:
-            hall.trim(partition, trimmed.start_offset)
-    elif room == SHARD:
-        started = epoch_decoder.decode(entry.event())
-        hall.shards[entry.shard].epoch = started.epoch
-
-
-def _finish(hall: Hall) -> None:
-    """Begin a new epoch everywhere and remove what deleted topics left behind."""
+def _finish(hall: Hall, report: Recovered) -> None:
+    """Begin a new epoch everywhere and put away what a crash left behind."""
     for shard in hall.shards:
         shard.epoch += 1
         shard.append_event(SHARD, encoder.encode(EpochStarted(epoch=shard.epoch, incarnation=hall.wal.incarnation)))
         hall.journal.touch(shard, True)
-    kept = {partition.log.partition for partition in hall.dropped}
-    for name in hall.world.disk.list(PARTITIONS):
-        number = int(name, 16)
-        if number not in hall.partitions and number not in kept and number < hall.catalogue.next_partition:
-            hall.world.disk.remove(f"{PARTITIONS}/{name}")
+    if not report.damage:  # Otherwise what looks like a leaving may be what somebody still misses.
+        _remove_leavings(hall)
     hall.commits.kick()
+
+
+def _remove_leavings(hall: Hall) -> None:
+    """Files of topics that were deleted or never came to be, and of segments that were trimmed."""
+    disk = hall.world.disk
+    dropped = {partition.log.partition for partition in hall.dropped}
+    for name in disk.list(PARTITIONS):
+        number = _number(name, 16)
+        if number < 0 or number in dropped:
+            continue
+        partition = hall.partitions.get(number)
+        if partition is None:
+            disk.remove(f"{PARTITIONS}/{name}")
+        elif partition.log.start_offset > 0:
+            kept = {segment.base_offset for segment in partition.log.segments}
+            kept.update([base_offset for owner, base_offset in hall.dead_segments if owner == number])
+            for inner in disk.list(f"{PARTITIONS}/{name}"):
+                base_offset = _number(inner.partition(".")[0], 10)
+                if 0 <= base_offset < partition.log.start_offset and base_offset not in kept:
+                    disk.remove(f"{PARTITIONS}/{name}/{inner}")
+
+
+def _number(text: str, base: int) -> int:
+    """The number that a file is called after; -1 for names that are not ours."""
+    try:
+        return int(text, base)
+    except ValueError:
+        return -1

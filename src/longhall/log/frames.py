@@ -2,7 +2,8 @@
 
 A frame is what one round writes: all entries that arrived while the round before was being synced. It is the unit of
 tearing. Its `horizon` says up to which position the log was known to be durable when the frame was written; recovery
-compares it with the place of a broken frame to tell a torn tail (nobody was promised anything) from damage (somebody was).
+compares it with the place of a broken frame to tell a torn tail (nobody was promised anything) from damage (somebody
+was).
 
     frame                                         entry
      0  u32  magic "LHWF"                          0  u32  size of this entry
@@ -19,7 +20,7 @@ compares it with the place of a broken frame to tell a torn tail (nobody was pro
 
     body of a BATCH       u64 partition, then the batch as stored
     body of a REFERENCE   u64 partition, u64 position in its segment, then the 61 bytes of the batch's header as stored
-    body of an EVENT      u8 room, then the event in MessagePack
+    body of an EVENT      u8 room, then the event in MessagePack, or a part of it: see its flags
 
 All numbers are big-endian. The frame carries its own position, so a frame that an earlier life of a recycled file left
 behind never passes for a new one; and an incarnation, which never falls along the log, so neither does a frame that a
@@ -45,6 +46,8 @@ REFERENCE: Final = 2
 EVENT: Final = 3
 
 STARTS_SEGMENT: Final = 1  # Flag of BATCH and REFERENCE: the partition rolled before this batch.
+CONTINUED: Final = 1  # Flags of EVENT: the next entry of the shard has more of it,
+CONTINUES: Final = 2  # this entry has more of the one before.
 
 _FRAME: Final = struct.Struct(">IIIIQQqII")
 _FRAME_CHECKED: Final = struct.Struct(">IIQQqII")
@@ -118,9 +121,9 @@ def encode_reference(
     return head + _U64_PAIR.pack(partition, segment_position) + header
 
 
-def encode_event(shard: int, sequence: int, epoch: int, room: int, event: bytes) -> bytes:
-    """A whole entry around an event."""
-    head = _ENTRY.pack(ENTRY_HEADER_BYTES + 1 + len(event), EVENT, 0, shard, sequence, epoch, 0)
+def encode_event(flags: int, shard: int, sequence: int, epoch: int, room: int, event: bytes) -> bytes:
+    """A whole entry around an event, or around a part of one that is too large for a single entry."""
+    head = _ENTRY.pack(ENTRY_HEADER_BYTES + 1 + len(event), EVENT, flags, shard, sequence, epoch, 0)
     return head + bytes((room,)) + event
 
 
@@ -139,10 +142,18 @@ def frame_size(buffer: bytes, at: int, position: int) -> int:
     magic, _, size, _, stands_at, _, _, _, _ = _FRAME.unpack_from(buffer, at)
     if magic != FRAME_MAGIC or stands_at != position:
         return 0
-    if size < FRAME_HEADER_BYTES or size > FRAME_BYTES_MAX + ENTRY_BYTES_MAX:
+    if size < FRAME_HEADER_BYTES or size > FRAME_HEADER_BYTES + FRAME_BYTES_MAX + ENTRY_BYTES_MAX:
         return 0
     found: int = size
     return found
+
+
+def frame_position(buffer: bytes, at: int) -> int:
+    """Where the frame at `at` says it stands; -1 if there is not even a header."""
+    if at + FRAME_HEADER_BYTES > len(buffer):
+        return -1
+    position: int = _U64.unpack_from(buffer, at + 16)[0]
+    return position
 
 
 def decode_frame(buffer: bytes, at: int, position: int) -> Frame | None:

@@ -28,7 +28,7 @@ def save_index(files: OpenFiles, partition: int, segment: Segment) -> None:
 
 
 def load_index(files: OpenFiles, partition: int, segment: Segment) -> tuple[Index, int]:
-    """The index and how far into the segment it reaches. Waits for the disk: for appending and recovery, not for readers."""
+    """The index and how far into the segment it reaches. Waits for the disk: not for readers."""
     index, covered = _saved_index(files, partition, segment)
     position = covered
     indexed = covered

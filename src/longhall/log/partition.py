@@ -45,7 +45,7 @@ class PartitionLog:
         self.epochs = Epochs()
         self.damaged: list[tuple[int, int]] = []  # Ranges of offsets that were promised and are lost.
         self.tail_bytes = 0
-        self.unsynced: set[int] = set()  # Base offsets of segments written since `checkpointed`.
+        self.unsynced: set[int] = set()  # Base offsets of segments written since `take_unsynced`.
         self.safe_offset = 0  # Below it no entry of the write-ahead log refers to a segment: the cleaner may go there.
         self.cleaned_offset = 0  # Below it the cleaner has been.
         self._files = files
@@ -58,13 +58,13 @@ class PartitionLog:
     def append(self, header: BatchHeader, stored: bytes, now_ms: int) -> int:
         """Take a batch into the tail; `header` has its offsets and epoch as stored. Returns the flags for its entry."""
         segment, flags = self._target(header, now_ms)
+        self._place(header, segment)
         self._tail.append((header.base_offset, stored, segment))
         self.tail_bytes += header.size_bytes
-        self._place(header, segment, flags)
         return flags
 
     def append_direct(self, header: BatchHeader, prefix: bytes, rest: Buffer, now_ms: int) -> tuple[int, int, File]:
-        """Write a batch to its place at once. Returns flags, the place and the file to sync; on OSError nothing changed."""
+        """Write a batch to its place at once. Returns flags, place and the file to sync; on OSError nothing changed."""
         self.flush()
         segment, flags = self._target(header, now_ms)
         file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
@@ -72,7 +72,7 @@ class PartitionLog:
         position = segment.size_bytes
         file.write_at(position, (prefix, rest))
         self.unsynced.add(segment.base_offset)
-        self._place(header, segment, flags)
+        self._place(header, segment)
         segment.written_bytes = segment.size_bytes
         return flags, position, file
 
@@ -84,15 +84,15 @@ class PartitionLog:
             segment.size_bytes = position
             segment.written_bytes = position
         self.unsynced.add(segment.base_offset)
-        self._place(header, segment, flags)
+        self._place(header, segment)
         segment.written_bytes = segment.size_bytes
 
     def replay_batch(self, header: BatchHeader, stored: bytes, flags: int, now_ms: int) -> None:
         """Take a batch from the write-ahead log into the tail again."""
         segment = self._replay_target(header, flags, now_ms)
+        self._place(header, segment)
         self._tail.append((header.base_offset, stored, segment))
         self.tail_bytes += header.size_bytes
-        self._place(header, segment, flags)
 
     def flush(self) -> int:
         """Write the tail to its places and return its bytes. On OSError what could not be written stays in the tail."""
@@ -137,7 +137,7 @@ class PartitionLog:
         self._ensure_index(self.segments[-1])
         return self.segments[-1]
 
-    def _place(self, header: BatchHeader, segment: Segment, flags: int) -> None:
+    def _place(self, header: BatchHeader, segment: Segment) -> None:
         if not self.segments or segment is not self.segments[-1]:
             if self.segments:
                 self._ensure_index(self.segments[-1])
@@ -177,7 +177,7 @@ class PartitionLog:
 
     def _read_tail(self, offset: int, bytes_max: int, limit_offset: int) -> Read:
         result = Read(None)
-        at = bisect_right(self._tail, offset, key=_tail_base) - 1
+        at = max(bisect_right(self._tail, offset, key=_tail_base) - 1, 0)
         buffers: list[Buffer] = []
         size = 0
         for index in range(at, len(self._tail)):
@@ -223,6 +223,8 @@ class PartitionLog:
                 return Read(None, chunk)
             more = size < segment.written_bytes - position
             result = cut_batches(chunk, offset, bytes_max, limit_offset, more, expected, segment.next_offset)
+            if len(chunk) < size and not result.size_bytes:
+                return Read(Code.STORAGE_DAMAGED)  # The file ends before its last batch does.
             if result.wanted_bytes == 0:
                 return result
             # The batch begins in this chunk but is larger than it, or lies behind it.
@@ -290,9 +292,16 @@ class PartitionLog:
         while self._unindexed:  # One by one: where the disk is full, those that were saved are done with.
             segment = self._unindexed[0]
             save_index(self._files, self.partition, segment)
+            self._cut_leavings(segment)
             self.unsynced.add(segment.base_offset)
             segment.index = None  # Read again when somebody asks for old data.
             del self._unindexed[0]
+
+    def _cut_leavings(self, segment: Segment) -> None:
+        """Behind its last batch a closed file has nothing: a crash may have left there what nobody was promised."""
+        file = self._files.get(segment_path(self.partition, segment.base_offset))
+        if file.size() > segment.written_bytes:
+            file.truncate(segment.written_bytes)
 
     def save_active_index(self) -> None:
         """Write the index of the active segment as it is, so that the next start need not scan."""
@@ -306,14 +315,15 @@ class PartitionLog:
         if offset <= self.start_offset:
             return []
         self.start_offset = offset
+        self.next_offset = max(self.next_offset, offset)  # What was trimmed may have been lost before.
         self.epochs.cut_before(offset)
         self.damaged = [(first, behind) for first, behind in self.damaged if behind > offset]
         dead: list[Segment] = []
         while self.segments and self.segments[0].next_offset <= offset:
             dead.append(self.segments.pop(0))
-        if not self.segments:  # The next batch starts a new one; what was only in memory is gone as well.
-            self._tail.clear()
-            self.tail_bytes = 0
+        if dead and self._tail:  # What was only in memory is gone as well.
+            self._tail = [entry for entry in self._tail if entry[2] not in dead]
+            self.tail_bytes = sum([len(entry[1]) for entry in self._tail])
         self._unindexed = [segment for segment in self._unindexed if segment in self.segments]
         self.unsynced.difference_update([segment.base_offset for segment in dead])
         return dead
@@ -345,6 +355,15 @@ class PartitionLog:
                 segment.max_timestamp_ms = max_timestamp_ms
                 segment.index = None
 
+    def measure_closed(self) -> None:
+        """Learn the sizes of closed segments that the cleaner replaced after the last checkpoint before a crash."""
+        for segment in self.segments[:-1]:
+            if segment.next_offset <= self.safe_offset:
+                path = segment_path(self.partition, segment.base_offset)
+                size = self._files.get(path).size()
+                if size < segment.size_bytes:
+                    segment.size_bytes = segment.written_bytes = size
+
     # Snapshots
 
     def snapshot(self) -> PartitionNumbers:
@@ -362,20 +381,11 @@ class PartitionLog:
         self.cleaned_offset = numbers[5]
         self.safe_offset = self.next_offset
 
-    def trim_files(self) -> None:
-        """After recovery: cut the active file behind its last batch, where a crash may have left what nobody was promised."""
-        if not self.segments:
-            return
-        segment = self.segments[-1]
-        path = segment_path(self.partition, segment.base_offset)
-        if self._files.disk.exists(path):
-            file = self._files.get(path)
-            if file.size() > segment.written_bytes:
-                file.truncate(segment.written_bytes)
-
-    def checkpointed(self) -> None:
-        """What was written so far is durable."""
-        self.unsynced.clear()
+    def take_unsynced(self) -> set[int]:
+        """The segments that the caller syncs now; it puts them back if it cannot."""
+        taken = self.unsynced
+        self.unsynced = set()
+        return taken
 
     def close(self) -> None:
         """Close the files of this partition: it is about to be removed."""

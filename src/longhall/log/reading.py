@@ -20,7 +20,7 @@ _BASE_OFFSET_BYTES: Final = 8
 
 @final
 class Cold:
-    """Bytes that are not in memory: `size` of them at `position`. With `rebuild`, an index that must be made anew first."""
+    """Bytes that are not in memory: `size` of them at `position`. With `rebuild`, an index to be made anew first."""
 
     def __init__(self, path: str, position: int, size: int, rebuild: Segment | None = None) -> None:
         self.path = path

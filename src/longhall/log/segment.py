@@ -36,7 +36,8 @@ class Segment:
         position = self.size_bytes
         if max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = max_timestamp_ms
-        if position == 0 or position >= self._indexed_bytes + INDEX_INTERVAL_BYTES:
+        # Behind a gap there is always an entry: what lies in the gap may be nothing that one could step over.
+        if position == 0 or position >= self._indexed_bytes + INDEX_INTERVAL_BYTES or offset != self.next_offset:
             index.append(offset - self.base_offset, position, self.max_timestamp_ms)
             self._indexed_bytes = position
         self.size_bytes = position + size_bytes

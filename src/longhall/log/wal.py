@@ -1,10 +1,11 @@
 """The write-ahead log of a node: one sequence of frames over a ring of files.
 
-Appending only collects; `write` turns what was collected into frames in the page cache; the caller syncs `dirty_file` and
-then says so with `synced`. Nothing here knows what an entry means.
+Appending only collects; `write` turns what was collected into frames in the page cache; the caller syncs `dirty_files`
+and then says so with `synced`. Nothing here knows what an entry means.
 
-Files are slots that are used again when every entry in them has been materialised elsewhere: overwriting old blocks is the
-cheapest durable write there is, and a spare slot, allocated ahead, lets small entries be written when the disk is full.
+Files are slots that are used again when every entry in them has been materialised elsewhere: overwriting old blocks is
+the cheapest durable write there is, and a spare slot, allocated ahead, lets small entries be written when the disk is
+full.
 
     file   0  u32  magic "LHWL"       8  u64  position of the file's first byte in the log
            4  u16  version           16  u64  size of the file
@@ -21,13 +22,24 @@ from typing import Final, final
 from crc32c import crc32c
 
 from longhall.errors import Code, LonghallError
-from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MAGIC_BYTES, Frame, decode_frame, encode_frame
+from longhall.log.frames import (
+    ENTRY_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC_BYTES,
+    Frame,
+    decode_frame,
+    encode_frame,
+    frame_position,
+)
 from longhall.world.ports import Disk, File
 
 FILE_HEADER_BYTES: Final = 64
 FILE_BYTES_MIN: Final = 16 * 1024 * 1024  # More than the largest frame.
+FREE_FILES_MAX: Final = 2  # Kept for later use.
 
 _MAGIC: Final = b"LHWL"
+_FREE: Final = b"FREE"  # In the place of the magic: this file holds nothing, whatever it looks like.
 _VERSION: Final = 1
 _HEADER: Final = struct.Struct(">4sHHQQ")
 _DIRECTORY: Final = "wal"
@@ -60,7 +72,7 @@ class WalFile:
 
 @final
 class Wal:
-    """See the module. After construction: `recover`, iterate it to its end, `resume`; then append, write, sync, release."""
+    """See the module. First `recover`, iterate it to its end, `resume`; then append, write, sync, release."""
 
     def __init__(self, disk: Disk, file_bytes: int) -> None:
         assert file_bytes >= FILE_BYTES_MIN
@@ -79,11 +91,13 @@ class Wal:
         self._closed: list[tuple[int, bytes]] = []  # Frames of this round that were full: number of entries, body.
         self._closed_bytes = 0
         self._unsynced: list[File] = []  # Files left behind since the last sync began.
+        self._reserved = True  # Whether the disk has promised room for the rest of the current file.
 
     # Appending
 
     def append(self, first: bytes, second: bytes = b"") -> None:
         """Take an entry, in one or two pieces, into the round that is being collected."""
+        assert len(first) + len(second) <= ENTRY_BYTES_MAX
         self._body.append(first)
         self._body_bytes += len(first)
         if second:
@@ -101,8 +115,9 @@ class Wal:
     def room_bytes(self) -> int:
         """How much can still be appended without asking the disk for space."""
         # A frame that does not fit the current file moves on to the next one, so its last part may stay unused.
-        room = self._used[-1].end - self.end - FRAME_BYTES_MAX - ENTRY_BYTES_MAX if self._used else 0
-        room = max(room, 0)
+        room = 0
+        if self._used and self._reserved:
+            room = max(self._used[-1].end - self.end - FRAME_BYTES_MAX - ENTRY_BYTES_MAX, 0)
         for file in self._free:
             room += file.size_bytes - FILE_HEADER_BYTES - FRAME_BYTES_MAX - ENTRY_BYTES_MAX
         return room - self.pending_bytes
@@ -157,6 +172,8 @@ class Wal:
 
     def prepare_spare(self) -> None:
         """Have one more file ready before it is needed. OSError when the disk has no room for it."""
+        if not self._reserved:
+            self._reserve_current()
         if not self._free:
             self._free.append(self._make_file())
 
@@ -164,7 +181,7 @@ class Wal:
         """Nothing before `position` is needed any more: its files may be written again."""
         while len(self._used) > 1 and self._used[0].end <= position:
             file = self._used.pop(0)
-            if len(self._free) < 2:
+            if len(self._free) < FREE_FILES_MAX:
                 self._free.append(file)
             else:
                 file.file.close()
@@ -202,19 +219,21 @@ class Wal:
         head += crc32c(head).to_bytes(4, "big")
         file.file.write_at(0, (head.ljust(FILE_HEADER_BYTES, b"\0"),))
         self._used.append(file)
+        self._reserved = True
         self.end = start + FILE_HEADER_BYTES
 
     # Recovery
 
-    def recover(self, from_position: int) -> Iterator[Frame | Damage]:
+    def recover(self, from_position: int, durable: int = 0) -> Iterator[Frame | Damage]:
         """Every whole frame from `from_position` on, and what was promised and is damaged; ends at the torn tail.
 
-        May be called again before `resume`; each call reads the files anew.
+        `durable` is what the caller knows to be synced from elsewhere, for instance the newest snapshot. May be called
+        again before `resume`; each call reads the files anew.
         """
         if not self._used and not self._free:
             self._find_files()
         chain = self._chain(from_position)
-        durable = from_position
+        durable = max(durable, from_position)
         for frame in self._walk(chain, from_position, 1 << 62):
             if isinstance(frame, Frame) and frame.horizon > durable:
                 durable = frame.horizon
@@ -246,36 +265,77 @@ class Wal:
         """Go on writing at `position`: everything behind it was never promised."""
         while self._used and self._used[-1].start >= position:
             self._free.append(self._used.pop())
-        self._free = [self._fitting(file) for file in self._free[:2]]
+        free, self._free = self._free, []
+        for file in free:
+            if len(self._free) == FREE_FILES_MAX or not self._make_free(file, position):
+                file.file.close()
+                self._disk.remove(file.file.path)
         self.end = position
         self.horizon = position
         self.time_ms = time_ms
         if not self._used or position >= self._used[-1].end:
             self._begin_file(position)
+        else:
+            self._reserve_current()
 
-    def _fitting(self, file: WalFile) -> WalFile:
-        if file.size_bytes != self._file_bytes:
+    def _reserve_current(self) -> None:
+        """Have blocks for the whole of the current file: a power cut may undo a reservation."""
+        try:
+            self._used[-1].file.allocate(0, self._used[-1].size_bytes)
+            self._reserved = True
+        except OSError:
+            self._reserved = False
+
+    def _make_free(self, file: WalFile, position: int) -> bool:
+        """Keep a file for later use; False if there is no space for it in the size that is wanted now."""
+        try:
             file.file.allocate(0, self._file_bytes)
-            file.size_bytes = self._file_bytes
-        return file
+        except OSError:
+            return False  # It goes, and its blocks with it.
+        file.size_bytes = self._file_bytes
+        if file.start >= position:
+            # Its header names a place that another file may take: two files that claim one place must never be.
+            file.file.write_at(0, (_FREE.ljust(FILE_HEADER_BYTES, b"\0"),))
+            self._disk.sync_now(file.file)
+        self._free.append(file)
+        return True
 
     def _find_files(self) -> None:
+        headless: list[WalFile] = []
         for name in self._disk.list(_DIRECTORY):
-            slot = int(name.removesuffix(".wal"))
+            number = name.removesuffix(".wal")
+            if not number.isdecimal():
+                continue
+            slot = int(number)
             file = self._disk.open(f"{_DIRECTORY}/{name}")
             self._slots = max(self._slots, slot + 1)
             start, size = _read_file_header(file)
             if start < 0:
-                self._free.append(WalFile(slot, file, 0, self._file_bytes))
+                headless.append(WalFile(slot, file, 0, self._file_bytes))
             else:
                 self._used.append(WalFile(slot, file, start, size))
+        for found in headless:
+            self._place_headless(found)
         self._used.sort(key=_file_start)
 
+    def _place_headless(self, file: WalFile) -> None:
+        """A file without its header: new, or damaged, and then its frames say which part of the log it holds."""
+        data = file.file.read_at(0, file.file.size())
+        start = _start_by_frames(data) if data[:4] != _FREE else -1
+        others = sorted([other.start for other in self._used if other.start >= start])
+        if start < 0 or (others and others[0] == start):
+            self._free.append(file)
+            return
+        file.start = start
+        if others:
+            file.size_bytes = others[0] - start
+        self._used.append(file)
+
     def _chain(self, from_position: int) -> list[WalFile]:
-        """The file that holds `from_position` and all that come after it; the others are free."""
+        """The files that hold `from_position` and what comes after it; the others are free."""
         chain: list[WalFile] = []
         for file in self._used:
-            follows = file.start >= chain[-1].end if chain else file.start <= from_position < file.end
+            follows = file.start >= chain[-1].end if chain else file.end > from_position
             if follows:
                 chain.append(file)
             elif file not in self._free:
@@ -330,9 +390,20 @@ def _read_file_header(file: File) -> tuple[int, int]:
     _, version, _, start, size_bytes = _HEADER.unpack_from(head)
     if version > _VERSION:
         raise LonghallError(
-            Code.UNSUPPORTED_VERSION, f"{file.path} was written by a newer Longhall (format {version}): start that version"
+            Code.UNSUPPORTED_VERSION, f"{file.path} is from a newer Longhall (format {version}): start that version"
         )
     return start, size_bytes
+
+
+def _start_by_frames(data: bytes) -> int:
+    """Where a file begins in the log if its first whole frame is right about its own place; -1 if there is none."""
+    at = data.find(FRAME_MAGIC_BYTES, FILE_HEADER_BYTES)
+    while at >= 0:
+        position = frame_position(data, at)
+        if position >= at and decode_frame(data, at, position) is not None:
+            return position - at
+        at = data.find(FRAME_MAGIC_BYTES, at + 1)
+    return -1
 
 
 def _next_frame(data: bytes, file_start: int, position: int, incarnation: int) -> int:

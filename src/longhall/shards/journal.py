@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import final
 
+from longhall.log.files import OpenFiles
 from longhall.log.wal import Wal
 from longhall.shards.shard import Committable, Shard
 from longhall.world.ports import File
@@ -31,12 +32,13 @@ class Round:
 class Journal:
     """The shards of a node over its one write-ahead log."""
 
-    def __init__(self, wal: Wal, shards: list[Shard]) -> None:
+    def __init__(self, wal: Wal, shards: list[Shard], open_files: OpenFiles) -> None:
         self.wal = wal
         self.shards = shards
         self.rounds = 0
         self._touched: dict[int, Shard] = {}
-        self._files: dict[str, File] = {}
+        self._open_files = open_files
+        self._paths: dict[str, None] = {}
         self._sync_wanted = False
         self._written: list[tuple[Committable, int]] = []
 
@@ -48,12 +50,13 @@ class Journal:
 
     def touch_file(self, file: File) -> None:
         """A large batch was written here and must be synced with the round."""
-        self._files[file.path] = file
+        # By its path: many files may be opened before the round begins, and then this one is closed for them.
+        self._paths[file.path] = None
 
     @property
     def file_count(self) -> int:
         """How many segments the round must sync so far."""
-        return len(self._files)
+        return len(self._paths)
 
     def wait_written(self, target: Committable, value: int) -> None:
         """Call `target.committed(value)` when everything appended so far is in the page cache."""
@@ -83,9 +86,9 @@ class Journal:
         """Take everything written so far into a round. The caller syncs its files and then calls `finish`."""
         assert self.wal.pending_bytes == 0
         files = self.wal.dirty_files()
-        files.extend(self._files.values())
+        files.extend([self._open_files.get(path) for path in self._paths])
         reached = [(shard, shard.sequence) for shard in self._touched.values()]
-        self._files = {}
+        self._paths = {}
         self._touched = {}
         self._sync_wanted = False
         return Round(self.wal.end, files, reached)

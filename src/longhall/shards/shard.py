@@ -12,8 +12,10 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-from longhall.log.frames import encode_batch, encode_event, encode_reference
+from longhall.log.frames import CONTINUED, CONTINUES, encode_batch, encode_event, encode_reference
 from longhall.log.wal import Wal
+
+EVENT_PART_BYTES: Final = 1024 * 1024  # Of one event in one entry.
 
 # Rooms that events are for; part of the stored format.
 CATALOGUE: Final = 0
@@ -56,9 +58,17 @@ class Shard:
         self._wal.append(encode_reference(flags, self.number, self.sequence, self.epoch, partition, position, header))
 
     def append_event(self, room: int, event: bytes) -> None:
-        """Something that is not a message."""
+        """Something that is not a message. What is too large for one entry takes several."""
+        flags = 0
+        while len(event) > EVENT_PART_BYTES:
+            part, event = event[:EVENT_PART_BYTES], event[EVENT_PART_BYTES:]
+            self._append_part(room, flags | CONTINUED, part)
+            flags = CONTINUES
+        self._append_part(room, flags, event)
+
+    def _append_part(self, room: int, flags: int, part: bytes) -> None:
         self.sequence += 1
-        self._wal.append(encode_event(self.number, self.sequence, self.epoch, room, event))
+        self._wal.append(encode_event(flags, self.number, self.sequence, self.epoch, room, part))
 
     def wait(self, target: Committable, value: int) -> None:
         """Call `target.committed(value)` when everything appended so far is committed."""

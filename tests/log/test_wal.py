@@ -1,0 +1,321 @@
+"""What the write-ahead log promises: nothing that was synced is lost, nothing that was cut comes back."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from longhall.errors import Code, LonghallError
+from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, Frame, encode_event
+from longhall.log.wal import FILE_BYTES_MIN, FILE_HEADER_BYTES, Damage, Wal
+from longhall.world.ports import World
+from longhall.world.real import real_world
+from tests.log.waldesk import WalDesk, entry_size, numbers_of
+
+
+def test_what_was_written_is_read_again_in_order() -> None:
+    desk = WalDesk()
+    for size in (0, 1, 100, 5000):
+        for _ in range(3):
+            desk.append(size)
+        desk.sync()
+    assert desk.boot() == list(range(12))
+    desk.put()
+    assert desk.boot() == list(range(13))
+    assert desk.damage == []
+
+
+def test_the_real_disk_gives_the_same(tmp_path: Path) -> None:
+    world: World = real_world(str(tmp_path / "data"))
+    try:
+        wal = Wal(world.disk, FILE_BYTES_MIN)
+        assert list(wal.recover(0)) == []
+        wal.resume(0, 0)
+        for number in range(20):
+            wal.append(encode_event(0, 1, number, 0, 0, number.to_bytes(8, "big") + bytes(1_500_000)))
+            wal.write(7)
+        for file in wal.dirty_files():
+            world.disk.sync_now(file)
+        wal.close()
+        again = Wal(world.disk, FILE_BYTES_MIN)
+        frames = [frame for frame in again.recover(0) if isinstance(frame, Frame)]
+        assert [number for frame in frames for number in numbers_of(frame)] == list(range(20))
+        assert {frame.time_ms for frame in frames} == {7}
+        again.close()
+    finally:
+        world.close()
+
+
+def test_a_tail_torn_at_any_byte_is_cut_and_nothing_before_it() -> None:
+    desk = WalDesk()
+    kept = [desk.put(30), desk.put(30)]
+    end = desk.wal.end
+    torn = desk.append(40)
+    desk.write()
+    size = desk.wal.end - end
+    whole = bytes(desk.current().content)
+    for cut in range(size + 1):
+        for filler in (b"\0", b"\xff"):
+            inode = desk.current()
+            inode.content[:] = whole[: end + cut] + filler * (size - cut)
+            expected = kept + [torn] if inode.content == whole else kept
+            assert desk.boot() == expected, cut
+            assert desk.damage == []
+            assert desk.wal.end == (end + size if torn in expected else end)
+
+
+def test_what_was_cut_does_not_come_back_behind_a_shorter_frame() -> None:
+    desk = WalDesk()
+    desk.put()
+    position = desk.wal.end
+    for _ in range(3):  # Three frames that nobody was promised; the first of them is torn.
+        desk.append(100)
+        desk.write()
+    desk.current().content[position + 60] ^= 1
+    assert desk.boot() == [0]
+    desk.appended = [0]
+    after = desk.put(100)  # Exactly as large as the first, so that the second stands right behind it.
+    assert desk.boot() == [0, after]
+    assert desk.damage == []
+
+
+def test_damage_before_the_horizon_is_reported_and_stepped_over() -> None:
+    desk = WalDesk()
+    for _ in range(6):
+        desk.put(50)
+    desk.current().content[desk.positions[2] + 70] ^= 1
+    assert desk.boot() == [0, 1, 3, 4, 5]
+    assert [(damage.position, damage.next_position) for damage in desk.damage] == [
+        (desk.positions[2], desk.positions[3])
+    ]
+    desk.put(50)
+    assert desk.boot() == [0, 1, 3, 4, 5, 6]
+
+
+def test_damage_that_a_snapshot_vouches_for_is_no_torn_tail() -> None:
+    desk = WalDesk()
+    for _ in range(3):
+        desk.put(50)
+    # No later frame says that the last two were synced, but a snapshot taken afterwards does.
+    desk.current().content[desk.positions[1] + 70] ^= 1
+    desk.durable = desk.wal.end
+    assert desk.boot() == [0, 2]
+    assert len(desk.damage) == 1
+
+
+@pytest.mark.parametrize("missing", range(44, 56))
+def test_the_log_goes_on_in_the_next_file_whatever_room_is_left(missing: int) -> None:
+    """A frame fits if a farewell still fits behind it; all sizes around that boundary."""
+    desk = WalDesk()
+    for _ in range(4):
+        desk.put(3_500_000)
+    rest = FILE_BYTES_MIN - desk.wal.end
+    desk.put(entry_size(rest - missing))
+    desk.put(5)
+    desk.put(5)
+    assert desk.boot() == list(range(7))
+    assert desk.damage == []
+    assert len(desk.wal._used) == 2
+    desk.put()
+    assert desk.boot() == list(range(8))
+
+
+def test_resume_exactly_where_the_next_file_begins() -> None:
+    """The farewell was written and nothing behind it: the next file is begun anew."""
+    desk = WalDesk()
+    for _ in range(4):
+        desk.put(3_500_000)
+    desk.put(entry_size(FILE_BYTES_MIN - desk.wal.end - 48))
+    desk.append(5)
+    desk.write()
+    second = desk.current()
+    assert desk.wal.end < FILE_BYTES_MIN + 1000
+    second.content[FILE_HEADER_BYTES + 10] ^= 1  # The frame in it is torn.
+    assert desk.boot() == [0, 1, 2, 3, 4]
+    assert desk.wal.end == FILE_BYTES_MIN + FILE_HEADER_BYTES
+    desk.put()
+    assert desk.boot() == [0, 1, 2, 3, 4, 6]
+
+
+def test_files_are_used_again_and_their_old_frames_stay_away() -> None:
+    desk = WalDesk()
+    for _ in range(40):
+        desk.put(2_500_000)
+        released = desk.wal.end
+        desk.wal.release_before(released)
+        desk.from_position = released
+        desk.appended = []
+        desk.synced = 0
+    assert len(desk.files()) <= 4
+    kept = [desk.put(100), desk.put(100)]
+    for _ in range(3):
+        assert desk.boot() == kept
+        assert desk.damage == []
+
+
+def test_the_largest_entries_fit() -> None:
+    desk = WalDesk()
+    room = ENTRY_BYTES_MAX - 25
+    desk.append(FRAME_BYTES_MAX - 26)  # One byte less than closes a frame.
+    desk.append(room)
+    desk.append(room)
+    desk.sync()
+    desk.put()
+    assert desk.boot() == [0, 1, 2, 3]
+    assert desk.damage == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(16, 32), (32, 16), (16, 20)])
+def test_another_file_size_after_a_restart(before: int, after: int) -> None:
+    desk = WalDesk(file_bytes=before << 20)
+    for _ in range(20):
+        desk.put(2_500_000)
+    desk.file_bytes = after << 20
+    assert desk.boot() == list(range(20))
+    for _ in range(20):
+        desk.put(2_500_000)
+    desk.file_bytes = before << 20
+    assert desk.boot() == list(range(40))
+    desk.put()
+    assert desk.boot() == list(range(41))
+    assert desk.damage == []
+
+
+@pytest.mark.parametrize("sectors", [0, 1, 40])
+def test_a_file_whose_header_is_damaged_is_known_by_its_frames(sectors: int) -> None:
+    desk = WalDesk()
+    for _ in range(40):
+        desk.put(1_000_000)
+    assert len(desk.wal._used) >= 3
+    middle = desk.files()[desk.wal._used[1].file.path]
+    size = 64 + sectors * 512
+    middle.content[:size] = bytes(size)
+    found = desk.boot()
+    assert found == list(range(40)) if sectors == 0 else found[-1] == 39
+    assert len(found) >= 39
+    desk.put()
+    assert desk.boot()[-1] == 40
+
+
+def test_a_first_file_that_is_gone_is_damage_and_not_the_end() -> None:
+    desk = WalDesk()
+    for _ in range(20):
+        desk.put(2_500_000)
+    desk.disk.remove(desk.wal._used[0].file.path)
+    found = desk.boot()
+    assert found
+    assert found[-1] == 19
+    assert [damage.position for damage in desk.damage] == [0]
+
+
+def test_two_files_never_claim_the_same_place() -> None:
+    """A file that a cut set free must not be taken for the one that was written in its place."""
+    for seed in range(6):
+        desk = WalDesk(seed)
+        chance = random.Random(seed)
+        for _ in range(30):
+            desk.put(2_500_000)
+            desk.wal.release_before(desk.wal.end)
+            desk.from_position = desk.wal.end
+            desk.appended, desk.synced = [], 0
+        for _ in range(chance.randrange(4, 12)):
+            desk.append(2_500_000)
+            desk.write()
+        desk.current()
+        first = desk.positions[-1]
+        for file in desk.wal._used:
+            inode = desk.files()[file.file.path]
+            for position in desk.positions[30:]:
+                if file.start <= position < file.end and position < first:
+                    inode.content[position - file.start + 50 : position - file.start + 60] = bytes(10)
+        desk.boot()
+        desk.appended, desk.synced = [], 0
+        for _ in range(chance.randrange(8, 20)):
+            desk.put(2_500_000)
+            if chance.random() < 0.3:
+                desk.wal.release_before(desk.wal.end)
+                desk.from_position = desk.wal.end
+                desk.appended, desk.synced = [], 0
+        assert desk.boot() == desk.appended
+        assert desk.damage == []
+
+
+def test_no_space_for_the_next_file_is_known_before_it_is_needed() -> None:
+    desk = WalDesk()
+    desk.wal.prepare_spare()
+    desk.host.faults.capacity_bytes = desk.host.platter.used()
+    size = 900_000
+    while desk.wal.room_bytes() >= size + 25:
+        desk.put(size)  # Never raises: the room was there as promised.
+    with pytest.raises(OSError, match="space"):
+        for _ in range(100):
+            desk.put(size)
+    desk.host.faults.capacity_bytes = None
+    desk.appended.clear()
+    assert len(desk.boot()) >= 20
+
+
+def test_room_is_promised_again_after_a_power_cut_took_the_reservation() -> None:
+    desk = WalDesk()
+    desk.put()
+    desk.host.cut_power()
+    desk.host.faults.capacity_bytes = 1_000_000
+    desk.boot()
+    assert desk.wal.room_bytes() <= 0
+    desk.host.faults.capacity_bytes = None
+    desk.wal.prepare_spare()
+    assert desk.wal.room_bytes() > 10_000_000
+
+
+def test_a_newer_format_is_refused_with_a_sentence() -> None:
+    desk = WalDesk()
+    desk.put()
+    inode = desk.current()
+    inode.content[5] = 9
+    inode.content[24:28] = crc32c(bytes(inode.content[:24])).to_bytes(4, "big")
+    with pytest.raises(LonghallError, match="newer") as caught:
+        desk.boot()
+    assert caught.value.code is Code.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_crash_recover_append_again_and_again(seed: int) -> None:
+    """Rounds of small and large frames, some synced, cut by power or by a signal at any change of the disk."""
+    chance = random.Random(seed)
+    desk = WalDesk(seed)
+    for _ in range(6):
+        if chance.random() < 0.7:
+            desk.host.faults.cut_after_changes = chance.randrange(1, 30)
+        with desk.power():
+            for _ in range(chance.randrange(12)):
+                for _ in range(chance.randrange(1, 4)):
+                    desk.append(chance.choice((0, 20, 700, 3_000_000)))
+                if chance.random() < 0.6:
+                    desk.sync()
+                else:
+                    desk.write()
+                if chance.random() < 0.15 and desk.synced == len(desk.appended):
+                    desk.wal.release_before(desk.wal.end)
+                    desk.from_position, desk.durable = desk.wal.end, desk.wal.end
+                    desk.appended, desk.synced = [], 0
+            if chance.random() < 0.5:
+                desk.host.kill()
+            else:
+                desk.host.cut_power()
+        desk.host.faults.cut_after_changes = chance.randrange(12) if chance.random() < 0.3 else -1
+        found = None
+        with desk.power():
+            found = desk.boot()
+        if found is None:
+            desk.host.faults.cut_after_changes = -1
+            found = desk.boot()
+        assert desk.damage == []
+        desk.expect_after_crash(found)
+
+
+def test_damage_is_two_numbers() -> None:
+    damage = Damage(3, 9)
+    assert (damage.position, damage.next_position) == (3, 9)
