@@ -244,11 +244,11 @@ class _Anything:
 
 PLANTED: Final[dict[str, Bug]] = {
     "acknowledge-before-sync": Bug("The reply does not wait for the disk.", "crashes", 4, _acknowledge_before_sync),
-    "retry-a-failed-sync": Bug("A second sync is believed after one failed.", "storm", 20, _retry_a_failed_sync),
-    "skip-the-torn-tail-cut": Bug("What was never promised is replayed.", "crashes", 10, _skip_the_torn_tail_cut),
-    "trust-torn-frames": Bug("The checksum of a frame is not looked at.", "crashes", 10, _trust_torn_frames),
+    "retry-a-failed-sync": Bug("A second sync is believed after one failed.", "storm", 40, _retry_a_failed_sync),
+    "skip-the-torn-tail-cut": Bug("What was never promised is replayed.", "crashes", 20, _skip_the_torn_tail_cut),
+    "trust-torn-frames": Bug("The checksum of a frame is not looked at.", "crashes", 20, _trust_torn_frames),
     "replay-stale-frames": Bug("Frames of a file's earlier life count.", "recycling", 10, _replay_stale_frames),
-    "trust-references": Bug("A large batch is believed to be in its segment.", "crashes", 20, _trust_references),
+    "trust-references": Bug("A large batch is believed to be in its segment.", "crashes", 40, _trust_references),
     "forget-producers": Bug("Producer states do not survive a restart.", "crashes", 4, _forget_producers),
     "forget-aborted-ranges": Bug("Aborted ranges do not survive it.", "crashes", 4, _forget_aborted_ranges),
     "take-duplicates": Bug("A batch that was sent again is stored again.", "crashes", 2, _take_duplicates),

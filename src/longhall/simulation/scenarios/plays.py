@@ -164,7 +164,7 @@ async def recycling(simulation: Simulation, starter: Starter) -> Played:
     place = Place("events", 0)
     play.verdict.logs.append(place)
     play.verdict.retention.append(RetentionOracle(place, retention_bytes=KEPT_BYTES))
-    play.stage.act(write_evenly(play.stage, "even", place, EVEN_BYTES, 0.1))
+    play.stage.act(write_evenly(play.stage, "even", place, EVEN_BYTES, 0.06))
     play.read([place])
     return await play.end(RAGE_S, 20.0)
 
