@@ -1,0 +1,236 @@
+"""Clients at work while their node dies and comes back: each writes down what it was told, and none gives up.
+
+Four kinds: idempotent writers, transactional writers that commit or abort, a carrier that moves records from one topic
+to another with its offsets in the transaction, and a member of a group that commits as it reads. All use
+confluent-kafka, each in a thread of its own. Values are `writer:number`, with numbers that only go up.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from soak.history import History, Outcome, Place
+
+PARTITIONS: Final = 3
+PLAIN, LEDGER, TARGET = "plain", "ledger", "target"
+TOPICS: Final = (PLAIN, LEDGER, TARGET)
+READERS, CARRIERS = "readers", "carriers"
+CALL_SECONDS_MAX: Final = 20.0
+IN_FLIGHT_MAX: Final = 300
+RATE_PER_SECOND: Final = 600
+_QUICK: Final = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "retry.backoff.ms": 20,
+    # When its only broker is away, this client forgets it and starts from the bootstrap list; a call that waits for the
+    # transaction coordinator at that moment then waits for ever (librdkafka 2.16). There is nothing else to find here.
+    "metadata.recovery.strategy": "none",
+    "log_level": 0,
+}
+
+
+class Worker:
+    """A thread that goes on until it is told to finish; what it died of is kept for whoever waits for it."""
+
+    def __init__(self, name: str, bootstrap: str, history: History) -> None:
+        self.name = name
+        self.bootstrap = bootstrap
+        self.history = history
+        self.stopping = threading.Event()
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self, seconds_max: float = 150.0) -> None:
+        """Ask it to end and wait; a worker that does not end is a failure of its own."""
+        self.stopping.set()
+        self._thread.join(seconds_max)
+        if self._thread.is_alive():
+            frame = sys._current_frames().get(self._thread.ident or 0)
+            stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+            raise RuntimeError(f"{self.name} did not finish within {seconds_max:.0f} s; it stands at\n{stack}")
+        if self.failure is not None:
+            raise self.failure
+
+    def _guarded(self) -> None:
+        try:
+            self.run()
+        except BaseException as failure:
+            self.failure = failure
+
+    def run(self) -> None:
+        raise NotImplementedError
+
+    def producer(self, **settings: Any) -> Producer:
+        return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 2, **_QUICK, **settings})
+
+    def consumer(self, group: str, **settings: Any) -> Consumer:
+        base = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6000,
+        }
+        return Consumer({"bootstrap.servers": self.bootstrap, **base, **_QUICK, **settings})
+
+
+class IdempotentWriter(Worker):
+    """Numbers to all partitions, many in flight; through every restart it is the same producer."""
+
+    def run(self) -> None:
+        producer = self.producer(**{"enable.idempotence": True, "message.timeout.ms": 120_000})
+        number = 0
+        while not self.stopping.is_set():
+            if len(producer) < IN_FLIGHT_MAX:
+                number += 1
+                value = f"{self.name}:{number}".encode()
+                producer.produce(PLAIN, value, partition=number % PARTITIONS, on_delivery=self._delivered)
+            producer.poll(1 / RATE_PER_SECOND)
+        producer.flush(CALL_SECONDS_MAX)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.history.acknowledged((PLAIN, message.partition()), message.offset(), message.value())
+        else:
+            self.history.refused(f"{message.value()!r}: {error}")
+
+
+class TransactionalWriter(Worker):
+    """Transactions over all partitions of the ledger; every fourth is aborted."""
+
+    def run(self) -> None:
+        producer: Producer | None = None
+        number = 0
+        while not self.stopping.is_set():
+            if producer is None:
+                producer = self._open()
+                continue
+            number += 1
+            parts = [((LEDGER, part % PARTITIONS), f"{self.name}:{number}:{part}".encode()) for part in range(6)]
+            name = f"{self.name}:{number}"
+            self.history.began(name, parts)
+            outcome = _transact(producer, lambda p=producer, r=parts: _produce(p, r), abort=number % 4 == 0)
+            self.history.ended(name, outcome)
+            if outcome is Outcome.UNKNOWN:
+                producer = None
+
+    def _open(self) -> Producer | None:
+        return _ready(self.producer(**{"transactional.id": self.name, "transaction.timeout.ms": 30_000}))
+
+
+class Carrier(Worker):
+    """Reads one topic and writes each record to another, offsets and output in one transaction."""
+
+    def run(self) -> None:
+        producer: Producer | None = None
+        consumer = self.consumer(CARRIERS, **{"isolation.level": "read_committed"})
+        places = [TopicPartition(PLAIN, number) for number in range(PARTITIONS)]
+        consumer.assign(places)
+        rewind = True
+        while not self.stopping.is_set():
+            if producer is None:
+                producer = _ready(self.producer(**{"transactional.id": self.name, "transaction.timeout.ms": 30_000}))
+                continue
+            if rewind:
+                rewind = not _rewind(consumer, places)
+                continue
+            messages = [m for m in consumer.consume(100, 0.2) if m.error() is None]
+            if not messages:
+                continue
+            outcome = _transact(producer, lambda p=producer, m=messages: self._carry(p, consumer, m))
+            rewind = outcome is not Outcome.COMMITTED
+            if outcome is Outcome.UNKNOWN:
+                producer = None
+        consumer.close()
+
+    def _carry(self, producer: Producer, consumer: Consumer, messages: list[Message]) -> None:
+        ahead: dict[int, int] = {}
+        for message in messages:
+            producer.produce(TARGET, message.value(), partition=message.partition())
+            ahead[message.partition()] = message.offset() + 1
+        offsets = [TopicPartition(PLAIN, partition, offset) for partition, offset in ahead.items()]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), CALL_SECONDS_MAX)
+
+
+class Committer(Worker):
+    """A member of a group that commits what it has read and remembers what was taken."""
+
+    def run(self) -> None:
+        consumer = self.consumer(READERS, **{"heartbeat.interval.ms": 300})
+        consumer.subscribe([PLAIN])
+        while not self.stopping.is_set():
+            messages = [m for m in consumer.consume(100, 0.2) if m.error() is None]
+            if not messages:
+                continue
+            try:
+                taken = consumer.commit(asynchronous=False)
+            except KafkaException:
+                continue  # A refused commit promises nothing.
+            for place in taken or []:
+                if place.error is None and place.offset >= 0:
+                    self.history.committed(READERS, (place.topic, place.partition), place.offset)
+        consumer.close()
+
+
+def _ready(producer: Producer) -> Producer | None:
+    try:
+        producer.init_transactions(CALL_SECONDS_MAX)
+    except KafkaException:
+        return None
+    return producer
+
+
+def _produce(producer: Producer, parts: list[tuple[Place, bytes]]) -> None:
+    for (topic, partition), value in parts:
+        producer.produce(topic, value, partition=partition)
+
+
+def _transact(producer: Producer, body: Callable[[], None], *, abort: bool = False) -> Outcome:
+    """One transaction to its end. A time-out is asked again, as the client's own documentation says."""
+    try:
+        producer.begin_transaction()
+        body()
+        if abort:
+            producer.flush(CALL_SECONDS_MAX)
+            return _insist(producer.abort_transaction, Outcome.ABORTED)
+        return _insist(producer.commit_transaction, Outcome.COMMITTED)
+    except KafkaException as problem:
+        if not problem.args[0].txn_requires_abort():
+            return Outcome.UNKNOWN
+    try:
+        return _insist(producer.abort_transaction, Outcome.ABORTED)
+    except KafkaException:
+        return Outcome.UNKNOWN
+
+
+def _insist(call: Callable[[float], None], outcome: Outcome) -> Outcome:
+    deadline = time.monotonic() + 3 * CALL_SECONDS_MAX
+    while True:
+        try:
+            call(CALL_SECONDS_MAX)
+        except KafkaException as problem:
+            if not problem.args[0].retriable() or time.monotonic() > deadline:
+                raise
+        else:
+            return outcome
+
+
+def _rewind(consumer: Consumer, places: list[TopicPartition]) -> bool:
+    """Go back to what the group has committed; False where the node did not answer."""
+    try:
+        for place in consumer.committed(places, timeout=CALL_SECONDS_MAX):
+            if place.error is not None:
+                return False
+            consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
+    except KafkaException:
+        return False
+    return True
