@@ -354,6 +354,8 @@ class PartitionLog:
                 segment.size_bytes = segment.written_bytes = size_bytes
                 segment.max_timestamp_ms = max_timestamp_ms
                 segment.index = None
+                if segment in self._unindexed:  # Closed just now: what is beside it is newer than what we have.
+                    self._unindexed.remove(segment)
 
     def measure_closed(self) -> None:
         """Learn the sizes of closed segments that the cleaner replaced after the last checkpoint before a crash."""
