@@ -37,6 +37,35 @@ class OffsetOracle:
 
 
 @final
+class MembershipOracle:
+    """A group whose members come and go: one owner a partition a generation, and nobody starts before what is done."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self._owners: dict[tuple[int, tuple[str, int]], str] = {}
+        self._done: dict[tuple[str, int], int] = {}
+
+    def assigned(self, generation: int, member: str, places: list[tuple[str, int]]) -> None:
+        for place in places:
+            owner = self._owners.setdefault((generation, place), member)
+            who = f"group {self.group}, generation {generation}"
+            demand(owner == member, f"{who}: {place} belongs to {owner} and to {member}")
+
+    def done(self) -> dict[tuple[str, int], int]:
+        """How far the group is known to have committed, by now."""
+        return dict(self._done)
+
+    def committed(self, offsets: dict[tuple[str, int], int]) -> None:
+        for place, offset in offsets.items():
+            self._done[place] = max(self._done.get(place, 0), offset)
+
+    def began(self, place: tuple[str, int], offset: int, done_before: dict[tuple[str, int], int]) -> None:
+        """The first record that a member got of a partition, and what was done before it joined."""
+        least = done_before.get(place, 0)
+        demand(offset >= least, f"group {self.group}: {place} was committed up to {least} and read from {offset}")
+
+
+@final
 class TransactionalOffsetOracle:
     """A group's offset that moves with transactions: number N commits offset N, or nothing of it is true."""
 

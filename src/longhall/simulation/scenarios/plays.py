@@ -15,9 +15,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
 from longhall.simulation.checkers.sends import Place
-from longhall.simulation.checkers.tables import KeyOracle, OffsetOracle, RetentionOracle
+from longhall.simulation.checkers.tables import KeyOracle, MembershipOracle, OffsetOracle, RetentionOracle
 from longhall.simulation.scenarios.committers import commit_offsets, make_topics
 from longhall.simulation.scenarios.machine import Machine, Starter
+from longhall.simulation.scenarios.members import come_and_go
 from longhall.simulation.scenarios.nemesis import EVERYTHING, Nemesis
 from longhall.simulation.scenarios.readers import follow
 from longhall.simulation.scenarios.stage import Stage
@@ -98,6 +99,11 @@ class Play:
         self.stage.act(follow(self.stage, "follower", places, stable=False))
         self.stage.act(follow(self.stage, "committed-follower", places, stable=True))
 
+    def belong(self, members: int) -> None:
+        oracle = MembershipOracle("members")
+        for number in range(members):
+            self.stage.act(come_and_go(self.stage, f"member-{number}", oracle, ["events"]))
+
     def commit(self, groups: int, pause_s: float) -> None:
         for number in range(groups):
             oracle = OffsetOracle(f"group-{number}", Place("events", 0))
@@ -115,6 +121,7 @@ async def storm(simulation: Simulation, starter: Starter) -> Played:
     play.write(places_of("events", 3), plain=1, idempotent=1, transactional=2, pause_s=0.5)
     play.read(places_of("events", 3))
     play.commit(2, 1.0)
+    play.belong(3)
     play.stage.act(make_topics(play.stage, "topic", 10.0))
     keys = KeyOracle(Place("keys", 0))
     play.verdict.keys.append(keys)
@@ -129,6 +136,7 @@ async def crashes(simulation: Simulation, starter: Starter) -> Played:
     play.write(places_of("events", 4), plain=0, idempotent=2, transactional=3, pause_s=0.3)
     play.read(places_of("events", 4))
     play.commit(1, 0.5)
+    play.belong(2)
     return await play.end(RAGE_S, 4.0)
 
 
