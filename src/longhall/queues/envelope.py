@@ -1,0 +1,364 @@
+"""A queue message and a Kafka record are the same bytes: the one table between the two, both ways.
+
+    message                      record
+    ---------------------------  -----------------------------------------------------------------------------------
+    body                         value, byte for byte (a null value reads as an empty body)
+    key                          key
+    sent time                    timestamp; `longhall.sent-ms` once a move gave the record a timestamp of its own
+    attribute NAME               header NAME with the value's bytes: text as UTF-8, Binary raw
+    its type, unless String      header `longhall.type.NAME`: "Number", "Binary", "String.Array" ...
+    a door's own field NAME      header `longhall.system.NAME`, text
+    message id                   header `longhall.id`, text; without it, the id that partition and offset make
+    group                        header `longhall.group`, text; without it a FIFO queue takes the key for the group
+    deduplication id             header `longhall.deduplication-id`, text
+    end of its time to live      header `longhall.expires-ms`, decimal, hall time
+    when it is due               header `longhall.due-ms`, decimal, hall time; only in staging lanes
+    priority                     header `longhall.priority`, decimal, unless 0
+    reply queue, correlation     headers `longhall.reply-to`, `longhall.correlation-id`, text
+    tell its fate                header `longhall.report-fate`: "1"
+    sender                       header `longhall.sender`, text
+    where and why it died        headers `longhall.dead-letter-source`, `longhall.dead-letter-reason`, text
+    attempts before it died      headers `longhall.attempts`, `longhall.first-received-ms`, decimal
+    all its deaths so far        header `longhall.deaths`: a line each, "time attempts reason source", oldest first
+
+Headers are written only when there is something to say. Reading is total: whatever a Kafka producer wrote is a message.
+A header without our prefix is an attribute, of type String if its bytes are UTF-8 and Binary if not; of two with one
+name the first is the attribute (the record keeps both); a null value is an empty one. Of ours the last counts; one that
+cannot be read counts as missing, one that is not known yet is passed over, and copies keep it. Who may write to the
+topic may write these headers too: they say what a producer may choose, and nothing is permitted on their word.
+
+This module does not know which fields a door shows, and refuses to know settings, cursors and partitions' files.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Attribute, Outgoing
+from longhall.records.record import Headers, Record
+
+PREFIX: Final = "longhall."
+TYPE_PREFIX: Final = "longhall.type."
+SYSTEM_PREFIX: Final = "longhall.system."
+ID: Final = "longhall.id"
+SENT: Final = "longhall.sent-ms"
+GROUP: Final = "longhall.group"
+DEDUPLICATION_ID: Final = "longhall.deduplication-id"
+EXPIRES: Final = "longhall.expires-ms"
+DUE: Final = "longhall.due-ms"
+PRIORITY: Final = "longhall.priority"
+REPLY_TO: Final = "longhall.reply-to"
+CORRELATION_ID: Final = "longhall.correlation-id"
+REPORT_FATE: Final = "longhall.report-fate"
+SENDER: Final = "longhall.sender"
+DEAD_LETTER_SOURCE: Final = "longhall.dead-letter-source"
+DEAD_LETTER_REASON: Final = "longhall.dead-letter-reason"
+ATTEMPTS: Final = "longhall.attempts"
+FIRST_RECEIVED: Final = "longhall.first-received-ms"
+DEATHS: Final = "longhall.deaths"
+
+STRING: Final = "String"
+BINARY: Final = "Binary"
+
+DEATHS_MAX: Final = 16  # Lines of history; beyond, the oldest go.
+NUMBER_DIGITS_MAX: Final = 18  # Of the decimals in our headers: they fit 64 bits.
+PARTITION_MAX: Final = (1 << 60) - 1
+OFFSET_MAX: Final = (1 << 62) - 1
+
+_TYPE_AT: Final = len(TYPE_PREFIX)
+_SYSTEM_AT: Final = len(SYSTEM_PREFIX)
+
+
+@final
+class Fields:
+    """All that a record says as a message. Times are hall time; 0 and "" mean that nothing is said."""
+
+    def __init__(self, body: bytes, key: bytes | None, sent_ms: int) -> None:
+        self.body = body
+        self.key = key
+        self.sent_ms = sent_ms
+        self.attributes: dict[str, Attribute] = {}
+        self.system: dict[str, str] = {}
+        self.message_id = ""
+        self.group = ""
+        self.deduplication_id = ""
+        self.expires_ms = 0
+        self.due_ms = 0
+        self.priority = 0
+        self.reply_to = ""
+        self.correlation_id = ""
+        self.report_fate = False
+        self.sender = ""
+        self.dead_letter_source = ""
+        self.dead_letter_reason = ""
+        self.attempts = 0
+        self.first_received_ms = 0
+        self.deaths = ""
+
+
+def encode_record(
+    outgoing: Outgoing,
+    message_id: str,
+    now_ms: int,
+    expires_ms: int = 0,
+    due_ms: int = 0,
+    sender: str = "",
+) -> Record:
+    """The record of a message sent now. An empty message id writes none: readers derive it from partition and offset.
+
+    Raises INVALID_REQUEST for an attribute whose name begins with our prefix.
+    """
+    headers: list[tuple[str, bytes | None]] = []
+    if message_id:
+        headers.append((ID, message_id.encode()))
+    if outgoing.group:
+        headers.append((GROUP, outgoing.group.encode()))
+    if outgoing.deduplication_id:
+        headers.append((DEDUPLICATION_ID, outgoing.deduplication_id.encode()))
+    if expires_ms > 0:
+        headers.append((EXPIRES, b"%d" % expires_ms))
+    if due_ms > 0:
+        headers.append((DUE, b"%d" % due_ms))
+    if outgoing.priority > 0:
+        headers.append((PRIORITY, b"%d" % outgoing.priority))
+    if outgoing.reply_to:
+        headers.append((REPLY_TO, outgoing.reply_to.encode()))
+    if outgoing.correlation_id:
+        headers.append((CORRELATION_ID, outgoing.correlation_id.encode()))
+    if outgoing.report_fate:
+        headers.append((REPORT_FATE, b"1"))
+    if sender:
+        headers.append((SENDER, sender.encode()))
+    if outgoing.attributes:
+        _append_attributes(headers, outgoing.attributes)
+    if outgoing.system:
+        for name, text in outgoing.system.items():
+            headers.append((SYSTEM_PREFIX + name, text.encode()))
+    return Record(-1, now_ms, outgoing.key, outgoing.body, tuple(headers))
+
+
+def _append_attributes(headers: list[tuple[str, bytes | None]], attributes: dict[str, Attribute]) -> None:
+    for name, attribute in attributes.items():
+        if name.startswith(PREFIX):
+            raise LonghallError(Code.INVALID_REQUEST, f"attribute {name!r}: names that begin with {PREFIX!r} are kept")
+        kind, value = attribute
+        headers.append((name, value))
+        if kind != STRING or not _is_text(value):
+            headers.append((TYPE_PREFIX + name, kind.encode()))
+
+
+def decode_record(record: Record, partition: int, salt: int = 0) -> Fields:
+    """The message that a record is, whoever wrote it."""
+    value = record.value
+    fields = Fields(b"" if value is None else value, record.key, record.timestamp_ms)
+    if record.headers:
+        _read_headers(fields, record.headers)
+    if not fields.message_id:
+        fields.message_id = derive_message_id(partition, record.offset, salt)
+    return fields
+
+
+def _read_headers(fields: Fields, headers: Headers) -> None:
+    kinds: dict[str, str] | None = None
+    attributes = fields.attributes
+    for name, raw in headers:
+        value = b"" if raw is None else raw
+        if not name.startswith(PREFIX):
+            if name not in attributes:
+                attributes[name] = (STRING if _is_text(value) else BINARY, value)
+        elif name.startswith(TYPE_PREFIX):
+            if kinds is None:
+                kinds = {}
+            kinds[name[_TYPE_AT:]] = _text(value)
+        elif name.startswith(SYSTEM_PREFIX):
+            fields.system[name[_SYSTEM_AT:]] = _text(value)
+        else:
+            _read_ours(fields, name, value)
+    if kinds is not None:
+        for name, kind in kinds.items():
+            attribute = attributes.get(name)
+            if attribute is not None and kind:
+                attributes[name] = (kind, attribute[1])
+
+
+def _read_ours(fields: Fields, name: str, value: bytes) -> None:
+    """Ordered by how often they are met."""
+    if name == ID:
+        fields.message_id = _text(value)
+    elif name == GROUP:
+        fields.group = _text(value) or fields.group
+    elif name == DEDUPLICATION_ID:
+        fields.deduplication_id = _text(value)
+    elif name == EXPIRES:
+        fields.expires_ms = _number(value)
+    elif name == SENDER:
+        fields.sender = _text(value)
+    elif name == PRIORITY:
+        fields.priority = _number(value)
+    elif name == DUE:
+        fields.due_ms = _number(value)
+    elif name == SENT:
+        fields.sent_ms = _number(value) or fields.sent_ms
+    elif name == REPLY_TO:
+        fields.reply_to = _text(value)
+    elif name == CORRELATION_ID:
+        fields.correlation_id = _text(value)
+    elif name == REPORT_FATE:
+        fields.report_fate = value == b"1"
+    else:
+        _read_death(fields, name, value)
+
+
+def _read_death(fields: Fields, name: str, value: bytes) -> None:
+    if name == DEAD_LETTER_SOURCE:
+        fields.dead_letter_source = _text(value)
+    elif name == DEAD_LETTER_REASON:
+        fields.dead_letter_reason = _text(value)
+    elif name == ATTEMPTS:
+        fields.attempts = _number(value)
+    elif name == FIRST_RECEIVED:
+        fields.first_received_ms = _number(value)
+    elif name == DEATHS:
+        fields.deaths = _text(value)
+
+
+def peek_fields(record: Record) -> tuple[bytes, int]:
+    """Group and end of the time to live (0: none), and nothing else: what a cursor looks at while it scans.
+
+    The group is what a FIFO queue orders by: the header, else the key, else b"".
+    """
+    group = record.key
+    expires_ms = 0
+    for name, value in record.headers:
+        if value is not None:
+            if name == GROUP:
+                if value and _is_text(value):
+                    group = value
+            elif name == EXPIRES:
+                expires_ms = _number(value)
+    return b"" if group is None else group, expires_ms
+
+
+def due_of(record: Record) -> int:
+    """When a record of a staging lane is due; 0, which is always over, if it does not say."""
+    due_ms = 0
+    for name, value in record.headers:
+        if name == DUE and value is not None:
+            due_ms = _number(value)
+    return due_ms
+
+
+def group_text(group: bytes) -> str:
+    """A group as doors show it. One that is not UTF-8 (it was a Kafka key) is shown as hexadecimal digits."""
+    if _is_text(group):
+        return group.decode()
+    return "hex:" + group.hex()
+
+
+def moved_record(record: Record, message_id: str, now_ms: int, due_ms: int = 0) -> Record:
+    """The same message for another lane: available now, or staged again until `due_ms`.
+
+    Its timestamp is that of the move, since retention counts from there; the sent time and the id stay what they were.
+    """
+    sent_ms = record.timestamp_ms
+    headers: list[tuple[str, bytes | None]] = [(ID, message_id.encode())]
+    if due_ms > 0:
+        headers.append((DUE, b"%d" % due_ms))
+    for header in record.headers:
+        name = header[0]
+        if name == SENT:
+            sent_ms = _number(header[1] or b"") or sent_ms
+        elif name != ID and name != DUE:
+            headers.append(header)
+    headers.append((SENT, b"%d" % max(sent_ms, 0)))
+    return Record(-1, now_ms, record.key, record.value, tuple(headers))
+
+
+def dead_letter_record(
+    record: Record,
+    message_id: str,
+    now_ms: int,
+    source: str,
+    reason: str,
+    attempts: int,
+    first_received_ms: int = 0,
+) -> Record:
+    """The same message for a dead-letter queue: with reason, source and history; its time to live is over for good."""
+    moved = moved_record(record, message_id, now_ms)
+    history: list[str] = []
+    headers: list[tuple[str, bytes | None]] = []
+    for header in moved.headers:
+        if header[0] == DEATHS:
+            history = _text(header[1] or b"").split("\n")
+        elif header[0] != EXPIRES and not _tells_of_death(header[0]):
+            headers.append(header)
+    history.append(f"{now_ms} {attempts} {reason} {source}")
+    headers.append((DEAD_LETTER_SOURCE, source.encode()))
+    headers.append((DEAD_LETTER_REASON, reason.encode()))
+    headers.append((ATTEMPTS, b"%d" % attempts))
+    if first_received_ms > 0:
+        headers.append((FIRST_RECEIVED, b"%d" % first_received_ms))
+    headers.append((DEATHS, "\n".join(history[-DEATHS_MAX:]).encode()))
+    return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
+
+
+def redriven_record(record: Record, now_ms: int) -> Record:
+    """The same message back to work: sent now, under the id of its new place; only the history of its deaths stays."""
+    headers = [
+        header for header in record.headers if header[0] != ID and header[0] != SENT and not _tells_of_death(header[0])
+    ]
+    return Record(-1, now_ms, record.key, record.value, tuple(headers))
+
+
+def _tells_of_death(name: str) -> bool:
+    return name in (DEAD_LETTER_SOURCE, DEAD_LETTER_REASON, ATTEMPTS, FIRST_RECEIVED)
+
+
+def derive_message_id(partition: int, offset: int, salt: int = 0) -> str:
+    """The id of a message that brought none: a UUID (version 8) of its place, different for every place.
+
+    `salt` (60 bits, from the hall's id) keeps the ids of two halls apart.
+    """
+    if not (0 <= partition <= PARTITION_MAX and 0 <= offset <= OFFSET_MAX):
+        raise LonghallError(Code.INVALID_REQUEST, f"no message can be at {partition}:{offset}")
+    high = f"{partition ^ (salt & PARTITION_MAX):015x}"
+    low = f"{(1 << 63) | offset:016x}"
+    return f"{high[:8]}-{high[8:12]}-8{high[12:]}-{low[:4]}-{low[4:]}"
+
+
+def locate_message_id(message_id: str, salt: int = 0) -> tuple[int, int] | None:
+    """Partition and offset of an id that `derive_message_id` made; None for other ids."""
+    digits = message_id.replace("-", "")
+    if len(message_id) != 36 or len(digits) != 32 or digits[12] != "8" or digits[16] not in "89ab":
+        return None
+    try:
+        partition = int(digits[:12] + digits[13:16], 16) ^ (salt & PARTITION_MAX)
+        offset = int(digits[16:], 16) & OFFSET_MAX
+    except ValueError:
+        return None
+    return (partition, offset) if derive_message_id(partition, offset, salt) == message_id else None
+
+
+def _is_text(value: bytes) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _number(value: bytes) -> int:
+    """A decimal of ours; 0 for anything else."""
+    if 0 < len(value) <= NUMBER_DIGITS_MAX and value.isdigit():
+        return int(value)
+    return 0
