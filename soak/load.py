@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.history import History, Outcome, Place
 
@@ -179,6 +180,36 @@ class Committer(Worker):
                 if place.error is None and place.offset >= 0:
                     self.history.committed(READERS, (place.topic, place.partition), place.offset)
         consumer.close()
+
+
+class Load:
+    """All of them together, on topics of their own."""
+
+    def __init__(self, bootstrap: str, history: History) -> None:
+        self._bootstrap = bootstrap
+        self._workers: list[Worker] = [
+            IdempotentWriter("i1", bootstrap, history),
+            IdempotentWriter("i2", bootstrap, history),
+            TransactionalWriter("t1", bootstrap, history),
+            TransactionalWriter("t2", bootstrap, history),
+            Carrier("c1", bootstrap, history),
+            Committer("m1", bootstrap, history),
+        ]
+
+    def start(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        wanted = [NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1) for topic in TOPICS]
+        for future in admin.create_topics(wanted).values():
+            future.result(CALL_SECONDS_MAX)
+        for worker in self._workers:
+            worker.start()
+
+    def failures(self) -> list[str]:
+        return [f"{worker.name} died: {worker.failure!r}" for worker in self._workers if worker.failure is not None]
+
+    def finish(self) -> None:
+        for worker in self._workers:
+            worker.finish()
 
 
 def _ready(producer: Producer) -> Producer | None:

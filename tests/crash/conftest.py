@@ -1,0 +1,60 @@
+"""Nodes as real processes, for tests that hurt them. Everything started here is ended here, by its own id."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soak.node import Node
+from tests.left_out import leave_out
+
+NewNode = Callable[..., Node]
+Mount = Callable[..., Path]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.path.name != "test_history.py":
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def new_node(tmp_path: Path) -> Iterator[NewNode]:
+    """Makes nodes that are not started yet; after the test none is left running."""
+    made: list[Node] = []
+
+    def make(data: Path | None = None, **settings: Any) -> Node:
+        made.append(Node(data or tmp_path / f"data{len(made)}", home=tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for node in made:
+        node.kill()
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    """Mounts file systems under the test's directory; left out where that is not allowed."""
+    mounted: list[Path] = []
+
+    def make(*arguments: str) -> Path:
+        if os.geteuid() != 0 or shutil.which("mount") is None:
+            leave_out("a file system of its own: only root may mount one")
+        place = tmp_path / f"mounted{len(mounted)}"
+        place.mkdir()
+        done = subprocess.run(["mount", *arguments, os.fspath(place)], capture_output=True, text=True)
+        if done.returncode != 0:
+            leave_out(f"a file system of its own: mount says {done.stderr.strip()}")
+        mounted.append(place)
+        return place
+
+    yield make
+    for place in reversed(mounted):
+        subprocess.run(["umount", "--lazy", os.fspath(place)], check=False, capture_output=True)
