@@ -32,7 +32,6 @@ from bench.peers.node import START_SECONDS_MAX, Node
 _RESULTS = Path(__file__).with_name("results")
 _RECORD_BYTES = 1024
 _LOG_BATCH_BYTES = 65536
-_FIVE_IN_FLIGHT = ("max.in.flight=5",)
 PEERS: dict[str, Callable[[], Node]] = {"longhall": Longhall, "kafka": ApacheKafka}
 
 Figures = dict[str, float]
@@ -64,15 +63,10 @@ QUICK = Sizes(
 def active_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:
     """Throughput over many partitions beside throughput over one.
 
-    Taken with at most five requests in flight, the Java client's default, and without a limit, librdkafka's own: it
-    sends a request for each partition, so that without a limit a request holds little more than one record.
+    Spread as clients do without keys, 16 KB to a partition and then to the next, and as with keys, every record to
+    another one. librdkafka sends a request for each partition, so that with keys a request holds about one record.
     """
-    variants = {
-        "one": (1, _FIVE_IN_FLIGHT),
-        "many": (sizes.active_partitions, _FIVE_IN_FLIGHT),
-        "one_unlimited": (1, ()),
-        "many_unlimited": (sizes.active_partitions, ()),
-    }
+    variants = {"one": (1, 1), "spread": (sizes.active_partitions, 16), "keyed": (sizes.active_partitions, 1)}
     rates: dict[str, list[float]] = {name: [] for name in variants}
     cores: dict[str, list[float]] = {name: [] for name in variants}
     with peer() as broker:
@@ -82,14 +76,14 @@ def active_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:
             for name in sorted(variants, reverse=bool(number % 2)):
                 os.sync()
                 before = process.usage(broker.pid)
-                count, settings = variants[name]
+                count, run_messages = variants[name]
                 run = generator.produce(
                     broker.address,
                     f"active-{count}",
                     partitions=count,
                     size_bytes=_RECORD_BYTES,
                     seconds=sizes.seconds if number >= 0 else 1.0,
-                    settings=settings,
+                    run_messages=run_messages,
                 )
                 if number >= 0:  # The round before the first only warms the broker.
                     rates[name].append(run.messages_per_second)
@@ -98,9 +92,9 @@ def active_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:
     for name in variants:
         figures[f"{name}_per_second"] = statistics.median(rates[name])
         figures[f"{name}_broker_cores"] = statistics.median(cores[name])
-    for suffix in ("", "_unlimited"):
-        pairs = zip(rates[f"one{suffix}"], rates[f"many{suffix}"], strict=True)
-        figures[f"many_to_one{suffix}"] = statistics.median(many / one for one, many in pairs)
+        figures[f"{name}_to_one"] = statistics.median(
+            many / one for one, many in zip(rates["one"], rates[name], strict=True)
+        )
     return figures
 
 

@@ -38,6 +38,7 @@ def apply_load(broker: Longhall, given: argparse.Namespace) -> Run:
             size_bytes=size,
             seconds=seconds,
             linger_ms=given.linger,
+            run_messages=given.run,
             settings=tuple(given.set),
         )
     if given.load == "many":
@@ -132,6 +133,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--linger", type=int, default=5, help="milliseconds")
+    parser.add_argument("--run", type=int, default=1, help="messages to a partition before the next one, for produce")
     parser.add_argument("--rate", type=float, default=50_000.0, help="messages a second, for pace")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the client")
     parser.add_argument("--top", type=int, default=25, help="lines of each table")

@@ -167,9 +167,11 @@ def growth_tables(result: Result) -> str:
     """What was asked of a growing node, and what was measured."""
     brokers = {name: figures for name, figures in result["brokers"].items() if figures}
     rows: list[list[str]] = []
+    count = _active_count(result)
     for title, cell in (
-        ("one active partition, k/s: five requests in flight / no limit", _active_one),
-        (f"{_active_count(result)} active partitions, k/s: five requests in flight / no limit", _active_many),
+        ("one active partition, k/s", _active_one),
+        (f"{count} active partitions, k/s: 16 KB to one, then to the next", _active_spread),
+        (f"{count} active partitions, k/s: every record to another one", _active_keyed),
         ("idle partitions: memory", _idle_memory),
         ("idle partitions: restart after a clean stop, after SIGKILL", _idle_restart),
         ("long log: restart after a clean stop, nothing in the page cache", _log_restart),
@@ -188,19 +190,22 @@ def _active_count(result: Result) -> str:
 
 
 def _active_one(figures: Result) -> str:
-    if "active" not in figures:
-        return ""
-    return " / ".join(f"{figures['active'][f'one{limit}_per_second'] / 1e3:,.0f}" for limit in ("", "_unlimited"))
+    return f"{figures['active']['one_per_second'] / 1e3:,.0f}" if "active" in figures else ""
 
 
-def _active_many(figures: Result) -> str:
+def _active_spread(figures: Result) -> str:
+    return _active(figures, "spread")
+
+
+def _active_keyed(figures: Result) -> str:
+    return _active(figures, "keyed")
+
+
+def _active(figures: Result, name: str) -> str:
     if "active" not in figures:
         return ""
     active = figures["active"]
-    return " / ".join(
-        f"{active[f'many{limit}_per_second'] / 1e3:,.0f}, **{active[f'many_to_one{limit}']:.2f}** of one"
-        for limit in ("", "_unlimited")
-    )
+    return f"{active[f'{name}_per_second'] / 1e3:,.0f}, **{active[f'{name}_to_one']:.2f}** of one"
 
 
 def _idle_memory(figures: Result) -> str:

@@ -81,9 +81,10 @@ def _first_message(producer: Producer, topic: str, payload: bytes) -> None:
 
 
 def _produce(arguments: list[str], *, by_count: bool) -> None:
-    address, topic, partitions, size, amount, linger_ms, *batch_bytes = arguments
+    address, topic, partitions, size, amount, linger_ms, last = arguments
     payload, deliveries = os.urandom(int(size)), _Deliveries()
-    producer = _producer(address, linger_ms, deliveries, *batch_bytes)
+    producer = _producer(address, linger_ms, deliveries, *([last] if by_count else []))
+    run = 1 if by_count else int(last)
     _first_message(producer, topic, payload)
     count_max = int(amount) if by_count else 1 << 62
     began = time.monotonic()
@@ -91,7 +92,7 @@ def _produce(arguments: list[str], *, by_count: bool) -> None:
     sent, width = 0, int(partitions)
     while sent < count_max and time.monotonic() < deadline:
         try:
-            producer.produce(topic, payload, partition=sent % width)
+            producer.produce(topic, payload, partition=sent // run % width)
             sent += 1
         except BufferError:
             producer.poll(0.001)

@@ -58,15 +58,19 @@ def produce(
     size_bytes: int,
     seconds: float,
     linger_ms: int = 5,
+    run_messages: int = 1,
     settings: tuple[str, ...] = (),
 ) -> Run:
-    """As fast as the broker takes it; `settings` are librdkafka's, as `key=value`."""
-    return _run("produce", address, topic, partitions, size_bytes, seconds, linger_ms, *settings)
+    """As fast as the broker takes it; so many messages go to one partition, then as many to the next.
+
+    `settings` are librdkafka's, as `key=value`.
+    """
+    return _run("produce", address, topic, partitions, size_bytes, seconds, linger_ms, run_messages, *settings)
 
 
 def produce_together(address: str, topics: list[str], *, size_bytes: int, seconds: float, linger_ms: int = 5) -> Run:
     """One client for each topic, all at once; throughput is the sum of theirs, each over its own time."""
-    processes = [Process("produce", address, topic, 1, size_bytes, seconds, linger_ms) for topic in topics]
+    processes = [Process("produce", address, topic, 1, size_bytes, seconds, linger_ms, 1) for topic in topics]
     runs = [each.finish() for each in processes]
     rate = sum(each.messages_per_second for each in runs)
     messages = sum(each.messages for each in runs)

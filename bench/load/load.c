@@ -1,6 +1,7 @@
 /* The load generator: one client process on librdkafka that costs as little as a client can.
  *
- *   load produce ADDRESS TOPIC PARTITIONS SIZE SECONDS LINGER_MS    as fast as the broker takes it
+ *   load produce ADDRESS TOPIC PARTITIONS SIZE SECONDS LINGER_MS RUN    as fast as the broker takes it; RUN messages go
+ *                                                                        to a partition, then as many to the next one
  *   load fill    ADDRESS TOPIC PARTITIONS SIZE COUNT   LINGER_MS BATCH_BYTES   the same, COUNT messages
  *   load consume ADDRESS TOPIC PARTITIONS COUNT SECONDS_MAX         from the beginning, COUNT messages
  *   load ping    ADDRESS TOPIC SIZE SECONDS SAMPLES                 one message in flight
@@ -60,7 +61,7 @@ extern void rd_kafka_message_destroy(rd_kafka_message_t *);
 extern const char *rd_kafka_version_str(void);
 
 enum { PRODUCER = 0, CONSUMER = 1, FLAG_OWN_PARTITION = 0x8, QUEUE_FULL = -184, PARTITION_EOF = -191 };
-enum { BATCH = 1000, CONSUME_BATCH = 10000, FLUSH_MS_MAX = 120000 };
+enum { BATCH = 1000, CONSUME_BATCH = 10000, FLUSH_MS_MAX = 60000 };
 
 static const char *const DEFAULT_BATCH = "1000000"; /* librdkafka's own default. */
 static atomic_long delivered;
@@ -183,7 +184,7 @@ static void report(long messages, size_t size, int64_t elapsed_ns) {
 static void produce(char **args, int by_count) {
     int partitions = atoi(args[2]);
     size_t size = (size_t)atol(args[3]);
-    long count_max = by_count ? atol(args[4]) : INT64_MAX;
+    long count_max = by_count ? atol(args[4]) : INT64_MAX, run = by_count ? 1 : atol(args[6]);
     double seconds = by_count ? 3600 : atof(args[4]);
     rd_kafka_t *rk = producer(args[0], args[5], by_count ? args[6] : DEFAULT_BATCH, 0);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, args[1], NULL);
@@ -198,7 +199,7 @@ static void produce(char **args, int by_count) {
         for (long i = 0; i < want; i++) {
             batch[i].payload = payload;
             batch[i].len = size;
-            batch[i].partition = (int32_t)((next + i) % partitions);
+            batch[i].partition = (int32_t)((next + i) / run % partitions);
             batch[i].err = 0;
         }
         long taken = rd_kafka_produce_batch(topic, 0, partitions > 1 ? FLAG_OWN_PARTITION : 0, batch, (int)want);
@@ -317,7 +318,7 @@ int main(int count, char **args) {
     const char *mode = count > 1 ? args[1] : "";
     while (count > 2 && strchr(args[count - 1], '=')) count--;
     extra_settings = args + count;
-    if (!strcmp(mode, "produce") && count == 8) produce(args + 2, 0);
+    if (!strcmp(mode, "produce") && count == 9) produce(args + 2, 0);
     if (!strcmp(mode, "fill") && count == 9) produce(args + 2, 1);
     if (!strcmp(mode, "consume") && count == 7) consume(args + 2);
     if (!strcmp(mode, "ping") && count == 7) ping(args + 2);

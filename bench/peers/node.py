@@ -1,6 +1,7 @@
 """One broker process: started, waited for until it answers, stopped, and its directory removed.
 
-Ready means that a client got a metadata answer, because that is what a user waits for; a listening port is not enough.
+Ready means that a client got an answer (metadata, a list of queues), because that is what a user waits for; a
+listening port is not enough.
 A broker that dies while it starts is reported with the end of its own log.
 """
 
@@ -77,6 +78,10 @@ class Node(ABC):
     def listening(self) -> bool:
         """Whether the address is known and may be asked."""
 
+    def answers(self) -> bool:
+        """Whether a client's first question was answered; another door asks in its own language."""
+        return answers_metadata(self.address)
+
     def environment(self) -> dict[str, str]:
         return dict(os.environ)
 
@@ -96,10 +101,12 @@ class Node(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None and self._process is not None and self._process.poll() is not None:
+            error.add_note(f"{self._name} had ended with {self._process.returncode}:\n{self.log_tail()}")
         self._leave()
 
     def start(self) -> None:
-        """Start the process and wait until a client gets metadata from it."""
+        """Start the process and wait until a client gets an answer from it."""
         assert self._process is None, "the node is already running"
         began = time.monotonic()
         with self.log_path.open("ab") as log:
@@ -107,16 +114,14 @@ class Node(ABC):
                 self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment()
             )
         deadline = began + START_SECONDS_MAX
-        while not (self.listening() and answers_metadata(self.address)):
+        while not (self.listening() and self.answers()):
             if self._process.poll() is not None:
                 code = self._process.returncode
                 self._process = None
                 raise BrokerFailed(f"{self._name} ended with {code} while it started:\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise BrokerFailed(
-                    f"{self._name} gave no metadata within {START_SECONDS_MAX:.0f} s:\n{self.log_tail()}"
-                )
+                raise BrokerFailed(f"{self._name} gave no answer within {START_SECONDS_MAX:.0f} s:\n{self.log_tail()}")
             time.sleep(0.005)
         self._start_seconds = time.monotonic() - began
 

@@ -1,0 +1,47 @@
+"""One request in SQS's JSON 1.0 protocol on a connection of its own: for set-up and to see whether a server is ready.
+
+Whoever measures uses the load generator; this knows no retries, no signatures worth checking and no keep-alive.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+
+# Servers that check nothing still want to see the shape of a signature: moto takes the account from its scope.
+AUTHORIZATION = (
+    "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host;x-amz-date, Signature=00"
+)
+
+
+class Refused(RuntimeError):
+    """The server answered with an error; the text is the server's."""
+
+
+def ask(address: str, action: str, seconds_max: float = 30.0, **members: Any) -> Any:
+    """What the server answers to one action."""
+    connection = http.client.HTTPConnection(address, timeout=seconds_max)
+    headers = {
+        "Content-Type": "application/x-amz-json-1.0",
+        "X-Amz-Target": f"AmazonSQS.{action}",
+        "X-Amz-Date": "20260101T000000Z",
+        "Authorization": AUTHORIZATION,
+    }
+    try:
+        connection.request("POST", "/", json.dumps(members), headers)
+        response = connection.getresponse()
+        body = response.read()
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise Refused(f"{action}: {response.status} {body[:500].decode(errors='replace')}")
+    return json.loads(body) if body else {}
+
+
+def answers_list_queues(address: str) -> bool:
+    try:
+        ask(address, "ListQueues", seconds_max=2.0)
+    except (OSError, http.client.HTTPException, Refused, ValueError):
+        return False
+    return True
