@@ -11,13 +11,19 @@ from typing import Any, Final, final
 from longhall.broker.configuration import TopicOptions, check, resolve
 from longhall.broker.events import (
     CatalogueEvent,
+    LaneDropped,
+    LaneMade,
     PartitionsAdded,
     ProducerIdsTaken,
+    QueueConfigured,
+    QueueDeclared,
+    QueueRemoved,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
 )
 from longhall.broker.options import HallOptions
+from longhall.broker.queue_catalogue import QueueCatalogue
 from longhall.errors import Code
 from longhall.names import is_legal_name
 
@@ -35,6 +41,7 @@ class Topic:
         self.partitions = list(created.partitions)
         self.configuration = dict(created.configuration)
         self.created_ms = created.at_ms
+        self.shard = created.shard
         self.options = options
 
 
@@ -45,6 +52,7 @@ class Catalogue:
     def __init__(self, options: HallOptions) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
+        self.queues = QueueCatalogue()
         self.next_partition = 1
         self.producer_ids_below = 0
         self._options = options
@@ -53,7 +61,13 @@ class Catalogue:
     # Deciding
 
     def decide_create(
-        self, name: str, topic_id: bytes, partitions: int, configuration: Mapping[str, str], now_ms: int
+        self,
+        name: str,
+        topic_id: bytes,
+        partitions: int,
+        configuration: Mapping[str, str],
+        now_ms: int,
+        shard: int = 0,
     ) -> TopicCreated | Code:
         """A new topic; LonghallError when the configuration is wrong, since only words can say how."""
         if not is_legal_name(name):
@@ -70,6 +84,7 @@ class Catalogue:
             partitions=list(range(first, first + partitions)),
             configuration=dict(configuration),
             at_ms=now_ms,
+            shard=shard,
         )
 
     def decide_delete(self, name: str) -> TopicDeleted | Code:
@@ -136,6 +151,10 @@ class Catalogue:
                 self.producer_ids_below = event.below
                 if replayed:
                     self._next_producer_id = event.below
+            case QueueDeclared() | QueueConfigured() | QueueRemoved() | LaneMade() | LaneDropped():
+                self.queues.apply(event)
+                if isinstance(event, LaneMade):
+                    self.next_partition = max(self.next_partition, event.partition + 1)
 
     # Snapshots
 
@@ -143,19 +162,26 @@ class Catalogue:
         """For `restore`."""
         return {
             "topics": [
-                [topic.name, topic.topic_id, topic.partitions, topic.configuration, topic.created_ms]
+                [topic.name, topic.topic_id, topic.partitions, topic.configuration, topic.created_ms, topic.shard]
                 for topic in self.topics.values()
             ],
+            "queues": self.queues.snapshot(),
             "next_partition": self.next_partition,
             "producer_ids_below": self.producer_ids_below,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `snapshot` gave."""
-        for name, topic_id, partitions, configuration, created_ms in state["topics"]:
+        for name, topic_id, partitions, configuration, created_ms, shard in state["topics"]:
             created = TopicCreated(
-                name=name, topic_id=topic_id, partitions=partitions, configuration=configuration, at_ms=created_ms
+                name=name,
+                topic_id=topic_id,
+                partitions=partitions,
+                configuration=configuration,
+                at_ms=created_ms,
+                shard=shard,
             )
             self.apply(created, replayed=True)
+        self.queues.restore(state["queues"])
         self.next_partition = max(self.next_partition, state["next_partition"])
         self.apply(ProducerIdsTaken(below=state["producer_ids_below"]), replayed=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from longhall.queues.settings import QueueSettings
+
 
 class _Event(msgspec.Struct, kw_only=True, frozen=True, tag_field="event"):
     """Events are told apart by their tag, which is stored."""
@@ -17,6 +19,7 @@ class TopicCreated(_Event, frozen=True, tag="topic-created"):
     partitions: list[int]
     configuration: dict[str, str]
     at_ms: int
+    shard: int = 0  # Where all its partitions live; 0: each where its number says.
 
 
 class TopicDeleted(_Event, frozen=True, tag="topic-deleted"):
@@ -45,7 +48,58 @@ class ProducerIdsTaken(_Event, frozen=True, tag="producer-ids-taken"):
     below: int
 
 
-CatalogueEvent = TopicCreated | TopicDeleted | PartitionsAdded | TopicConfigured | ProducerIdsTaken
+class QueueDeclared(_Event, frozen=True, tag="queue-declared"):
+    """A cursor of this name stands on a topic. A queue that made its topic takes it along when it is deleted."""
+
+    name: str
+    queue_id: bytes
+    topic_id: bytes
+    owns_topic: bool
+    settings: QueueSettings
+    at_ms: int
+
+
+class QueueConfigured(_Event, frozen=True, tag="queue-configured"):
+    """The whole settings of a queue from now on."""
+
+    queue_id: bytes
+    settings: QueueSettings
+    at_ms: int
+
+
+class QueueRemoved(_Event, frozen=True, tag="queue-removed"):
+    """The cursor is gone; its topic goes with an event of its own."""
+
+    queue_id: bytes
+
+
+class LaneMade(_Event, frozen=True, tag="lane-made"):
+    """A queue has a hidden log: messages that are not due yet."""
+
+    queue_id: bytes
+    partition: int
+    key: str
+
+
+class LaneDropped(_Event, frozen=True, tag="lane-dropped"):
+    """Everything in this hidden log has been moved."""
+
+    queue_id: bytes
+    partition: int
+
+
+CatalogueEvent = (
+    TopicCreated
+    | TopicDeleted
+    | PartitionsAdded
+    | TopicConfigured
+    | ProducerIdsTaken
+    | QueueDeclared
+    | QueueConfigured
+    | QueueRemoved
+    | LaneMade
+    | LaneDropped
+)
 
 
 class LogTrimmed(_Event, frozen=True, tag="log-trimmed"):

@@ -162,7 +162,7 @@ class Hall:
         topic = self.catalogue.by_id[topic_id]
         route = self.routes[topic.name]
         for number in numbers:
-            shard = self.shards[1 + number % (len(self.shards) - 1)]
+            shard = self.shards[topic.shard or 1 + number % (len(self.shards) - 1)]
             log = PartitionLog(self.files, number, topic.options.segment_bytes, topic.options.segment_ms)
             partition = Partition(topic.name, topic_id, len(route), shard, log, topic.options)
             partition.traffic = self.topic_traffic[topic.name]

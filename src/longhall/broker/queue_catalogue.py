@@ -1,0 +1,116 @@
+"""Which queues there are: names, settings and hidden lanes. Part of the state of the catalogue shard.
+
+decide_*() reads and returns an event; apply() alone mutates. It knows that a queue stands on a topic, not what is in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import msgspec
+
+from longhall.broker.events import LaneDropped, LaneMade, QueueConfigured, QueueDeclared, QueueRemoved
+from longhall.errors import Code
+from longhall.names import is_legal_name
+from longhall.queues.settings import QueueSettings
+
+QueueEvent = QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDropped
+
+
+@final
+class QueueEntry:
+    """A queue as the catalogue has it."""
+
+    def __init__(self, declared: QueueDeclared) -> None:
+        self.name = declared.name
+        self.queue_id = declared.queue_id
+        self.topic_id = declared.topic_id
+        self.owns_topic = declared.owns_topic
+        self.settings = declared.settings
+        self.created_ms = declared.at_ms
+        self.modified_ms = declared.at_ms
+        self.lanes: dict[int, str] = {}  # Hidden logs by partition id: what they are for.
+
+
+@final
+class QueueCatalogue:
+    """All queues, by name and by id."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, QueueEntry] = {}
+        self.by_id: dict[bytes, QueueEntry] = {}
+
+    def decide_declare(
+        self, name: str, queue_id: bytes, topic_id: bytes, owns_topic: bool, settings: QueueSettings, now_ms: int
+    ) -> QueueDeclared | Code:
+        """A new queue on a topic."""
+        if not is_legal_name(name):
+            return Code.INVALID_NAME
+        if name in self.by_name:
+            return Code.QUEUE_EXISTS
+        return QueueDeclared(
+            name=name, queue_id=queue_id, topic_id=topic_id, owns_topic=owns_topic, settings=settings, at_ms=now_ms
+        )
+
+    def decide_configure(self, name: str, settings: QueueSettings, now_ms: int) -> QueueConfigured | Code:
+        """Other settings."""
+        entry = self.by_name.get(name)
+        if entry is None:
+            return Code.UNKNOWN_QUEUE
+        return QueueConfigured(queue_id=entry.queue_id, settings=settings, at_ms=now_ms)
+
+    def decide_remove(self, name: str) -> QueueRemoved | Code:
+        """The end of a queue."""
+        entry = self.by_name.get(name)
+        return QueueRemoved(queue_id=entry.queue_id) if entry is not None else Code.UNKNOWN_QUEUE
+
+    def apply(self, event: QueueEvent) -> None:
+        """Change the state as the event says."""
+        match event:
+            case QueueDeclared():
+                entry = QueueEntry(event)
+                self.by_name[event.name] = entry
+                self.by_id[event.queue_id] = entry
+            case QueueConfigured():
+                changed = self.by_id[event.queue_id]
+                changed.settings = event.settings
+                changed.modified_ms = event.at_ms
+            case QueueRemoved():
+                gone = self.by_id.pop(event.queue_id)
+                del self.by_name[gone.name]
+            case LaneMade():
+                self.by_id[event.queue_id].lanes[event.partition] = event.key
+            case LaneDropped():
+                self.by_id[event.queue_id].lanes.pop(event.partition, None)
+
+    def snapshot(self) -> list[Any]:
+        """For `restore`."""
+        return [
+            [
+                entry.name,
+                entry.queue_id,
+                entry.topic_id,
+                entry.owns_topic,
+                msgspec.to_builtins(entry.settings),
+                entry.created_ms,
+                entry.modified_ms,
+                entry.lanes,
+            ]
+            for entry in self.by_name.values()
+        ]
+
+    def restore(self, state: list[Any]) -> None:
+        """Take over what `snapshot` gave."""
+        for name, queue_id, topic_id, owns_topic, settings, created_ms, modified_ms, lanes in state:
+            declared = QueueDeclared(
+                name=name,
+                queue_id=queue_id,
+                topic_id=topic_id,
+                owns_topic=owns_topic,
+                settings=msgspec.convert(settings, QueueSettings),
+                at_ms=created_ms,
+            )
+            self.apply(declared)
+            entry = self.by_id[queue_id]
+            entry.modified_ms = modified_ms
+            entry.lanes = {int(partition): key for partition, key in lanes.items()}
