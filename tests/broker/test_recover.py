@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
@@ -180,7 +182,7 @@ def test_a_checkpoint_may_be_cut_at_any_step(kill: bool) -> None:
                 desk.host.faults.cut_after_changes = -1
                 task = life.world.process.start(checkpoint(life.hall))
                 for _ in range(changes):
-                    await _a_moment()
+                    await asyncio.sleep(0.004)
                 return task.done()
             await checkpoint(life.hall)
             desk.host.faults.cut_after_changes = -1
@@ -197,12 +199,6 @@ def test_a_checkpoint_may_be_cut_at_any_step(kill: bool) -> None:
         if done:
             return
     raise AssertionError("the checkpoint never came to its end")
-
-
-async def _a_moment() -> None:
-    import asyncio
-
-    await asyncio.sleep(0.004)
 
 
 def test_offsets_for_a_topic_made_again_survive_two_crashes() -> None:
@@ -257,9 +253,7 @@ def test_half_of_a_large_event_is_nothing() -> None:
             "g", life.hall.groups_of("g").commit_offsets(CommitRequest(group_id="g", offsets=rows), None, 1)
         )
         life.hall.journal.write(1)
-        ((path, current),) = [
-            (p, inode) for p, inode in desk.host.platter.inodes() if p.startswith("wal/") and inode.content
-        ]
+        (current,) = [inode for path, inode in desk.host.platter.inodes() if path.startswith("wal/") and inode.content]
         del current.content[5_000_000:]  # The last frames of it never came to the disk.
 
     desk.live(play)

@@ -69,7 +69,6 @@ async def _flush(hall: Hall) -> None:
             raise OSError(errno.ENOSPC, "no space to write segments; the write-ahead log keeps them until there is")
         await asyncio.sleep(0)
     taken: list[tuple[PartitionLog, set[int]]] = []
-    directories: set[str] = set()
     try:
         paths: list[str] = []
         for partition in list(hall.partitions.values()):
@@ -84,13 +83,13 @@ async def _flush(hall: Hall) -> None:
         step = min(SYNC_FILES_MAX, hall.options.open_files_max)
         for at in range(0, len(paths), step):
             await _sync(hall, paths[at : at + step])
-        directories, hall.files.made_directories = hall.files.made_directories, set()
-        if directories:
-            await hall.world.janitor.run("sync_directories", {"paths": sorted(directories)})
+        names = hall.files.unsynced_names()
+        if names:
+            await hall.world.janitor.run("sync_directories", {"paths": sorted(names)})
+            hall.files.names_synced(names)
     except BaseException:  # Also when it is called off: the next checkpoint must not take these for synced.
         for log, bases in taken:
             log.unsynced |= bases
-        hall.files.made_directories |= directories
         raise
 
 

@@ -15,7 +15,9 @@ class OpenFiles:
     def __init__(self, disk: Disk, files_max: int) -> None:
         assert files_max >= 1
         self.disk = disk
-        self.made_directories: set[str] = set()  # Directories with names that are not durable yet.
+        self._made: dict[str, int] = {}  # Directories with names that are not durable yet, and when the last one came.
+        self._names = 0
+        self._met: set[str] = set()  # Directories that were written to since the start: before, names are in doubt.
         self._files_max = files_max
         self._open: OrderedDict[str, File] = OrderedDict()
 
@@ -33,26 +35,36 @@ class OpenFiles:
         if file is not None:
             self._open.move_to_end(path)
             return file
-        if not self.disk.exists(path):
-            parent = directory.rpartition("/")[0]
-            if not self.disk.exists(directory):
-                self.disk.make_directory(directory)
-                self.made_directories.add(parent)
-            self.made_directories.add(directory)
+        if directory not in self._met or not self.disk.exists(path):
+            self.disk.make_directory(directory)
+            self.doubt_names(directory)
         return self._keep(path, self.disk.open(path, create=True))
 
     def doubt_names(self, directory: str) -> None:
-        """An earlier life of the node may have made names here that it did not live to sync."""
-        self.made_directories.add(directory.rpartition("/")[0])
-        self.made_directories.add(directory)
+        """There may be names here that are not durable: made now, or by an earlier life of the node."""
+        parents = (directory,) if directory in self._met else (directory.rpartition("/")[0], directory)
+        self._met.add(directory)
+        self._names += 1
+        for path in parents:
+            self._made[path] = self._names
 
     def sync_names(self, directory: str) -> None:
         """Make the names in this directory, and its own name, durable. Waits for the disk."""
         parent = directory.rpartition("/")[0]
         for path in (parent, directory):
-            if path in self.made_directories:
+            if path in self._made:
                 self.disk.sync_directory(path)
-                self.made_directories.discard(path)
+                self._made.pop(path, None)
+
+    def unsynced_names(self) -> dict[str, int]:
+        """The directories to sync for all names to be durable; give it to `names_synced` when that is done."""
+        return dict(self._made)
+
+    def names_synced(self, taken: dict[str, int]) -> None:
+        """These were synced. Directories that got another name meanwhile are not done with."""
+        for path, number in taken.items():
+            if self._made.get(path) == number:
+                del self._made[path]
 
     def forget(self, path: str) -> None:
         """Close the file if it is open: it is about to be replaced or removed."""

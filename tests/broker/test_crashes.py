@@ -1,0 +1,33 @@
+"""Random histories with deaths at any moment, by signal or by power, and what must be true after each."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.broker.crowd import Crowd
+from tests.broker.desk import Desk, Life, picture
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_was_promised_is_kept(seed: int) -> None:
+    chance = random.Random(seed)
+    desk = Desk(seed)
+    desk.host.faults.cold_read_chance = 0.0
+    crowd = Crowd(seed)
+    for _ in range(4):
+        desk.host.faults.cut_after_changes = chance.choice((-1, chance.randrange(400), chance.randrange(1500)))
+        desk.live(crowd.act, end=chance.choice(("kill", "cut")))
+        desk.host.faults.cut_after_changes = chance.choice((-1, chance.randrange(60)))
+        pictures: list[dict[str, object]] = []
+
+        async def look(life: Life, pictures: list[dict[str, object]] = pictures) -> bool:
+            pictures.append(picture(life.hall))
+            return True
+
+        for _ in range(2):  # Twice, and perhaps cut while recovering: the same comes out.
+            desk.live(look, end="kill" if desk.host.faults.cut_after_changes < 0 else "cut")
+            desk.host.faults.cut_after_changes = -1
+        assert all(seen == pictures[0] for seen in pictures)
+        desk.live(crowd.check)
