@@ -126,19 +126,26 @@ def idle_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:
 
 
 def long_log(peer: Callable[[], Node], sizes: Sizes) -> dict[str, Figures]:
-    """One log that grows: fetch cost short and long, restart when long, writers beside a reader of its cold part."""
+    """A long log: its fetch cost beside a short one's, its restart, and writers beside a reader of its cold part."""
     with peer() as broker:
-        topics.create(broker.address, "log")
-        _append(broker, sizes.short_log_messages)
-        short = _fetches(broker, sizes)
         say(f"{broker.name}: writing the long log")
-        _append(broker, sizes.long_log_messages - sizes.short_log_messages)
-        long = _fetches(broker, sizes)
+        for topic, count in (("short", sizes.short_log_messages), ("log", sizes.long_log_messages)):
+            topics.create(broker.address, topic)
+            # Batches of 64 KB: a fetch returns whole batches, and large ones would hide what finding them costs.
+            generator.fill(
+                broker.address,
+                topic,
+                partitions=1,
+                size_bytes=_RECORD_BYTES,
+                count=count,
+                batch_bytes=_LOG_BATCH_BYTES,
+            )
+        fetches = _fetches(broker, sizes)
         broker.stop()
         size_bytes = disk.drop_cache(broker.directory)
         restart = {"gigabytes": size_bytes / 1e9, "restart_clean_seconds": _start_until_told(broker, "log", 0)}
         beside = _writers_and_reader(broker, sizes)
-    return {"fetch_short": short, "fetch_long": long, "restart": restart, **beside}
+    return {**fetches, "restart": restart, **beside}
 
 
 def _start_until_told(broker: Node, topic: str, partition: int) -> float:
@@ -155,21 +162,27 @@ def _start_until_told(broker: Node, topic: str, partition: int) -> float:
             time.sleep(0.02)
 
 
-def _append(broker: Node, count: int) -> None:
-    # Batches of 64 KB: a fetch returns whole batches, and large ones would hide what finding them costs.
-    generator.fill(
-        broker.address, "log", partitions=1, size_bytes=_RECORD_BYTES, count=count, batch_bytes=_LOG_BATCH_BYTES
+def _fetches(broker: Node, sizes: Sizes) -> dict[str, Figures]:
+    """Fetches at random offsets of the short and of the long log, in alternation; the first ones only warm the broker."""
+    taken: dict[str, list[Figures]] = {"short": [], "log": []}
+    for number in range(-1, sizes.rounds):
+        for topic in sorted(taken, reverse=bool(number % 2)):
+            end = topics.end_offset(broker.address, topic)
+            before = process.usage(broker.pid)
+            samples = fetch.random_fetch_latencies_ns(
+                broker.address, topic, end_offset=end, count=sizes.fetches, seed=number
+            )
+            cpu_seconds = process.usage(broker.pid).since(before)[0]
+            if number >= 0:
+                figures = {**latency_figures(samples), "end_offset": float(end)}
+                taken[topic].append({**figures, "broker_cpu_us": cpu_seconds / sizes.fetches * 1e6})
+    ratio = statistics.median(
+        long["p50_ms"] / short["p50_ms"] for short, long in zip(taken["short"], taken["log"], strict=True)
     )
-
-
-def _fetches(broker: Node, sizes: Sizes) -> Figures:
-    end = topics.end_offset(broker.address, "log")
-    # The first ones only warm the broker.
-    fetch.random_fetch_latencies_ns(broker.address, "log", end_offset=end, count=sizes.fetches, seed=2)
-    before = process.usage(broker.pid)
-    samples = fetch.random_fetch_latencies_ns(broker.address, "log", end_offset=end, count=sizes.fetches)
-    cpu_seconds = process.usage(broker.pid).since(before)[0]
-    return {**latency_figures(samples), "end_offset": end, "broker_cpu_us": cpu_seconds / sizes.fetches * 1e6}
+    return {
+        "fetch_short": _median_figures(taken["short"]),
+        "fetch_long": {**_median_figures(taken["log"]), "p50_to_short": ratio},
+    }
 
 
 def _writers_and_reader(broker: Node, sizes: Sizes) -> dict[str, Figures]:

@@ -152,7 +152,7 @@ def _growth_targets(result: Result) -> str:
     if not {"active", "idle", "log"} <= ours.keys():
         return ""
     active, idle, log = ours["active"], ours["idle"], ours["log"]
-    growth = log["fetch_long"]["p50_ms"] / log["fetch_short"]["p50_ms"]
+    growth = log["fetch_long"]["p50_to_short"]
     beside = log["writers_beside_reader"]["p99_ratio"]
     restart = log["restart"]
     partitions = f"{idle['partitions']:,.0f} idle partitions"
