@@ -1,0 +1,1 @@
+"""The SQS door: both protocols of the service, in front of the queues."""

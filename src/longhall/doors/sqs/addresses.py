@@ -1,0 +1,55 @@
+"""Names of queues, and the two ways in which the service writes them: URLs and ARNs.
+
+    http://HOST:PORT/000000000000/NAME        arn:aws:sqs:REGION:000000000000:NAME
+
+There is one account and one region here; what a client writes in their place is accepted, since only the name decides.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from longhall.doors.sqs.wire.faults import INVALID_ADDRESS, SqsError, wrong_value
+
+NAME_LENGTH_MAX: Final = 80
+FIFO_SUFFIX: Final = ".fifo"
+
+# Names that other doors gave may hold dots; this door makes none, but it serves them.
+_SERVED = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_MADE = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def queue_of_url(url: str) -> str:
+    """The queue that a URL, a path or a bare name means. Raises SqsError for what can be none."""
+    name = url[url.rfind("/") + 1 :]
+    if _SERVED.fullmatch(name) is None:
+        raise SqsError(INVALID_ADDRESS, f"The address {url[:200]} is not valid for this endpoint.")
+    return name
+
+
+def queue_of_arn(parameter: str, arn: str) -> str:
+    """The queue that an ARN means. Raises SqsError for what is none."""
+    parts = arn.split(":")
+    if len(parts) != 6 or parts[0] != "arn" or parts[2] != "sqs" or _SERVED.fullmatch(parts[5]) is None:
+        raise wrong_value(parameter, arn, "It must be the ARN of a queue.")
+    return parts[5]
+
+
+def check_name(name: str, fifo: bool) -> None:
+    """Refuse a name that the service would not give a queue of this kind."""
+    if fifo:
+        stem = name.removesuffix(FIFO_SUFFIX)
+        if stem == name or _MADE.fullmatch(stem) is None or len(name) > NAME_LENGTH_MAX:
+            raise wrong_value(
+                "QueueName",
+                name,
+                "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, "
+                "must end with .fifo suffix and be 1 to 80 in length.",
+            )
+    elif _MADE.fullmatch(name) is None:
+        raise wrong_value(
+            "QueueName",
+            name,
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length.",
+        )

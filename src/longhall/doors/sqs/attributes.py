@@ -1,0 +1,222 @@
+"""Queue attributes as the service writes them, and our settings: one table, both ways.
+
+What both have is kept in the setting alone, so another door that changes it changes what is read here. What only the
+service knows (policies, encryption keys, the throughput limit) is kept in `settings.door` under its own name. The
+service's defaults differ from ours and are laid in when this door makes a queue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.policies import (
+    check_policy,
+    check_redrive_allow_policy,
+    read_redrive_policy,
+    write_redrive_policy,
+)
+from longhall.doors.sqs.verbs import QueueView
+from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_NAME, INVALID_ATTRIBUTE_VALUE, SqsError
+from longhall.queues.messages import Depth
+from longhall.queues.settings import QueueSettings
+
+RETENTION_S: Final = 345_600
+IN_FLIGHT_MAX: Final = 120_000
+KEY_REUSE_S: Final = 300
+
+_FIFO_ONLY: Final = frozenset({"FifoQueue", "ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"})
+_READ_ONLY: Final = frozenset(
+    {
+        "ApproximateNumberOfMessages",
+        "ApproximateNumberOfMessagesDelayed",
+        "ApproximateNumberOfMessagesNotVisible",
+        "CreatedTimestamp",
+        "LastModifiedTimestamp",
+        "QueueArn",
+    }
+)
+# Attribute -> field in seconds. The bounds are below, since some are the owner's to widen.
+_SECONDS: Final = {
+    "VisibilityTimeout": "lease_ms",
+    "DelaySeconds": "delay_ms",
+    "ReceiveMessageWaitTimeSeconds": "wait_ms",
+    "MessageRetentionPeriod": "retention_ms",
+}
+_SCOPES: Final = {"queue": "queue", "messageGroup": "group"}
+_SCOPE_NAMES: Final = {"queue": "queue", "group": "messageGroup"}
+_OTHERS: Final = frozenset(
+    {
+        "KmsDataKeyReusePeriodSeconds",
+        "KmsMasterKeyId",
+        "MaximumMessageSize",
+        "Policy",
+        "RedriveAllowPolicy",
+        "RedrivePolicy",
+        "SqsManagedSseEnabled",
+    }
+)
+WRITABLE: Final = frozenset(_SECONDS) | _FIFO_ONLY | _OTHERS
+READABLE: Final = WRITABLE | _READ_ONLY | {"All"}
+
+_NUMBER = re.compile(r"[0-9]{1,10}")
+
+
+def new_settings(door: Door, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]) -> QueueSettings:
+    """The settings of a queue that is to be made. Raises SqsError."""
+    fifo = "FifoQueue" in attributes
+    if fifo and attributes["FifoQueue"] != "true":
+        if attributes["FifoQueue"] == "false":
+            raise unknown("FifoQueue")  # That is how the service answers: a standard queue does not know the word.
+        raise wrong("FifoQueue")
+    settings = QueueSettings(
+        retention_ms=RETENTION_S * 1000,
+        message_bytes_max=door.limits.message_bytes_max,
+        in_flight_max=IN_FLIGHT_MAX,
+        fifo=fifo,
+        deduplication="id" if fifo else "off",
+        tags=dict(tags),
+    )
+    return changed_settings(door, name, settings, attributes)
+
+
+def changed_settings(door: Door, name: str, settings: QueueSettings, attributes: Mapping[str, str]) -> QueueSettings:
+    """The settings with some attributes changed. Raises SqsError and then nothing is changed."""
+    changes: dict[str, object] = {}
+    kept = dict(settings.door)
+    for attribute, value in attributes.items():
+        if attribute not in WRITABLE or (attribute in _FIFO_ONLY and not settings.fifo):
+            raise unknown(attribute)
+        if attribute in _SECONDS:
+            changes[_SECONDS[attribute]] = 1000 * _number(attribute, value, *_bounds(door, attribute))
+        elif attribute == "MaximumMessageSize":
+            changes["message_bytes_max"] = _number(attribute, value, 1024, door.limits.message_bytes_max)
+        elif attribute == "ContentBasedDeduplication":
+            changes["deduplication"] = "content" if _flag(attribute, value) else "id"
+        elif attribute == "DeduplicationScope":
+            changes["deduplication_scope"] = _word(attribute, value, _SCOPES)
+        elif attribute == "RedrivePolicy":
+            changes["dead_letters"] = read_redrive_policy(door, name, settings.fifo, value) if value else None
+        elif attribute == "FifoQueue":
+            if value != "true":
+                raise wrong(attribute, "Modifying queue type is not supported.")
+        else:
+            _keep(kept, attribute, value)
+    if "KmsMasterKeyId" in kept and kept.get("SqsManagedSseEnabled") == "true":
+        if attributes.get("KmsMasterKeyId") and attributes.get("SqsManagedSseEnabled") == "true":
+            raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
+        # The one that was named last replaces the other.
+        del kept["SqsManagedSseEnabled" if attributes.get("KmsMasterKeyId") else "KmsMasterKeyId"]
+    settings = msgspec.structs.replace(settings, door=kept, **changes)
+    if kept.get("FifoThroughputLimit") == "perMessageGroupId" and settings.deduplication_scope != "group":
+        raise wrong("FifoThroughputLimit", "perMessageGroupId is allowed only when DeduplicationScope is messageGroup.")
+    return settings
+
+
+def read_attributes(door: Door, view: QueueView, names: Iterable[str], depth: Depth) -> dict[str, str]:
+    """The attributes that were asked for, as far as this queue has them. Raises SqsError."""
+    wanted = list(names)
+    for name in wanted:
+        if name not in READABLE:
+            raise unknown(name)
+    every = _written(door, view.settings)
+    every["QueueArn"] = door.arn(view.name)
+    every["ApproximateNumberOfMessages"] = str(depth.available)
+    every["ApproximateNumberOfMessagesNotVisible"] = str(depth.in_flight)
+    every["ApproximateNumberOfMessagesDelayed"] = str(depth.delayed)
+    every["CreatedTimestamp"] = str(view.created_ms // 1000)
+    every["LastModifiedTimestamp"] = str(view.modified_ms // 1000)
+    if "All" in wanted:
+        return every
+    return {name: every[name] for name in wanted if name in every}
+
+
+def first_difference(door: Door, asked: QueueSettings, view: QueueView, attributes: Iterable[str]) -> str:
+    """The first of these attributes in which an existing queue is not as asked; empty if it is."""
+    new = _written(door, asked)
+    old = _written(door, view.settings)
+    for attribute in attributes:
+        if new.get(attribute) != old.get(attribute):
+            return attribute
+    return ""
+
+
+def unknown(attribute: str) -> SqsError:
+    """The refusal of an attribute that there is not, or not for this queue."""
+    return SqsError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {attribute[:200]}.")
+
+
+def wrong(attribute: str, reason: str = "") -> SqsError:
+    """The refusal of an attribute's value."""
+    said = f"Invalid value for the parameter {attribute}."
+    return SqsError(INVALID_ATTRIBUTE_VALUE, f"{said} Reason: {reason}" if reason else said)
+
+
+def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
+    """Every attribute that follows from the settings."""
+    out = {attribute: str(getattr(settings, field) // 1000) for attribute, field in _SECONDS.items()}
+    out["MaximumMessageSize"] = str(settings.message_bytes_max)
+    out["SqsManagedSseEnabled"] = "false"
+    if settings.dead_letters is not None:
+        out["RedrivePolicy"] = write_redrive_policy(door, settings.dead_letters)
+    if settings.fifo:
+        out["FifoQueue"] = "true"
+        out["ContentBasedDeduplication"] = "true" if settings.deduplication == "content" else "false"
+        out["DeduplicationScope"] = _SCOPE_NAMES[settings.deduplication_scope]
+        out["FifoThroughputLimit"] = "perQueue"
+    if "KmsMasterKeyId" in settings.door:
+        out["KmsDataKeyReusePeriodSeconds"] = str(KEY_REUSE_S)
+    out.update({name: value for name, value in settings.door.items() if name in WRITABLE})
+    return out
+
+
+def _keep(kept: dict[str, str], attribute: str, value: str) -> None:
+    """What only the service knows; an empty value takes it away."""
+    if not value:
+        kept.pop(attribute, None)
+        return
+    if attribute == "Policy":
+        check_policy(value)
+    elif attribute == "RedriveAllowPolicy":
+        check_redrive_allow_policy(value)
+    elif attribute == "KmsDataKeyReusePeriodSeconds":
+        value = str(_number(attribute, value, 60, 86_400))
+    elif attribute == "SqsManagedSseEnabled":
+        value = "true" if _flag(attribute, value) else "false"
+    elif attribute == "FifoThroughputLimit":
+        _word(attribute, value, {"perQueue": "", "perMessageGroupId": ""})
+    elif len(value) > 2048:
+        raise wrong(attribute)
+    kept[attribute] = value
+
+
+def _bounds(door: Door, attribute: str) -> tuple[int, int]:
+    limits = door.limits
+    return {
+        "VisibilityTimeout": (0, limits.visibility_s_max),
+        "DelaySeconds": (0, limits.delay_s_max),
+        "ReceiveMessageWaitTimeSeconds": (0, limits.wait_s_max),
+        "MessageRetentionPeriod": (60, limits.retention_s_max),
+    }[attribute]
+
+
+def _number(attribute: str, value: str, least: int, most: int) -> int:
+    if _NUMBER.fullmatch(value) is None or not least <= int(value) <= most:
+        raise wrong(attribute, f"Must be a number from {least} to {most}.")
+    return int(value)
+
+
+def _flag(attribute: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise wrong(attribute, "Must be true or false.")
+    return value.lower() == "true"
+
+
+def _word(attribute: str, value: str, words: Mapping[str, str]) -> str:
+    if value not in words:
+        raise wrong(attribute, f"Must be one of {', '.join(words)}.")
+    return words[value]

@@ -1,0 +1,37 @@
+"""The rules that every batch obeys before any of its entries is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from longhall.doors.sqs.wire.faults import (
+    BATCH_IDS_NOT_DISTINCT,
+    EMPTY_BATCH,
+    INVALID_BATCH_ID,
+    TOO_MANY_ENTRIES,
+    SqsError,
+)
+from longhall.doors.sqs.wire.requests import Entry
+
+ENTRIES_MAX: Final = 10
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def check_batch(entries: Sequence[Entry], entry_name: str) -> None:
+    """Between one and ten entries with proper, distinct ids. Raises SqsError."""
+    if not entries:
+        raise SqsError(EMPTY_BATCH, f"There should be at least one {entry_name} in the request.")
+    if len(entries) > ENTRIES_MAX:
+        said = f"Maximum number of entries per request are {ENTRIES_MAX}. You have sent {len(entries)}."
+        raise SqsError(TOO_MANY_ENTRIES, said)
+    seen: set[str] = set()
+    for entry in entries:
+        if _ID.fullmatch(entry.id) is None:
+            said = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
+            raise SqsError(INVALID_BATCH_ID, said + "It can be at most 80 letters long.")
+        if entry.id in seen:
+            raise SqsError(BATCH_IDS_NOT_DISTINCT, f"Id {entry.id} repeated.")
+        seen.add(entry.id)

@@ -1,0 +1,75 @@
+"""What a handler of the SQS door may use: the queues, and how they are called from outside."""
+
+from __future__ import annotations
+
+import re
+from typing import final
+
+import msgspec
+
+from longhall.doors.sqs.addresses import queue_of_url
+from longhall.doors.sqs.verbs import Queues, QueueView
+from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
+
+ACCOUNT = "000000000000"
+REGION = "us-east-1"
+
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
+
+
+class SqsLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds that the service sets and that an owner may widen, at the price that other SQS will not take the same."""
+
+    message_bytes_max: int = 1024 * 1024
+    batch_bytes_max: int = 1024 * 1024
+    delay_s_max: int = 900
+    retention_s_max: int = 1_209_600
+    visibility_s_max: int = 43_200
+    wait_s_max: int = 20
+
+
+@final
+class Door:
+    """Handed to every handler."""
+
+    def __init__(
+        self, queues: Queues, region: str = REGION, account: str = ACCOUNT, limits: SqsLimits | None = None
+    ) -> None:
+        self.queues = queues
+        self.region = region
+        self.account = account
+        self.limits = limits or SqsLimits()
+        self.scheme = "http"
+        self.authority = ""  # Known when the door is open: host and port for clients that name none.
+
+    def queue(self, url: str) -> QueueView:
+        """The queue that a request is about. Raises SqsError if there is none."""
+        view = self.queues.view(queue_of_url(url))
+        if view is None:
+            raise no_such_queue()
+        return view
+
+    def url(self, name: str, host: str) -> str:
+        """A queue's URL as seen by somebody who calls us `host`."""
+        authority = host if host and _HOST.fullmatch(host) else self.authority
+        return f"{self.scheme}://{authority}/{self.account}/{name}"
+
+    def arn(self, name: str) -> str:
+        """A queue's ARN."""
+        return f"arn:aws:sqs:{self.region}:{self.account}:{name}"
+
+
+@final
+class Caller:
+    """Who asks: what a handler may know of the connection."""
+
+    __slots__ = ("access_key", "host")
+
+    def __init__(self, host: str, access_key: str) -> None:
+        self.host = host
+        self.access_key = access_key
+
+
+def no_such_queue() -> SqsError:
+    """The refusal of a request about a queue that is not there."""
+    return SqsError(NO_SUCH_QUEUE, "The specified queue does not exist.")

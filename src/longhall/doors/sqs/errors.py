@@ -1,0 +1,113 @@
+"""The one table from our refusals to the errors of the service. A test proves that every code is in it.
+
+Two lines depend on what was asked, which `settling` knows: a receipt that somebody else's lease has replaced (deleting
+with it is no error on a standard queue), and a message that is not in flight (deleting it again is none at all).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from longhall.doors.sqs.wire import faults
+from longhall.doors.sqs.wire.faults import Fault, SqsError
+from longhall.doors.sqs.wire.results import BatchResultErrorEntry
+from longhall.errors import Code, LonghallError
+
+FAULT_OF: Final[dict[Code, Fault]] = {
+    Code.INVALID_REQUEST: faults.INVALID_PARAMETER,
+    Code.INVALID_NAME: faults.INVALID_PARAMETER,
+    Code.INVALID_CONFIGURATION: faults.INVALID_ATTRIBUTE_VALUE,
+    Code.MESSAGE_TOO_LARGE: faults.INVALID_PARAMETER,
+    Code.INVALID_TIMESTAMP: faults.INVALID_PARAMETER,
+    Code.UNSUPPORTED_FORMAT: faults.UNSUPPORTED,
+    Code.UNSUPPORTED_VERSION: faults.UNSUPPORTED,
+    Code.UNKNOWN_QUEUE: faults.NO_SUCH_QUEUE,
+    Code.UNKNOWN_TOPIC: faults.NO_SUCH_QUEUE,
+    Code.UNKNOWN_TOPIC_ID: faults.NO_SUCH_QUEUE,
+    Code.QUEUE_EXISTS: faults.QUEUE_EXISTS,
+    Code.TOPIC_EXISTS: faults.QUEUE_EXISTS,
+    Code.TOPIC_IN_USE: faults.UNSUPPORTED,
+    Code.QUEUE_FULL: faults.OVER_LIMIT,
+    Code.INVALID_RECEIPT: faults.INVALID_RECEIPT,
+    Code.RECEIPT_SUPERSEDED: faults.INVALID_PARAMETER,
+    Code.NOT_IN_FLIGHT: faults.NOT_IN_FLIGHT,
+    Code.TOO_MANY_IN_FLIGHT: faults.OVER_LIMIT,
+    Code.REPEATED_SEND: faults.INVALID_PARAMETER,
+    Code.MOVE_RUNNING: faults.UNSUPPORTED,
+    Code.MOVE_UNKNOWN: faults.NO_SUCH_RESOURCE,
+    Code.PURGE_RUNNING: faults.PURGE_IN_PROGRESS,
+    # Come back later: SDKs try these again by themselves.
+    Code.OVERLOADED: faults.THROTTLED,
+    Code.STORAGE_FULL: faults.UNAVAILABLE,
+    Code.NOT_READY: faults.UNAVAILABLE,
+    Code.TIMED_OUT: faults.UNAVAILABLE,
+    Code.NOT_LEADER: faults.UNAVAILABLE,
+    Code.FENCED_LEADER_EPOCH: faults.UNAVAILABLE,
+    Code.UNKNOWN_LEADER_EPOCH: faults.UNAVAILABLE,
+    Code.CONCURRENT_TRANSACTIONS: faults.UNAVAILABLE,
+    # What is damaged here is not the sender's fault.
+    Code.CORRUPT_MESSAGE: faults.INTERNAL,
+    Code.STORAGE_DAMAGED: faults.INTERNAL,
+    # What only other doors ask never reaches this one; the nearest word if it does.
+    Code.INVALID_PARTITION_COUNT: faults.INVALID_ATTRIBUTE_VALUE,
+    Code.INVALID_REPLICATION: faults.INVALID_ATTRIBUTE_VALUE,
+    Code.INVALID_COMMIT_SIZE: faults.INVALID_PARAMETER,
+    Code.KEY_REQUIRED: faults.INVALID_PARAMETER,
+    Code.OFFSET_OUT_OF_RANGE: faults.INVALID_PARAMETER,
+    Code.INVALID_GROUP_ID: faults.INVALID_PARAMETER,
+    Code.INVALID_SESSION_TIMEOUT: faults.INVALID_PARAMETER,
+    Code.INCONSISTENT_PROTOCOL: faults.INVALID_PARAMETER,
+    Code.MEMBER_ID_REQUIRED: faults.INVALID_PARAMETER,
+    Code.UNKNOWN_MEMBER: faults.INVALID_PARAMETER,
+    Code.FENCED_INSTANCE: faults.INVALID_PARAMETER,
+    Code.ILLEGAL_GENERATION: faults.INVALID_PARAMETER,
+    Code.REBALANCE_IN_PROGRESS: faults.UNAVAILABLE,
+    Code.GROUP_FULL: faults.OVER_LIMIT,
+    Code.GROUP_NOT_EMPTY: faults.UNSUPPORTED,
+    Code.GROUP_UNKNOWN: faults.NO_SUCH_RESOURCE,
+    Code.GROUP_SUBSCRIBED: faults.UNSUPPORTED,
+    Code.OFFSET_METADATA_TOO_LARGE: faults.INVALID_PARAMETER,
+    Code.UNSTABLE_OFFSETS: faults.UNAVAILABLE,
+    Code.OUT_OF_ORDER_SEQUENCE: faults.INTERNAL,
+    Code.DUPLICATE_SEQUENCE: faults.INTERNAL,
+    Code.UNKNOWN_PRODUCER: faults.INTERNAL,
+    Code.INVALID_PRODUCER_EPOCH: faults.INTERNAL,
+    Code.PRODUCER_FENCED: faults.INTERNAL,
+    Code.INVALID_PRODUCER_MAPPING: faults.INTERNAL,
+    Code.INVALID_TRANSACTION_STATE: faults.INTERNAL,
+    Code.INVALID_TRANSACTION_TIMEOUT: faults.INTERNAL,
+    Code.TRANSACTION_UNKNOWN: faults.INTERNAL,
+    Code.TRANSACTION_ABORTABLE: faults.INTERNAL,
+    Code.OPERATION_NOT_ATTEMPTED: faults.INTERNAL,
+}
+
+_SENTENCES: Final[dict[Code, str]] = {
+    Code.UNKNOWN_QUEUE: "The specified queue does not exist.",
+    Code.INVALID_RECEIPT: "The input receipt handle is invalid.",
+    Code.RECEIPT_SUPERSEDED: "The receipt handle has expired.",
+    Code.NOT_IN_FLIGHT: "The message referred to is not in flight.",
+    Code.TOO_MANY_IN_FLIGHT: "Too many messages of this queue are in flight; delete some before you receive more.",
+    Code.QUEUE_FULL: "The queue is full.",
+    Code.PURGE_RUNNING: "Only one PurgeQueue operation is allowed every 60 seconds.",
+    Code.MOVE_RUNNING: "There is already a task running. Only one active task is allowed for a source queue.",
+    Code.MOVE_UNKNOWN: "The task does not exist.",
+    Code.OVERLOADED: "The request was throttled; try again later.",
+}
+
+
+def error_of(code: Code, message: str = "") -> SqsError:
+    """A refusal in the words of the service."""
+    if not message or message == code.value:
+        message = _SENTENCES.get(code, f"The request was refused: {code.value}.")
+    return SqsError(FAULT_OF[code], message)
+
+
+def translate(error: LonghallError) -> SqsError:
+    """The same for one that was raised."""
+    return error_of(error.code, str(error))
+
+
+def failed_entry(entry_id: str, error: SqsError) -> BatchResultErrorEntry:
+    """The refusal of one of a batch."""
+    fault = error.fault
+    return BatchResultErrorEntry(id=entry_id, sender_fault=fault.sender, code=fault.code, message=error.message)

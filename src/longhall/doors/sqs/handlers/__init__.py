@@ -1,0 +1,1 @@
+"""One file an action: the dialect, and one call to the broker."""

@@ -1,0 +1,15 @@
+"""CancelMessageMoveTask: what was moved stays moved."""
+
+from __future__ import annotations
+
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.moves import task_of
+from longhall.doors.sqs.wire.requests import CancelMessageMoveTaskRequest
+from longhall.doors.sqs.wire.results import CancelMessageMoveTaskResult
+
+
+async def cancel_message_move_task(
+    door: Door, request: CancelMessageMoveTaskRequest, caller: Caller
+) -> CancelMessageMoveTaskResult:
+    task = await door.queues.cancel_move(task_of(request.task_handle))
+    return CancelMessageMoveTaskResult(approximate_number_of_messages_moved=task.moved)

@@ -1,0 +1,44 @@
+"""CreateQueue: make it, or find it made as asked.
+
+Asking for an existing queue is no error as long as every attribute that is named has the value it has.
+"""
+
+from __future__ import annotations
+
+from longhall.doors.sqs.addresses import check_name
+from longhall.doors.sqs.attributes import first_difference, new_settings
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.tags import check_tags
+from longhall.doors.sqs.verbs import QueueView
+from longhall.doors.sqs.wire.faults import QUEUE_EXISTS, SqsError, missing
+from longhall.doors.sqs.wire.requests import CreateQueueRequest
+from longhall.doors.sqs.wire.results import CreateQueueResult
+from longhall.errors import Code, LonghallError
+from longhall.queues.settings import QueueSettings
+
+
+async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) -> CreateQueueResult:
+    name = request.queue_name
+    if not name:
+        raise missing("QueueName")
+    attributes = request.attributes or {}
+    check_name(name, fifo=attributes.get("FifoQueue") == "true")
+    settings = new_settings(door, name, attributes, check_tags(request.tags or {}))
+    view = door.queues.view(name)
+    if view is None:
+        try:
+            view = await door.queues.create(name, settings)
+        except LonghallError as error:
+            view = door.queues.view(name)  # Somebody may have been faster.
+            if error.code is not Code.QUEUE_EXISTS or view is None:
+                raise
+            _check_same(door, settings, view, attributes)
+    else:
+        _check_same(door, settings, view, attributes)
+    return CreateQueueResult(queue_url=door.url(name, caller.host))
+
+
+def _check_same(door: Door, settings: QueueSettings, view: QueueView, attributes: dict[str, str]) -> None:
+    if attribute := first_difference(door, settings, view, attributes):
+        said = f"A queue already exists with the same name and a different value for attribute {attribute}"
+        raise SqsError(QUEUE_EXISTS, said)

@@ -1,0 +1,17 @@
+"""ListDeadLetterSourceQueues: whose dead letters come here, in pages."""
+
+from __future__ import annotations
+
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.pages import page
+from longhall.doors.sqs.wire.requests import ListDeadLetterSourceQueuesRequest
+from longhall.doors.sqs.wire.results import ListDeadLetterSourceQueuesResult
+
+
+def list_dead_letter_source_queues(
+    door: Door, request: ListDeadLetterSourceQueuesRequest, caller: Caller
+) -> ListDeadLetterSourceQueuesResult:
+    sources = door.queues.sources(door.queue(request.queue_url).name)
+    names, token = page(sources, request.max_results, request.next_token)
+    urls = [door.url(name, caller.host) for name in names]
+    return ListDeadLetterSourceQueuesResult(queue_urls=urls, next_token=token)

@@ -1,0 +1,11 @@
+"""ListQueueTags."""
+
+from __future__ import annotations
+
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.wire.requests import ListQueueTagsRequest
+from longhall.doors.sqs.wire.results import ListQueueTagsResult
+
+
+def list_queue_tags(door: Door, request: ListQueueTagsRequest, caller: Caller) -> ListQueueTagsResult:
+    return ListQueueTagsResult(tags=door.queue(request.queue_url).settings.tags)

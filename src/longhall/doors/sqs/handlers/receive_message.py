@@ -1,0 +1,42 @@
+"""ReceiveMessage: up to ten messages, now or within the wait."""
+
+from __future__ import annotations
+
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.receiving import Wanted
+from longhall.doors.sqs.sending import check_token
+from longhall.doors.sqs.wire.faults import wrong_value
+from longhall.doors.sqs.wire.requests import ReceiveMessageRequest
+from longhall.doors.sqs.wire.results import ReceiveMessageResult
+
+MESSAGES_MAX = 10
+
+
+async def receive_message(door: Door, request: ReceiveMessageRequest, caller: Caller) -> ReceiveMessageResult:
+    view = door.queue(request.queue_url)
+    settings = view.settings
+    system = (request.attribute_names or []) + (request.message_system_attribute_names or [])
+    wanted = Wanted(system, request.message_attribute_names or ())
+    count_max = _number("MaxNumberOfMessages", request.max_number_of_messages, 1, MESSAGES_MAX)
+    wait_s = _number("WaitTimeSeconds", request.wait_time_seconds, 0, door.limits.wait_s_max)
+    lease_s = _number("VisibilityTimeout", request.visibility_timeout, 0, door.limits.visibility_s_max)
+    attempt_id = request.receive_request_attempt_id or ""
+    if attempt_id:
+        check_token("ReceiveRequestAttemptId", attempt_id)
+        if not settings.fifo:
+            reason = "The request includes a parameter that is not valid for this queue type."
+            raise wrong_value("ReceiveRequestAttemptId", attempt_id, reason)
+    deliveries = await door.queues.receive(
+        view.name,
+        1 if count_max is None else count_max,
+        settings.wait_ms if wait_s is None else wait_s * 1000,
+        settings.lease_ms if lease_s is None else lease_s * 1000,
+        attempt_id,
+    )
+    return ReceiveMessageResult(messages=[wanted.message(door, delivery) for delivery in deliveries])
+
+
+def _number(parameter: str, value: int | None, least: int, most: int) -> int | None:
+    if value is not None and not least <= value <= most:
+        raise wrong_value(parameter, value, f"Must be between {least} and {most}, if provided.")
+    return value

@@ -1,0 +1,16 @@
+"""RemovePermission: one statement less in the queue's access policy."""
+
+from __future__ import annotations
+
+from longhall.doors.sqs.attributes import changed_settings
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.policies import without_permission
+from longhall.doors.sqs.wire.requests import RemovePermissionRequest
+from longhall.doors.sqs.wire.results import Nothing
+
+
+async def remove_permission(door: Door, request: RemovePermissionRequest, caller: Caller) -> Nothing:
+    view = door.queue(request.queue_url)
+    policy = without_permission(door, view.name, view.settings.door.get("Policy", ""), request.label)
+    await door.queues.configure(view.name, changed_settings(door, view.name, view.settings, {"Policy": policy}))
+    return Nothing()

@@ -1,0 +1,63 @@
+"""SendMessageBatch: up to ten messages, each with its own fate."""
+
+from __future__ import annotations
+
+from longhall.doors.sqs.batches import check_batch
+from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.errors import error_of, failed_entry
+from longhall.doors.sqs.receiving import sequence_number
+from longhall.doors.sqs.sending import TRACE_HEADER, outgoing, size_bytes
+from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, SqsError
+from longhall.doors.sqs.wire.requests import SendMessageBatchRequest, SendMessageBatchRequestEntry
+from longhall.doors.sqs.wire.results import BatchResultErrorEntry, SendMessageBatchResult, SendMessageBatchResultEntry
+from longhall.queues.messages import Accepted, Outgoing
+
+
+async def send_message_batch(door: Door, request: SendMessageBatchRequest, caller: Caller) -> SendMessageBatchResult:
+    view = door.queue(request.queue_url)
+    check_batch(request.entries, "SendMessageBatchRequestEntry")
+    size = sum(map(_size_bytes, request.entries))
+    if size > door.limits.batch_bytes_max:
+        said = f"Batch requests cannot be longer than {door.limits.batch_bytes_max} bytes. You have sent {size} bytes."
+        raise SqsError(BATCH_TOO_LONG, said)
+    failed: list[BatchResultErrorEntry] = []
+    ids: list[str] = []
+    messages: list[Outgoing] = []
+    for entry in request.entries:
+        try:
+            messages.append(outgoing(door, view.settings, entry, caller))
+            ids.append(entry.id)
+        except SqsError as error:
+            failed.append(failed_entry(entry.id, error))
+    successful: list[SendMessageBatchResultEntry] = []
+    answers = await door.queues.send(view.name, messages) if messages else []
+    for entry_id, message, accepted in zip(ids, messages, answers, strict=True):
+        if accepted.code is not None:
+            failed.append(failed_entry(entry_id, error_of(accepted.code, accepted.message)))
+        else:
+            successful.append(_sent(entry_id, message, accepted, view.settings.fifo))
+    return SendMessageBatchResult(successful=successful, failed=failed)
+
+
+def _sent(entry_id: str, message: Outgoing, accepted: Accepted, fifo: bool) -> SendMessageBatchResultEntry:
+    result = SendMessageBatchResultEntry(
+        id=entry_id, message_id=accepted.message_id, md5_of_message_body=digest_of_body(message.body)
+    )
+    if message.attributes:
+        result.md5_of_message_attributes = digest_of_attributes(message.attributes)
+    if TRACE_HEADER in message.system:
+        trace = message.system[TRACE_HEADER].encode()
+        result.md5_of_message_system_attributes = digest_of_attributes({TRACE_HEADER: ("String", trace)})
+    if fifo:
+        result.sequence_number = sequence_number(accepted.sequence)
+    return result
+
+
+def _size_bytes(entry: SendMessageBatchRequestEntry) -> int:
+    """What an entry counts for before it was checked; half a surrogate pair is refused later and counts as it may."""
+    message = Outgoing(body=entry.message_body.encode("utf-8", "surrogatepass"))
+    for name, value in (entry.message_attributes or {}).items():
+        data = value.binary_value or (value.string_value or "").encode("utf-8", "surrogatepass")
+        message.attributes = {**message.attributes, name: (value.data_type, data)}
+    return size_bytes(message)

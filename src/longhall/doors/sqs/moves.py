@@ -1,0 +1,42 @@
+"""Move tasks as the service names them: a handle that tells which task, on which queue."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import msgspec
+
+from longhall.doors.sqs.addresses import queue_of_arn
+from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.verbs import QueueView
+from longhall.doors.sqs.wire.faults import NO_SUCH_RESOURCE, SqsError, wrong_value
+from longhall.queues.messages import MoveTask
+
+
+class _Handle(msgspec.Struct, rename="camel"):
+    task_id: str
+    source_arn: str
+
+
+def handle_of(door: Door, task: MoveTask) -> str:
+    """What a client needs to name a task."""
+    return base64.b64encode(msgspec.json.encode(_Handle(task.task_id, door.arn(task.source)))).decode()
+
+
+def task_of(handle: str) -> str:
+    """The task that a handle names. Raises SqsError."""
+    try:
+        return msgspec.json.decode(base64.b64decode(handle, validate=True), type=_Handle).task_id
+    except (binascii.Error, ValueError):  # DecodeError of msgspec is among the latter.
+        raise wrong_value("TaskHandle", handle, "It was not given by this service.") from None
+
+
+def queue_at(door: Door, parameter: str, arn: str) -> QueueView:
+    """The queue that an ARN names. Raises SqsError."""
+    view = door.queues.view(queue_of_arn(parameter, arn))
+    if view is None:
+        raise SqsError(
+            NO_SUCH_RESOURCE, f"The resource that you specified for the {parameter} parameter doesn't exist."
+        )
+    return view

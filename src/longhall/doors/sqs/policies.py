@@ -1,0 +1,184 @@
+"""The JSON documents among the attributes: who may use a queue, where dead letters go, who may send them here.
+
+Access policies are checked for their form, kept and given back; the two redrive documents are meant and obeyed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from longhall.doors.sqs.addresses import queue_of_arn
+from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_VALUE, OVER_LIMIT, SqsError, wrong_value
+from longhall.queues.settings import DeadLetters, QueueSettings
+
+POLICY_BYTES_MAX: Final = 64 * 1024
+ACTIONS_MAX: Final = 7  # In one statement.
+STATEMENTS_MAX: Final = 20
+SOURCE_QUEUES_MAX: Final = 10
+
+_LABEL = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_ACTIONS: Final = frozenset(
+    {
+        "*",
+        "ChangeMessageVisibility",
+        "DeleteMessage",
+        "GetQueueAttributes",
+        "GetQueueUrl",
+        "ListDeadLetterSourceQueues",
+        "PurgeQueue",
+        "ReceiveMessage",
+        "SendMessage",
+    }
+)
+
+
+class RedrivePolicy(msgspec.Struct, rename="camel"):
+    """Where dead letters go. Some tools write the number as a string."""
+
+    dead_letter_target_arn: str
+    max_receive_count: int | str
+
+
+class RedriveAllowPolicy(msgspec.Struct, rename="camel"):
+    """Which queues may send their dead letters here."""
+
+    redrive_permission: str = "allowAll"
+    source_queue_arns: list[str] | None = None
+
+
+def read_redrive_policy(door: Door, name: str, fifo: bool, text: str) -> DeadLetters:
+    """A RedrivePolicy for the queue `name`. Raises SqsError."""
+    try:
+        policy = msgspec.json.decode(text, type=RedrivePolicy)
+        attempts_max = int(policy.max_receive_count)
+    except (msgspec.DecodeError, ValueError):
+        raise _wrong_redrive(text, "It must have deadLetterTargetArn and maxReceiveCount.") from None
+    if not 1 <= attempts_max <= 1000:
+        raise _wrong_redrive(text, "Invalid value for maxReceiveCount: must be between 1 and 1000.")
+    target_name = queue_of_arn("RedrivePolicy", policy.dead_letter_target_arn)
+    target = door.queues.view(target_name)
+    if target is None:
+        raise _wrong_redrive(text, "Dead letter target does not exist.")
+    if target_name == name:
+        raise _wrong_redrive(text, "A queue cannot be its own dead letter target.")
+    if target.settings.fifo != fifo:
+        raise _wrong_redrive(text, "Dead-letter queue must be same type of queue as the source.")
+    if not _allows(target.settings, name):
+        raise _wrong_redrive(text, "Queue does not have permission to redrive on the dead letter queue.")
+    return DeadLetters(queue=target_name, attempts_max=attempts_max)
+
+
+def write_redrive_policy(door: Door, dead_letters: DeadLetters) -> str:
+    """The document for what is set."""
+    arn = door.arn(dead_letters.queue)
+    return f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{dead_letters.attempts_max}}}'
+
+
+def check_redrive_allow_policy(text: str) -> None:
+    """Refuse a RedriveAllowPolicy that cannot be meant. Raises SqsError."""
+    try:
+        policy = msgspec.json.decode(text, type=RedriveAllowPolicy)
+    except msgspec.DecodeError:
+        raise _wrong_allow("It must have redrivePermission.") from None
+    arns = policy.source_queue_arns
+    if policy.redrive_permission not in ("allowAll", "denyAll", "byQueue"):
+        raise _wrong_allow("redrivePermission must be allowAll, denyAll or byQueue.")
+    if (policy.redrive_permission == "byQueue") != bool(arns):
+        raise _wrong_allow("sourceQueueArns goes with byQueue and with nothing else.")
+    if arns and len(arns) > SOURCE_QUEUES_MAX:
+        raise _wrong_allow("sourceQueueArns can have up to 10 values.")
+    for arn in arns or ():
+        queue_of_arn("RedriveAllowPolicy", arn)
+
+
+def _allows(target: QueueSettings, source: str) -> bool:
+    """Whether a queue takes the dead letters of another."""
+    text = target.door.get("RedriveAllowPolicy")
+    if not text:
+        return True
+    policy = msgspec.json.decode(text, type=RedriveAllowPolicy)
+    if policy.redrive_permission == "byQueue":
+        return any(queue_of_arn("", arn) == source for arn in policy.source_queue_arns or ())
+    return policy.redrive_permission == "allowAll"
+
+
+def check_policy(text: str) -> None:
+    """Refuse an access policy that is no JSON object or too large. Raises SqsError."""
+    try:
+        if len(text) <= POLICY_BYTES_MAX and isinstance(msgspec.json.decode(text), dict):
+            return
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    raise SqsError(INVALID_ATTRIBUTE_VALUE, "Invalid value for the parameter Policy.")
+
+
+def with_permission(door: Door, name: str, policy: str, label: str, accounts: list[str], actions: list[str]) -> str:
+    """The access policy with one more statement. Raises SqsError."""
+    if _LABEL.fullmatch(label) is None:
+        raise wrong_value("Label", label, "Must be alphanumeric characters, hyphens or underscores, 1 to 80 in length.")
+    if not accounts or not actions:
+        raise wrong_value("AWSAccountIds" if not accounts else "Actions", "[]", "It must not be empty.")
+    for account in accounts:
+        if _ACCOUNT.fullmatch(account) is None:
+            raise wrong_value("PrincipalId", account, "Unable to verify.")
+    for action in actions:
+        if action not in _ACTIONS:
+            raise wrong_value("ActionName", action, "Only the names of queue actions and * are allowed.")
+    if len(actions) > ACTIONS_MAX:
+        raise SqsError(OVER_LIMIT, f"{len(actions)} Actions were found, maximum allowed is {ACTIONS_MAX}.")
+    document = _document(door, name, policy)
+    statements = _statements(document)
+    if any(statement.get("Sid") == label for statement in statements):
+        raise wrong_value("Label", label, "Already exists.")
+    if len(statements) >= STATEMENTS_MAX:
+        raise SqsError(OVER_LIMIT, f"A policy has at most {STATEMENTS_MAX} statements.")
+    principals = [f"arn:aws:iam::{account}:root" for account in accounts]
+    statements.append(
+        {
+            "Sid": label,
+            "Effect": "Allow",
+            "Principal": {"AWS": principals[0] if len(principals) == 1 else principals},
+            "Action": f"SQS:{actions[0]}" if len(actions) == 1 else [f"SQS:{action}" for action in actions],
+            "Resource": door.arn(name),
+        }
+    )
+    document["Statement"] = statements
+    return msgspec.json.encode(document).decode()
+
+
+def without_permission(door: Door, name: str, policy: str, label: str) -> str:
+    """The access policy without a statement; empty if that was the last. Raises SqsError."""
+    document = _document(door, name, policy)
+    statements = _statements(document)
+    rest = [statement for statement in statements if statement.get("Sid") != label]
+    if len(rest) == len(statements):
+        raise wrong_value("Label", label, "can't find label on existing policy.")
+    document["Statement"] = rest
+    return msgspec.json.encode(document).decode() if rest else ""
+
+
+def _document(door: Door, name: str, policy: str) -> dict[str, object]:
+    if policy:
+        document: dict[str, object] = msgspec.json.decode(policy, type=dict[str, object])
+        return document
+    return {"Version": "2012-10-17", "Id": f"{door.arn(name)}/SQSDefaultPolicy"}
+
+
+def _statements(document: dict[str, object]) -> list[dict[str, object]]:
+    """A policy may hold one statement or a list of them."""
+    found = document.get("Statement", [])
+    listed = found if isinstance(found, list) else [found]
+    return [statement for statement in listed if isinstance(statement, dict)]
+
+
+def _wrong_redrive(text: str, reason: str) -> SqsError:
+    return wrong_value("RedrivePolicy", text, reason)
+
+
+def _wrong_allow(reason: str) -> SqsError:
+    return SqsError(INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter RedriveAllowPolicy. Reason: {reason}")

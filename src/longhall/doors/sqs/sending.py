@@ -1,0 +1,168 @@
+"""A message as the service takes it, checked by the service's rules, into one of ours.
+
+Raises SqsError for whatever the service would refuse. Batches use the same checks for each of their entries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+from longhall.doors.sqs.digests import is_binary
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.text import encode
+from longhall.doors.sqs.wire.faults import (
+    INVALID_CONTENTS,
+    INVALID_PARAMETER,
+    UNSUPPORTED,
+    SqsError,
+    missing,
+    wrong_value,
+)
+from longhall.doors.sqs.wire.requests import AttributeValue, SendMessageBatchRequestEntry, SendMessageRequest
+from longhall.queues.messages import Attribute, Outgoing
+from longhall.queues.settings import QueueSettings
+
+ATTRIBUTES_MAX: Final = 10
+ATTRIBUTE_NAME_LENGTH_MAX: Final = 256
+TRACE_HEADER: Final = "AWSTraceHeader"
+SENDER: Final = "SenderId"
+
+_NAME = re.compile(r"[A-Za-z0-9_\-.]{1,256}")
+_RESERVED = re.compile(r"(?i)(aws|amazon)\.")
+_TYPE = re.compile(r"(String|Number|Binary)(\..+)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_TOKEN = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")  # Of groups, deduplication, attempts.
+
+
+def outgoing(
+    door: Door, settings: QueueSettings, request: SendMessageRequest | SendMessageBatchRequestEntry, caller: Caller
+) -> Outgoing:
+    """The message that is to be sent. Raises SqsError."""
+    if not request.message_body:
+        raise missing("MessageBody")
+    body = encode(request.message_body)
+    if body is None:
+        raise SqsError(INVALID_CONTENTS, "Invalid characters found. Allowed: #x9 | #xA | #xD | #x20 to #xD7FF | "
+                       "#xE000 to #xFFFD | #x10000 to #x10FFFF.")  # fmt: skip
+    message = Outgoing(body=body)
+    if request.message_attributes:
+        message.attributes = _attributes(request.message_attributes)
+    if request.message_system_attributes:
+        message.system = _system_attributes(request.message_system_attributes)
+    if caller.access_key:
+        message.system = {**message.system, SENDER: caller.access_key}
+    if size_bytes(message) > settings.message_bytes_max:
+        reason = f"Message must be shorter than {settings.message_bytes_max} bytes."
+        raise SqsError(INVALID_PARAMETER, f"One or more parameters are invalid. Reason: {reason}")
+    if request.delay_seconds is not None:
+        message.delay_ms = _delay_ms(door, settings, request.delay_seconds)
+    if settings.fifo:
+        _order(settings, request, message)
+    else:
+        if request.message_deduplication_id is not None:
+            reason = "The request includes a parameter that is not valid for this queue type."
+            raise wrong_value("MessageDeduplicationId", request.message_deduplication_id, reason)
+        if request.message_group_id is not None:
+            message.group = check_token("MessageGroupId", request.message_group_id)
+    return message
+
+
+def size_bytes(message: Outgoing) -> int:
+    """What counts against the limits: the body, and the names, types and values of attributes."""
+    size = len(message.body)
+    for name, (data_type, value) in message.attributes.items():
+        size += len(name.encode()) + len(data_type.encode()) + len(value)
+    return size
+
+
+def check_token(parameter: str, token: str) -> str:
+    """An id of up to 128 letters, digits and punctuation marks. Raises SqsError."""
+    if _TOKEN.fullmatch(token) is None:
+        reason = f"{parameter} can only include alphanumeric and punctuation characters. 1 to 128 in length."
+        raise wrong_value(parameter, token, reason)
+    return token
+
+
+def _delay_ms(door: Door, settings: QueueSettings, delay_s: int) -> int:
+    if not 0 <= delay_s <= door.limits.delay_s_max:
+        reason = f"DelaySeconds must be >= 0 and <= {door.limits.delay_s_max}."
+        raise wrong_value("DelaySeconds", delay_s, reason)
+    if settings.fifo:
+        if delay_s:
+            raise wrong_value(
+                "DelaySeconds", delay_s, "The request include parameter that is not valid for this queue type."
+            )
+        return -1  # Zero is allowed and means the queue's own.
+    return delay_s * 1000
+
+
+def _order(
+    settings: QueueSettings, request: SendMessageRequest | SendMessageBatchRequestEntry, message: Outgoing
+) -> None:
+    """What a FIFO queue wants to know: which line, and whether it has seen this before."""
+    if not request.message_group_id:
+        raise missing("MessageGroupId")
+    message.group = check_token("MessageGroupId", request.message_group_id)
+    if request.message_deduplication_id is not None:
+        message.deduplication_id = check_token("MessageDeduplicationId", request.message_deduplication_id)
+    elif settings.deduplication == "content":
+        message.deduplication_id = hashlib.sha256(message.body).hexdigest()
+    else:
+        raise SqsError(
+            INVALID_PARAMETER,
+            "The queue should either have ContentBasedDeduplication enabled or "
+            "MessageDeduplicationId provided explicitly",
+        )
+
+
+def _attributes(values: dict[str, AttributeValue]) -> dict[str, Attribute]:
+    if len(values) > ATTRIBUTES_MAX:
+        said = f"Number of message attributes [{len(values)}] exceeds the allowed maximum [{ATTRIBUTES_MAX}]."
+        raise SqsError(INVALID_PARAMETER, said)
+    out: dict[str, Attribute] = {}
+    for name, value in values.items():
+        if _NAME.fullmatch(name) is None or name[0] == "." or name[-1] == "." or ".." in name:
+            raise _wrong(name, "has a name that is not allowed")
+        if _RESERVED.match(name):
+            raise _wrong(name, "has a name with a prefix that is reserved")
+        out[name] = _attribute(name, value)
+    return out
+
+
+def _attribute(name: str, value: AttributeValue) -> Attribute:
+    data_type = value.data_type
+    if not data_type:
+        raise _wrong(name, "must contain a non-empty attribute type")
+    if _TYPE.fullmatch(data_type) is None or len(data_type) > ATTRIBUTE_NAME_LENGTH_MAX or encode(data_type) is None:
+        raise _wrong(name, "has an invalid type; it must be String, Number or Binary, or one of those with a label")
+    if value.string_list_values or value.binary_list_values:
+        raise SqsError(UNSUPPORTED, "Message attribute list values in SendMessage operation are not supported.")
+    if is_binary(data_type):
+        if not value.binary_value or value.string_value:
+            raise _wrong(name, f"must contain a non-empty value of type {data_type}")
+        return data_type, value.binary_value
+    if not value.string_value or value.binary_value:
+        raise _wrong(name, f"must contain a non-empty value of type {data_type}")
+    encoded = encode(value.string_value)
+    if encoded is None:
+        raise SqsError(INVALID_CONTENTS, f"The message attribute '{name}' holds characters that are not allowed.")
+    if data_type.startswith("Number") and _NUMBER.fullmatch(value.string_value) is None:
+        raise SqsError(INVALID_PARAMETER, f"Can't cast the value of message (user) attribute '{name}' to a number.")
+    return data_type, encoded
+
+
+def _system_attributes(values: dict[str, AttributeValue]) -> dict[str, str]:
+    for name, value in values.items():
+        if name != TRACE_HEADER:
+            raise _wrong(name, "is no system attribute that can be sent")
+        data_type, encoded = _attribute(name, value)
+        if data_type != "String":
+            raise _wrong(name, "must be of type String")
+        return {name: encoded.decode()}
+    return {}
+
+
+def _wrong(name: str, what: str) -> SqsError:
+    return SqsError(INVALID_PARAMETER, f"The message attribute '{name[:256]}' {what}.")

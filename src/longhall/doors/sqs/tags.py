@@ -1,0 +1,24 @@
+"""What a tag may be."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from longhall.doors.sqs.text import encode
+from longhall.doors.sqs.wire.faults import INVALID_PARAMETER, SqsError, wrong_value
+
+TAGS_MAX: Final = 50
+KEY_LENGTH_MAX: Final = 128
+VALUE_LENGTH_MAX: Final = 256
+
+
+def check_tags(tags: dict[str, str]) -> dict[str, str]:
+    """The same tags. Raises SqsError."""
+    if len(tags) > TAGS_MAX:
+        raise SqsError(INVALID_PARAMETER, f"Too many tags added for queue; a queue has at most {TAGS_MAX}.")
+    for key, value in tags.items():
+        if not 1 <= len(key) <= KEY_LENGTH_MAX or key.lower().startswith("aws:") or encode(key) is None:
+            raise wrong_value("Tag.Key", key, "Tag keys have 1 to 128 characters and do not begin with aws:.")
+        if len(value) > VALUE_LENGTH_MAX or encode(value) is None:
+            raise wrong_value("Tag.Value", value, "Tag values have up to 256 characters.")
+    return tags

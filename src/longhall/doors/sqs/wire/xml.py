@@ -1,0 +1,90 @@
+"""The Query protocol's answers: XML in the namespace of 2012-11-05.
+
+    <SendMessageResponse xmlns="..."><SendMessageResult>members</SendMessageResult>
+    <ResponseMetadata><RequestId>...</RequestId></ResponseMetadata></SendMessageResponse>
+
+Text must consist of characters that XML allows: the handlers see to that before they put any into an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from longhall.doors.sqs.wire.faults import SqsError
+from longhall.doors.sqs.wire.names import KEY_NAMES, flat_name
+from longhall.doors.sqs.wire.results import Nothing, Result
+
+CONTENT_TYPE: Final = "text/xml"
+NAMESPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
+_PROLOGUE: Final = '<?xml version="1.0"?>'
+
+
+def encode_result(action: str, result: Result, request_id: str) -> bytes:
+    """A whole answer."""
+    out = [_PROLOGUE, f'<{action}Response xmlns="{NAMESPACE}">']
+    if not isinstance(result, Nothing):
+        out.append(f"<{action}Result>")
+        _write_members(out, msgspec.to_builtins(result), action)
+        out.append(f"</{action}Result>")
+    out.append(f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata></{action}Response>")
+    return "".join(out).encode()
+
+
+def encode_error(error: SqsError, request_id: str) -> bytes:
+    """A whole answer that refuses."""
+    return (
+        f'{_PROLOGUE}<ErrorResponse xmlns="{NAMESPACE}"><Error><Type>{error.fault.type}</Type>'
+        f"<Code>{error.fault.code}</Code><Message>{escape(legal(error.message))}</Message><Detail/></Error>"
+        f"<RequestId>{request_id}</RequestId></ErrorResponse>"
+    ).encode()
+
+
+def escape(text: str) -> str:
+    """Text between tags. A bare return would be read back as a line feed, so it is written as a reference."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("\r", "&#13;") if "\r" in text else text
+
+
+def legal(text: str) -> str:
+    """The text with what XML cannot carry replaced: for sentences, which may quote what a client sent."""
+    return "".join(c if is_legal(c) else "\ufffd" for c in text)
+
+
+def is_legal(character: str) -> bool:
+    """Whether XML 1.0, and with it the service, allows the character."""
+    code = ord(character)
+    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF
+
+
+def _write_members(out: list[str], members: dict[str, object], action: str) -> None:
+    for name, value in members.items():
+        if isinstance(value, list):
+            flat = flat_name(name, action)
+            for item in value:
+                _write(out, flat, item, action)
+        elif isinstance(value, dict):
+            _write_map(out, flat_name(name, action), value, action)
+        else:
+            _write(out, name, value, action)
+
+
+def _write_map(out: list[str], name: str, entries: dict[str, object], action: str) -> None:
+    key_name = KEY_NAMES.get(name, "Name")
+    for key, value in entries.items():
+        out.append(f"<{name}><{key_name}>{escape(key)}</{key_name}>")
+        _write(out, "Value", value, action)
+        out.append(f"</{name}>")
+
+
+def _write(out: list[str], name: str, value: object, action: str) -> None:
+    if isinstance(value, dict):
+        out.append(f"<{name}>")
+        _write_members(out, value, action)
+        out.append(f"</{name}>")
+    elif isinstance(value, bool):
+        out.append(f"<{name}>{'true' if value else 'false'}</{name}>")
+    else:
+        assert isinstance(value, str | int)
+        out.append(f"<{name}>{escape(str(value))}</{name}>")
