@@ -8,6 +8,8 @@ import sys
 BENCHES = {
     "kafka": "Longhall beside Apache Kafka 4: throughput, latency, start, memory (about eight minutes; --quick: one)",
     "growth": "many partitions, idle partitions, a long log, cold readers (--quick: smaller)",
+    "sqs": "Longhall's SQS door beside ElasticMQ, moto and a bare HTTP loop (about ten minutes; --quick: one)",
+    "queues": "queues that grow: ten million waiting, groups, idle queues, delays and leases (--quick: smaller)",
     "profile": "where the node's time goes under a chosen load: py-spy, perf or cProfile",
     "report": "render docs/benchmarks.md again from the kept results",
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import plot
+from bench import plot, queues_tables, sqs_tables
 from bench.tables import THROUGHPUT, TITLES, bottleneck, growth_tables, kafka_tables, ratio, spread, table
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +25,8 @@ Result = dict[str, Any]
 
 _HEAD = """# Benchmarks
 
-Rendered by `./dev bench kafka` and `./dev bench growth` from the results kept in `bench/results/`; not edited by hand.
+Rendered by `./dev bench kafka`, `growth`, `sqs` and `queues` from the results kept in `bench/results/`; not edited by
+hand.
 Absolute figures belong to the machine they were taken on. The ratios are the message: both sides ran in the same
 minutes, on the same disk, under the same client.
 """
@@ -60,6 +61,10 @@ def publish() -> None:
         parts.append(_kafka_section(result))
     if (_RESULTS / "growth.json").exists():
         parts.append(_growth_section(json.loads((_RESULTS / "growth.json").read_text())))
+    if (_RESULTS / "sqs.json").exists():
+        parts.append(sqs_tables.section(json.loads((_RESULTS / "sqs.json").read_text())))
+    if (_RESULTS / "queues.json").exists():
+        parts.append(queues_tables.section(json.loads((_RESULTS / "queues.json").read_text())))
     _PAGE.parent.mkdir(exist_ok=True)
     _PAGE.write_text("\n".join(parts))
     print(f"written: {_PAGE.relative_to(_ROOT)}")

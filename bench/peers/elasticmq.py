@@ -1,8 +1,8 @@
 """ElasticMQ's server on loopback, from its own artefacts on Maven Central.
 
 `with ElasticMq() as server: server.address`, or `python -m bench.peers.elasticmq` from the root of the repository. By
-default it keeps messages in memory, as it ships. With `stored` it writes them to its own H2 database, which is the only
-durability it offers. The jars are fetched once with `mvn` into `.cache/`; Java 17 and Maven are expected on the machine.
+default it keeps messages in memory, as it ships. With `stored` it writes them to its own H2 database, the only
+durability it offers. The jars are fetched once with `mvn` into `.cache/`; Java and Maven are expected on the machine.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ class ElasticMq(Node):
             f'rest-sqs {{ enabled = true, bind-hostname = "127.0.0.1", bind-port = {self._port}, sqs-limits = strict }}'
         )
         place = f'node-address {{ protocol = http, host = "127.0.0.1", port = {self._port}, context-path = "" }}'
-        return f"{place}\n{door}\nrest-stats {{ enabled = false }}\n{_STORED % self.directory if self._stored else ''}"
+        # Otherwise every signed request costs it a line of log, since its parser does not know AWS's Authorization.
+        quiet = "pekko.http.server.parsing.illegal-header-warnings = off"
+        stored = _STORED % self.directory if self._stored else ""
+        return "\n".join([quiet, place, door, "rest-stats { enabled = false }", stored])
 
 
 def _jars_present() -> bool:

@@ -1,0 +1,48 @@
+"""Longhall through its SQS door, beside the others that speak SQS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.peers.bare import Bare
+from bench.peers.elasticmq import ElasticMq
+from bench.peers.longhall import Longhall
+from bench.peers.moto import Moto
+from bench.peers.node import Node
+from bench.peers.question import answers_list_queues
+
+
+class LonghallQueues(Longhall):
+    """One Longhall node, met at its SQS door; the Kafka door is open as well."""
+
+    def __init__(self, *, arguments: Sequence[str] = (), directory: Path | None = None) -> None:
+        super().__init__(arguments=["--sqs", "127.0.0.1:0", *arguments], directory=directory)
+        self._sqs = ""
+
+    @property
+    def address(self) -> str:
+        return self._sqs
+
+    @property
+    def kafka(self) -> str:
+        return super().address
+
+    def listening(self) -> bool:
+        if not super().listening():
+            return False
+        self._sqs = str(json.loads(self._ready_path().read_text())["sqs"])
+        return True
+
+    def answers(self) -> bool:
+        return answers_list_queues(self._sqs)
+
+
+PEERS: dict[str, Callable[[], Node]] = {
+    "longhall": LonghallQueues,
+    "elasticmq": ElasticMq,
+    "elasticmq-stored": lambda: ElasticMq(stored=True),
+    "moto": Moto,
+    "bare": Bare,
+}

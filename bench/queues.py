@@ -1,0 +1,310 @@
+"""Queues that grow: many waiting messages, many groups, many queues, and everything that falls due at one time.
+
+Only Longhall is asked, since each line is a target of its own and not a comparison. Queues are filled through the Kafka
+door where it is quicker, because a queue is a topic of the same name; all else goes through the SQS door.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import machine
+from bench.kafka import say
+from bench.load import generator, sqs
+from bench.measure import process
+from bench.measure.figures import percentile
+from bench.peers.node import Node
+from bench.peers.question import Refused, ask
+from bench.peers.sqs import LonghallQueues
+
+_RESULTS = Path(__file__).with_name("results")
+_BODY_BYTES = 100
+_CONNECTIONS = 32
+_LEASED_MAX = 100_000  # A standard queue allows 120,000 in flight.
+_RESTART_SECONDS_MAX = 300.0
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything; the quick ones only show that the bench works."""
+
+    waiting: int = 10_000_000
+    few: int = 1000
+    groups: int = 1_000_000
+    idle_queues: int = 10_000
+    timed: int = 1_000_000
+    timed_seconds: int = 60
+    repeats: int = 50
+
+
+QUICK = Sizes(
+    waiting=200_000, groups=20_000, idle_queues=500, timed=50_000, timed_seconds=5, rate_seconds=1.0, rounds=1
+)
+
+
+def waiting(sizes: Sizes) -> Figures:
+    """A plain queue with very many messages beside one with few."""
+    return _depth(sizes, lambda node: _fill_plain(node, "deep", sizes.waiting), {})
+
+
+def waiting_to_live(sizes: Sizes) -> Figures:
+    """The same where the queue gives every message a time to live (its retention, as SQS has it)."""
+    attributes = {"MessageRetentionPeriod": "86400"}
+    return _depth(sizes, lambda node: _fill_plain(node, "deep", sizes.waiting), attributes)
+
+
+def waiting_groups(sizes: Sizes) -> Figures:
+    """A FIFO queue with one message in each of very many groups."""
+    return _depth(sizes, lambda node: _fill_groups(node, sizes.groups), {"FifoQueue": "true"}, suffix=".fifo")
+
+
+def _depth(
+    sizes: Sizes, fill: Callable[[LonghallQueues], int], attributes: dict[str, str], suffix: str = ""
+) -> Figures:
+    attributes = {"VisibilityTimeout": "3600", **attributes}
+    with LonghallQueues() as node:
+        empty_bytes = _resident(node)
+        shallow = _create(node, f"shallow{suffix}", attributes)
+        deep = _create(node, f"deep{suffix}", attributes)
+        began = time.monotonic()
+        filled = fill(node)
+        fill_seconds = time.monotonic() - began
+        full_bytes = _resident(node)
+        depth = _depth_of(node, deep)
+        rates = _receive_rates(node, shallow, deep, sizes, fifo=bool(suffix))
+        node.stop()
+        clean_seconds = _restart(node, f"deep{suffix}")
+        restarted_bytes = _resident(node)
+        node.kill()
+        killed_seconds = _restart(node, f"deep{suffix}")
+    return {
+        "messages": filled,
+        "told_depth": depth,
+        "fill_per_second": filled / fill_seconds,
+        "empty_mb": empty_bytes / 1e6,
+        "full_mb": full_bytes / 1e6,
+        "restarted_mb": restarted_bytes / 1e6,
+        "shallow_receive_per_second": rates["shallow"],
+        "deep_receive_per_second": rates["deep"],
+        "deep_to_shallow": rates["deep"] / rates["shallow"],
+        "restart_clean_seconds": clean_seconds,
+        "restart_killed_seconds": killed_seconds,
+    }
+
+
+def _receive_rates(node: LonghallQueues, shallow: str, deep: str, sizes: Sizes, *, fifo: bool) -> dict[str, float]:
+    """Messages a second, received and settled in batches of ten: a thousand of the deep queue, then a thousand that
+    are all the shallow one has, and so on; filling it up again is not timed."""
+    groups = {"groups": sizes.few} if fifo else {}
+    seconds = {"shallow": 0.0, "deep": 0.0}
+    messages = {"shallow": 0, "deep": 0}
+    for number in range(sizes.repeats + 1):
+        for name, url in (("shallow", shallow), ("deep", deep))[:: 1 if number % 2 == 0 else -1]:
+            if name == "shallow":
+                sqs.run("send", node.address, [url], batch=10, size=_BODY_BYTES, count=sizes.few, seconds=60, **groups)
+            run = sqs.run(
+                "drain",
+                node.address,
+                [url],
+                batch=10,
+                count=sizes.few,
+                seconds=60,
+                connections=_CONNECTIONS,
+                wait=1,
+            )
+            assert run.messages >= sizes.few, f"{run.messages} came out of the {name} queue"
+            if number > 0:  # The first only warms the node.
+                seconds[name] += run.seconds
+                messages[name] += run.messages
+    return {name: messages[name] / seconds[name] for name in messages}
+
+
+def idle_queues(sizes: Sizes) -> Figures:
+    """Memory of very many queues that hold one message each and see no traffic, and how fast they are made."""
+    with LonghallQueues() as node:
+        fresh = _resident(node)
+        made = sqs.run("create", node.address, ["idle-"], count=sizes.idle_queues, seconds=300)
+        assert made.requests == sizes.idle_queues, f"{made.requests} of {sizes.idle_queues} queues were made"
+        resident = _resident(node)
+        node.stop()
+        clean_seconds = _restart(node, f"idle-{sizes.idle_queues - 1}")
+        return {
+            "queues": sizes.idle_queues,
+            "created_per_second": made.requests_per_second,
+            "fresh_mb": fresh / 1e6,
+            "resident_mb": resident / 1e6,
+            "restarted_mb": _resident(node) / 1e6,
+            "restart_clean_seconds": clean_seconds,
+        }
+
+
+def delayed(sizes: Sizes) -> Figures:
+    """Messages sent at a steady rate with one delay, so that they fall due at that rate; how late each arrived."""
+    with LonghallQueues() as node:
+        url = _create(node, "delayed", {})
+        # All are in before the first is due, and the last are still to come when receivers wake.
+        delay_seconds = sizes.timed_seconds + 10
+        sender = sqs.Process(
+            "send",
+            node.address,
+            [url],
+            batch=10,
+            size=_BODY_BYTES,
+            count=sizes.timed,
+            rate=sizes.timed / 10 / sizes.timed_seconds,
+            seconds=sizes.timed_seconds * 2,
+            delay=delay_seconds,
+            connections=_CONNECTIONS,
+        )
+        sent = sender.finish()
+        before = process.usage(node.pid)
+        run = _drain_timed(node, [url], sizes, due="sent", after_ms=delay_seconds * 1000)
+        cpu_seconds = process.usage(node.pid).since(before)[0]
+        return {"messages": sent.messages, "cpu_seconds": cpu_seconds, **_lateness(run)}
+
+
+def leases(sizes: Sizes) -> Figures:
+    """Messages leased at a steady rate and never settled, so that the leases end at that rate; how late each came back.
+
+    Several queues, since SQS allows 120,000 in flight in one.
+    """
+    count = max(1, -(-sizes.timed // _LEASED_MAX))
+    lease_seconds = sizes.timed_seconds + 15
+    with LonghallQueues() as node, tempfile.TemporaryDirectory(prefix="bench-leases-") as scratch:
+        urls = [_create(node, f"leased-{number}", {}) for number in range(count)]
+        for number in range(count):
+            _fill_plain(node, f"leased-{number}", sizes.timed // count)
+        taken = sqs.run(
+            "receive",
+            node.address,
+            urls,
+            batch=10,
+            count=sizes.timed,
+            rate=sizes.timed / 10 / sizes.timed_seconds,
+            seconds=sizes.timed_seconds * 2,
+            visibility=lease_seconds,
+            connections=max(count, _CONNECTIONS - _CONNECTIONS % count),
+            handles=Path(scratch, "handles"),
+        )
+        before = process.usage(node.pid)
+        run = _drain_timed(node, urls, sizes, due="first", after_ms=lease_seconds * 1000)
+        cpu_seconds = process.usage(node.pid).since(before)[0]
+        return {"messages": taken.messages, "cpu_seconds": cpu_seconds, **_lateness(run)}
+
+
+def _drain_timed(node: LonghallQueues, urls: list[str], sizes: Sizes, *, due: str, after_ms: int) -> sqs.Run:
+    return sqs.run(
+        "drain",
+        node.address,
+        urls,
+        batch=10,
+        wait=20,
+        count=sizes.timed,
+        seconds=sizes.timed_seconds * 3 + 60,
+        connections=max(len(urls) * 2, _CONNECTIONS),
+        due=due,
+        after=after_ms,
+    )
+
+
+def _lateness(run: sqs.Run) -> Figures:
+    ordered = sorted(run.lateness_ms)
+    assert ordered, "nothing fell due"
+    return {
+        "arrived": run.messages,
+        "early_most_ms": -min(ordered[0], 0),
+        "late_p50_ms": percentile(ordered, 0.5),
+        "late_p99_ms": percentile(ordered, 0.99),
+        "late_most_ms": ordered[-1],
+    }
+
+
+def _create(node: Node, name: str, attributes: dict[str, str]) -> str:
+    return str(ask(node.address, "CreateQueue", QueueName=name, Attributes=attributes)["QueueUrl"])
+
+
+def _depth_of(node: Node, url: str) -> int:
+    said = ask(node.address, "GetQueueAttributes", QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
+    return int(said["Attributes"]["ApproximateNumberOfMessages"])
+
+
+def _fill_plain(node: LonghallQueues, name: str, count: int) -> int:
+    return generator.fill(node.kafka, name, partitions=1, size_bytes=_BODY_BYTES, count=count).messages
+
+
+def _fill_groups(node: LonghallQueues, count: int) -> int:
+    url = str(ask(node.address, "GetQueueUrl", QueueName="deep.fifo")["QueueUrl"])
+    run = sqs.run(
+        "send", node.address, [url], batch=10, size=_BODY_BYTES, count=count, groups=count, seconds=600, connections=64
+    )
+    return run.messages
+
+
+def _resident(node: Node) -> int:
+    return process.memory(node.pid).resident_bytes
+
+
+def _restart(node: Node, queue: str) -> float:
+    """Start a stopped node; the seconds until it knows that queue and hands out one of its messages, if it has any."""
+    began = time.monotonic()
+    node.start()
+    while True:
+        try:
+            url = ask(node.address, "GetQueueUrl", QueueName=queue)["QueueUrl"]
+            ask(node.address, "ReceiveMessage", QueueUrl=url)
+            return time.monotonic() - began
+        except (OSError, Refused):
+            if time.monotonic() - began > _RESTART_SECONDS_MAX:
+                raise
+            time.sleep(0.02)
+
+
+PARTS: dict[str, Callable[[Sizes], Figures]] = {
+    "waiting": waiting,
+    "to-live": waiting_to_live,
+    "groups": waiting_groups,
+    "idle": idle_queues,
+    "delayed": delayed,
+    "leases": leases,
+}
+
+
+def run(parts: list[str], sizes: Sizes) -> dict[str, object]:
+    needed = sizes.waiting * 200 + 2_000_000_000
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if free < needed:
+        raise SystemExit(f"this needs {needed / 1e9:.0f} GB, {free / 1e9:.0f} GB are free")
+    figures: dict[str, Figures] = {}
+    for part in parts:
+        say(f"queues: {part}")
+        figures[part] = PARTS[part](sizes)
+    return {"machine": machine.describe(), "taken": time.strftime("%Y-%m-%d", time.gmtime()), "parts": figures}
+
+
+def main(arguments: list[str]) -> None:
+    from bench import queues_tables, report
+
+    parser = argparse.ArgumentParser(prog="bench queues", description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, not published: to see that all works")
+    parser.add_argument("--parts", default=",".join(PARTS), help="separated by commas (default: %(default)s)")
+    parser.add_argument("--publish", action=argparse.BooleanOptionalAction, help="write docs/benchmarks.md (full runs)")
+    given = parser.parse_args(arguments)
+    parts = [part for part in given.parts.split(",") if part in PARTS]
+    result = run(parts, QUICK if given.quick else Sizes())
+    _RESULTS.mkdir(exist_ok=True)
+    kept = _RESULTS / f"queues-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    kept.write_text(json.dumps(result, indent=1) + "\n")
+    print(queues_tables.tables(result))
+    whole = not given.quick and len(parts) == len(PARTS)
+    if given.publish or (given.publish is None and whole):
+        (_RESULTS / "queues.json").write_text(kept.read_text())
+        report.publish()
