@@ -16,6 +16,9 @@ from longhall.world.ports import Buffer
 
 JOIN_BUFFERS_MIN: Final = 8  # So many small pieces are cheaper to send as one.
 _BASE_OFFSET_BYTES: Final = 8
+_MAGIC_AT: Final = 16
+_MAGIC: Final = b"\x02"
+_RESYNC_TRIES_MAX: Final = 4096
 
 
 @final
@@ -80,45 +83,48 @@ def cut_batches(
     end = len(chunk)
     begin = -1
     position = 0
+    passed = -1  # The last batch that was passed over, by what it says of itself.
     while end - position >= HEADER_BYTES:
-        try:
-            header = parse_header(chunk, position)
-        except LonghallError:
-            if begin < 0:
-                result.code = Code.STORAGE_DAMAGED
-            break
-        size = header.size_bytes
-        if header.base_offset != expected and _misplaced(header, chunk, expected, end_offset, position + size):
-            following = _base_offset_at(chunk, position + size)
-            if begin < 0 and expected <= following <= offset:
-                position += size  # What is asked for stands behind it.
-                expected = following
+        header = _header_at(chunk, position, more)
+        if header is not None:
+            size = header.size_bytes
+            if header.base_offset != expected and _misplaced(header, chunk, expected, end_offset, position + size):
+                header = None
+            elif header.next_offset <= offset:
+                passed = position
+                position += size
+                expected = header.next_offset
                 continue
-            if begin < 0:
-                result.code = Code.STORAGE_DAMAGED
-            break
-        if header.next_offset <= offset:
-            position += size
-            expected = header.next_offset
-            continue
-        if header.base_offset >= limit_offset:
-            break
-        if position + size > end:
-            if begin < 0:
+            elif header.base_offset >= limit_offset:
+                break
+            elif position + size > end:
+                if begin >= 0:
+                    break
                 result.wanted_at = position
                 result.wanted_bytes = size
                 result.expected = expected
                 return result
-            break
-        if begin >= 0 and position + size - begin > bytes_max:
-            break
-        if crc_of(chunk, position + CRC_COVERS_FROM, position + size) != header.crc:
-            if begin < 0:
+            elif begin >= 0 and position + size - begin > bytes_max:
+                break
+            elif crc_of(chunk, position + CRC_COVERS_FROM, position + size) != header.crc:
+                header = None
+        if header is None:
+            if begin >= 0:
+                break
+            # Somewhere behind the last batch that can be trusted to be there: what is asked for may stand behind it.
+            position = _resync(chunk, max(passed, 0) + 1, expected, end_offset)
+            expected = _base_offset_at(chunk, position)
+            if position < 0 or expected > offset:
                 result.code = Code.STORAGE_DAMAGED
-            break
+                break
+            passed = position
+            continue
         if begin < 0:
+            if header.base_offset > offset and passed >= 0 and not _is_whole(chunk, passed):
+                result.code = Code.STORAGE_DAMAGED  # No gap of the cleaner's: the batch before it lied about its end.
+                break
             begin = position
-        position += size
+        position += header.size_bytes
         expected = header.next_offset
     if begin >= 0:
         whole = begin == 0 and position == end
@@ -130,6 +136,21 @@ def cut_batches(
     return result
 
 
+def _header_at(chunk: bytes, position: int, more: bool) -> BatchHeader | None:
+    """The header of a batch that lies in its segment, as far as it says itself."""
+    try:
+        header = parse_header(chunk, position)
+    except LonghallError:
+        return None
+    return header if more or position + header.size_bytes <= len(chunk) else None
+
+
+def _is_whole(chunk: bytes, position: int) -> bool:
+    """Whether the batch that was passed over here has its checksum."""
+    header = parse_header(chunk, position)
+    return crc_of(chunk, position + CRC_COVERS_FROM, position + header.size_bytes) == header.crc
+
+
 def _misplaced(header: BatchHeader, chunk: bytes, expected: int, end_offset: int, behind: int) -> bool:
     """Whether a batch that does not follow the one before it is not behind a gap of the cleaner's but wrong."""
     if header.base_offset < expected or header.next_offset > end_offset:
@@ -138,8 +159,27 @@ def _misplaced(header: BatchHeader, chunk: bytes, expected: int, end_offset: int
     return 0 <= following < header.next_offset
 
 
+def _resync(chunk: bytes, position: int, expected: int, end_offset: int) -> int:
+    """The next whole batch behind a damaged one, whose own length cannot be trusted; -1 if there is none."""
+    for _ in range(_RESYNC_TRIES_MAX):  # A hostile message may be full of what looks like a batch.
+        position = chunk.find(_MAGIC, position + _MAGIC_AT) - _MAGIC_AT
+        if position < 0 or len(chunk) - position < HEADER_BYTES:
+            return -1
+        try:
+            header = parse_header(chunk, position)
+        except LonghallError:
+            position += 1
+            continue
+        behind = position + header.size_bytes
+        placed = behind <= len(chunk) and not _misplaced(header, chunk, expected, end_offset, behind)
+        if placed and crc_of(chunk, position + CRC_COVERS_FROM, behind) == header.crc:
+            return position
+        position += 1
+    return -1
+
+
 def _base_offset_at(chunk: bytes, position: int) -> int:
     """What the next batch says of itself; -1 if it is not in the chunk."""
-    if position + _BASE_OFFSET_BYTES > len(chunk):
+    if position < 0 or position + _BASE_OFFSET_BYTES > len(chunk):
         return -1
     return int.from_bytes(chunk[position : position + _BASE_OFFSET_BYTES], "big", signed=True)

@@ -1,0 +1,489 @@
+"""The log of one partition against a list: appended in any mixture, read everywhere, cut, trimmed, brought back."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from longhall.errors import Code
+from longhall.log.chores import CHORES
+from longhall.log.files import OpenFiles
+from longhall.log.frames import STARTS_SEGMENT
+from longhall.log.layout import index_path, segment_path
+from longhall.log.partition import RELATIVE_OFFSET_MAX, PartitionLog
+from longhall.log.reading import Read, Supplied
+from longhall.records.batch import BatchHeader, Record, build_batch, parse_header
+from longhall.simulation.world import Host, Simulation
+
+PARTITION = 7
+SEGMENT_BYTES = 4_000
+SEGMENT_MS = 10_000
+
+
+def new_host(seed: int = 1) -> Host:
+    host = Simulation(seed).host("node")
+    host.faults.cold_read_chance = 0.0
+    return host
+
+
+def open_log(host: Host, files_max: int = 3) -> PartitionLog:
+    host.kill()
+    return PartitionLog(OpenFiles(host.boot().disk, files_max), PARTITION, SEGMENT_BYTES, SEGMENT_MS)
+
+
+def batch_at(offset: int, size: int, records: int = 1, epoch: int = 0, timestamp_ms: int = 1_000) -> bytes:
+    value = b"%d:" % offset + b"x" * size
+    rows = [Record(offset + number, timestamp_ms, None, value) for number in range(records)]
+    return build_batch(rows, base_offset=offset, leader_epoch=epoch)
+
+
+def append(log: PartitionLog, batch: bytes, *, direct: bool = False, now_ms: int = 0) -> tuple[int, int]:
+    """Append; returns flags and place (-1 for a batch in the tail)."""
+    header = parse_header(batch, 0)
+    if direct:
+        flags, position, _ = log.append_direct(header, batch[:16], batch[16:], now_ms)
+        return flags, position
+    return log.append(header, batch, now_ms), -1
+
+
+def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 1 << 60) -> Read:
+    """Read as a fetch does: what is cold is fetched and asked for again."""
+    supplied: Supplied | None = None
+    while True:
+        result = log.read(offset, bytes_max, min(limit, log.next_offset), supplied)
+        cold = result.cold
+        if cold is None:
+            return result
+        if cold.rebuild is not None:
+            CHORES["rebuild_index"](
+                log._files.disk,
+                {
+                    "partition": PARTITION,
+                    "base_offset": cold.rebuild.base_offset,
+                    "size_bytes": cold.rebuild.written_bytes,
+                },
+            )
+            supplied = Supplied(cold.path, 0, b"", rebuilt=True)
+        else:
+            data = log._files.get(cold.path).read_at(cold.position, cold.size)
+            supplied = Supplied(cold.path, cold.position, data)
+
+
+def bytes_of(result: Read) -> bytes:
+    assert result.code is None, result.code
+    data = b"".join(result.buffers)
+    assert len(data) == result.size_bytes
+    return data
+
+
+def fill(log: PartitionLog, count: int, size: int = 300) -> list[bytes]:
+    batches = []
+    for number in range(count):
+        batches.append(batch_at(log.next_offset, size))
+        append(log, batches[-1], direct=number % 3 == 0)
+    return batches
+
+
+def content(host: Host) -> dict[str, bytes]:
+    return {path: bytes(inode.content) for path, inode in host.platter.inodes() if path.endswith(".log")}
+
+
+def test_every_offset_with_every_size_gives_whole_batches_and_at_least_one() -> None:
+    host = new_host()
+    log = open_log(host)
+    batches: list[bytes] = []
+    for number in range(12):
+        batches.append(batch_at(log.next_offset, 50 + 400 * (number % 3), records=1 + number % 4))
+        append(log, batches[-1], direct=number % 2 == 0)
+    headers = [parse_header(batch, 0) for batch in batches]
+    sizes = sorted({0, 1, *[len(batch) + more for batch in batches for more in (-1, 0, 1)], 2_000, 100_000})
+    for offset in range(log.next_offset):
+        first = next(at for at, header in enumerate(headers) if header.next_offset > offset)
+        for bytes_max in sizes:
+            data = bytes_of(read(log, offset, bytes_max))
+            expected = b"".join(batches[first:])
+            assert data
+            assert expected.startswith(data)
+            assert len(data) == len(batches[first]) or len(data) <= bytes_max
+    assert read(log, log.next_offset).size_bytes == 0
+    assert read(log, log.next_offset + 1).code is Code.OFFSET_OUT_OF_RANGE
+
+
+def test_nobody_sees_what_lies_at_or_behind_the_limit() -> None:
+    log = open_log(new_host())
+    batches = fill(log, 30)
+    for limit in range(31):
+        for offset in (0, 5, 29):
+            data = bytes_of(read(log, offset, limit=limit))
+            expected = b"".join(batches[offset:limit])
+            assert expected.startswith(data)
+            assert bool(data) == (offset < limit)
+
+
+def test_a_segment_is_closed_by_size_by_age_and_by_the_span_of_its_offsets() -> None:
+    log = open_log(new_host())
+    for _ in range(10):
+        append(log, batch_at(log.next_offset, 900))
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    flags, _ = append(log, batch_at(log.next_offset, 10), now_ms=SEGMENT_MS + 1)
+    assert flags == STARTS_SEGMENT
+    assert len(log.segments) == 4
+    base = log.segments[-1].base_offset
+    rows = [Record(base + 1, 1, None, b"v"), Record(base + RELATIVE_OFFSET_MAX + 1, 1, None, b"v")]
+    flags, _ = append(log, build_batch(rows, base_offset=base + 1), direct=True, now_ms=SEGMENT_MS + 1)
+    assert flags == STARTS_SEGMENT
+
+
+def test_cold_data_and_cold_indexes_are_asked_for_and_then_read() -> None:
+    host = new_host()
+    log = open_log(host)
+    batches = fill(log, 60)
+    log.flush()
+    again = open_log(host)
+    again.restore(log.snapshot())
+    host.faults.cold_read_chance = 1.0
+    asked = again.read(0, 100, 60)
+    assert asked.cold is not None
+    for offset in range(60):
+        assert bytes_of(read(again, offset, 1)) == batches[offset]
+
+
+@pytest.mark.parametrize("spoil", ["missing", "torn", "flipped", "newer", "of another size"])
+def test_an_index_that_cannot_be_used_is_made_again(spoil: str) -> None:
+    host = new_host()
+    log = open_log(host)
+    batches = fill(log, 60)
+    log.flush()
+    numbers = log.snapshot()
+    disk = log._files.disk
+    for segment in log.segments[:-1]:
+        path = index_path(PARTITION, segment.base_offset)
+        if spoil == "missing":
+            disk.remove(path)
+            continue
+        file = disk.open(path)
+        if spoil == "torn":
+            file.truncate(30)
+        elif spoil == "flipped":
+            file.write_at(20, [b"\x99"])
+        elif spoil == "newer":
+            file.write_at(4, [b"\x09"])
+        else:
+            file.truncate(0)
+            other = disk.open(index_path(PARTITION, log.segments[-2].base_offset))
+            file.write_at(0, [other.read_at(0, other.size())])
+    again = open_log(host)
+    again.restore(numbers)
+    for offset in range(60):
+        assert bytes_of(read(again, offset, 1)) == batches[offset]
+    append(again, batch_at(60, 10))
+    assert again.next_offset == 61
+
+
+def test_a_flipped_bit_is_refused_at_exactly_its_batch() -> None:
+    host = new_host()
+    log = open_log(host)
+    batches = fill(log, 12, size=100)
+    log.flush()
+    path = segment_path(PARTITION, 0)
+    inode = dict(host.platter.inodes())[path]
+    start = len(batches[0]) + len(batches[1])
+    for at in range(len(batches[2])):
+        if at in range(12, 16):
+            continue  # The leader epoch: nothing covers it, and no reader depends on it.
+        for bit in range(8):
+            inode.content[start + at] ^= 1 << bit
+            refused = [offset for offset in range(12) if read(log, offset, 1).code is not None]
+            assert refused == [2], (at, bit)
+            assert bytes_of(read(log, 0)) == batches[0] + batches[1]
+            assert bytes_of(read(log, 3)).startswith(batches[3])
+            inode.content[start + at] ^= 1 << bit
+    assert [read(log, offset).code for offset in range(12)] == [None] * 12
+
+
+def test_a_batch_that_lies_about_its_end_does_not_make_a_gap() -> None:
+    host = new_host()
+    log = open_log(host)
+    for _ in range(3):
+        append(log, batch_at(log.next_offset, 40, records=4))
+    log.flush()
+    inode = dict(host.platter.inodes())[segment_path(PARTITION, 0)]
+    inode.content[len(batch_at(0, 40, records=4)) + 26] = 1  # The second batch says it ends at 5 instead of 7.
+    assert [offset for offset in range(12) if read(log, offset, 1).code is not None] == [4, 5, 6, 7]
+
+
+def test_a_file_that_is_cut_short_is_refused_and_never_passed_over() -> None:
+    host = new_host()
+    log = open_log(host)
+    fill(log, 40)
+    log.flush()
+    first = log.segments[0]
+    inode = dict(host.platter.inodes())[segment_path(PARTITION, 0)]
+    for keep in (first.size_bytes - 1, first.size_bytes // 2, 70, 3, 0):
+        del inode.content[keep:]
+        code = read(log, first.next_offset - 1).code
+        assert code is Code.STORAGE_DAMAGED
+        assert read(log, first.next_offset).code is None
+
+
+def test_everything_may_be_trimmed_and_the_log_goes_on() -> None:
+    host = new_host()
+    log = open_log(host)
+    fill(log, 25)
+    dead = log.advance_start(25)
+    assert log.segments == []
+    assert len(dead) >= 2
+    assert log.tail_bytes == 0
+    assert read(log, 24).code is Code.OFFSET_OUT_OF_RANGE
+    assert read(log, 25).size_bytes == 0
+    batch = batch_at(25, 10)
+    assert append(log, batch)[0] == STARTS_SEGMENT
+    assert bytes_of(read(log, 25)) == batch
+    log.flush()
+    assert bytes_of(read(log, 25)) == batch
+
+
+def test_a_trim_takes_what_is_only_in_memory_and_its_file_does_not_come_back() -> None:
+    host = new_host()
+    log = open_log(host)
+    for _ in range(10):
+        append(log, batch_at(log.next_offset, 900))
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    log.advance_start(6)
+    log.flush()
+    assert sorted(content(host)) == [segment_path(PARTITION, 4), segment_path(PARTITION, 8)]
+    assert log.tail_bytes == 0
+    assert bytes_of(read(log, 6, 1)) == batch_at(6, 900)
+
+
+def test_a_trim_behind_the_end_moves_the_end() -> None:
+    """What was trimmed may have been lost with a damaged stretch of the write-ahead log."""
+    log = open_log(new_host())
+    fill(log, 3)
+    log.advance_start(10)
+    assert (log.start_offset, log.next_offset) == (10, 10)
+
+
+def test_retention_takes_whole_segments_by_age_and_by_size() -> None:
+    log = open_log(new_host())
+    for number in range(20):
+        append(log, batch_at(log.next_offset, 900, timestamp_ms=1_000 + number))
+    bases = [segment.base_offset for segment in log.segments]
+    assert log.start_for_retention(10_000, -1, -1, 20) == 0
+    assert log.start_for_retention(1_008 + 500, 500, -1, 20) == 8
+    assert log.start_for_retention(10**9, 500, -1, 20) == 20
+    assert log.start_for_retention(10**9, 500, -1, 9) == 8, "what is not stable stays"
+    size = log.bytes_kept()
+    assert log.start_for_retention(0, -1, size, 20) == 0
+    assert log.start_for_retention(0, -1, size - log.segments[0].size_bytes, 20) == bases[1]
+    assert log.start_for_retention(0, -1, 0, 20) == bases[-1], "the active segment stays"
+
+
+def test_what_is_lost_is_refused_and_the_rest_is_not() -> None:
+    host = new_host()
+    log = open_log(host)
+    batches = fill(log, 4)
+    log.replay_batch(parse_header(behind := batch_at(7, 50), 0), behind, 0, 0)
+    log.replay_batch(parse_header(last := batch_at(8, 50), 0), last, 0, 0)
+    assert log.damaged == [(4, 7)]
+    for _ in range(2):
+        assert bytes_of(read(log, 0)) == b"".join(batches)
+        assert [read(log, offset).code for offset in (4, 5, 6)] == [Code.STORAGE_DAMAGED] * 3
+        assert bytes_of(read(log, 7)) == behind + last
+        log.flush()
+    far = batch_at(9, 50)
+    place = log.segments[-1].size_bytes + 777  # Batches between are lost; what stands in the file there is anything.
+    file = log._files.get(segment_path(PARTITION, log.segments[-1].base_offset))
+    file.write_at(place - 777, [b"\xaa" * 777, far])
+    log.replay_reference(parse_header(further := batch_at(12, 50), 0), place, 0, 0)
+    file.write_at(place, [further])
+    assert bytes_of(read(log, 12)) == further
+    assert bytes_of(read(log, 8)) == last
+    log.advance_start(10)
+    assert log.damaged == [(9, 12)]
+
+
+def test_a_full_disk_keeps_the_tail_and_loses_nothing() -> None:
+    host = new_host()
+    log = open_log(host)
+    batches = fill(log, 3)
+    for number in range(3, 30):
+        batches.append(batch_at(number, 300))
+        append(log, batches[-1])
+    for spare in (0, 100, 700, 1_000, 5_000):
+        host.faults.capacity_bytes = host.platter.used() + spare
+        with pytest.raises(OSError, match="space") as caught:
+            log.flush()
+        assert caught.value.errno == errno.ENOSPC
+        with pytest.raises(OSError, match="space"):
+            append(log, batch_at(30, 100_000), direct=True)
+        assert log.next_offset == 30
+        for offset in range(30):
+            assert bytes_of(read(log, offset, 1)) == batches[offset]
+    host.faults.capacity_bytes = None
+    log.flush()
+    assert log.tail_bytes == 0
+    assert bytes_of(read(log, 0)).startswith(batches[0])
+    assert b"".join(content(host)[path] for path in sorted(content(host))) == b"".join(batches)
+
+
+def test_replaying_gives_the_same_files_byte_for_byte() -> None:
+    first_host = new_host()
+    first = open_log(first_host)
+    entries: list[tuple[bytes, int, int]] = []
+    for number in range(60):
+        batch = batch_at(first.next_offset, (number * 37) % 900, records=1 + number % 3, epoch=number // 20)
+        flags, position = append(first, batch, direct=number % 4 == 1, now_ms=number * 900)
+        entries.append((batch, flags, position))
+        if number == 25:
+            first.flush()
+    second_host = new_host(2)
+    second = open_log(second_host)
+    disk = second._files.disk
+    for batch, flags, position in entries:
+        header = parse_header(batch, 0)
+        if position < 0:
+            second.replay_batch(header, batch, flags, 0)
+        else:
+            base = header.base_offset if flags else second.segments[-1].base_offset
+            second.flush()
+            disk.make_directory(segment_path(PARTITION, base).rpartition("/")[0])
+            disk.open(segment_path(PARTITION, base), create=True).write_at(position, [batch])
+            second.replay_reference(header, position, flags, 0)
+    first.flush()
+    second.flush()
+    assert content(first_host) == content(second_host)
+    numbers = first.snapshot()
+    assert second.snapshot()[:2] == numbers[:2]
+    assert (
+        second.epochs.snapshot()
+        == first.epochs.snapshot()
+        == [(0, 0), (1, entry_offset(entries, 20)), (2, entry_offset(entries, 40))]
+    )
+
+
+def entry_offset(entries: list[tuple[bytes, int, int]], at: int) -> int:
+    return parse_header(entries[at][0], 0).base_offset
+
+
+def test_closing_a_segment_cuts_what_a_crash_left_behind_its_end() -> None:
+    host = new_host()
+    log = open_log(host)
+    fill(log, 4)
+    log.flush()
+    numbers = log.snapshot()
+    size = log.segments[-1].size_bytes
+    log._files.get(segment_path(PARTITION, 0)).write_at(size, [b"\x55" * 9_000])
+    again = open_log(host)
+    again.restore(numbers)
+    append(again, batch_at(4, 5_000))
+    again.flush()
+    assert len(content(host)[segment_path(PARTITION, 0)]) == size
+
+
+class PartitionMachine(RuleBasedStateMachine):
+    """Every step against a list of the batches that should be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = new_host()
+        self.batches: list[tuple[BatchHeader, bytes]] = []
+        self.entries: list[tuple[bytes, int, int]] = []  # Since the last snapshot, as the write-ahead log has them.
+        self.trimmed: list[tuple[int, int]] = []  # After how many entries, and to where.
+        self.now_ms = 0
+
+    @initialize()
+    def begin(self) -> None:
+        self.log = open_log(self.host)
+        self.saved = self.log.snapshot()
+
+    @rule(
+        size=st.integers(0, 1_500),
+        records=st.integers(1, 3),
+        direct=st.booleans(),
+        pause_ms=st.sampled_from((0, 9, 11_000)),
+    )
+    def append(self, size: int, records: int, direct: bool, pause_ms: int) -> None:
+        self.now_ms += pause_ms
+        batch = batch_at(self.log.next_offset, size, records, timestamp_ms=self.now_ms)
+        flags, position = append(self.log, batch, direct=direct, now_ms=self.now_ms)
+        self.entries.append((batch, flags, position))
+        self.batches.append((parse_header(batch, 0), batch))
+
+    @rule()
+    def flush(self) -> None:
+        self.log.flush()
+        assert self.log.tail_bytes == 0
+
+    @rule(share=st.floats(0, 1))
+    def trim(self, share: float) -> None:
+        offset = self.log.start_offset + int((self.log.next_offset - self.log.start_offset) * share)
+        disk = self.log._files.disk
+        for segment in self.log.advance_start(offset):
+            path = segment_path(PARTITION, segment.base_offset)
+            self.log._files.forget(path)
+            if disk.exists(path) and not self.entries:
+                disk.remove(path)
+        self.trimmed.append((len(self.entries), offset))
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.log.flush()
+        self.log.save_active_index()
+        self.saved = self.log.snapshot()
+        self.entries = []
+        self.trimmed = []
+
+    @rule()
+    def restart(self) -> None:
+        """As recovery does it: the snapshot, and everything behind it once more."""
+        self.log = open_log(self.host)
+        self.log.restore(self.saved)
+        trims = list(self.trimmed)
+        for at, (batch, flags, position) in enumerate(self.entries):
+            while trims and trims[0][0] == at:
+                self.log.advance_start(trims.pop(0)[1])
+            if position < 0:
+                self.log.replay_batch(parse_header(batch, 0), batch, flags, self.now_ms)
+            else:
+                self.log.replay_reference(parse_header(batch, 0), position, flags, self.now_ms)
+        for _, offset in trims:
+            self.log.advance_start(offset)
+
+    @rule(cold=st.sampled_from((0.0, 0.3, 1.0)))
+    def weather(self, cold: float) -> None:
+        self.host.faults.cold_read_chance = cold
+
+    @precondition(lambda self: self.batches)
+    @rule(share=st.floats(0, 1), bytes_max=st.integers(0, 6_000), limit=st.floats(0, 1))
+    def look(self, share: float, bytes_max: int, limit: float) -> None:
+        start, end = self.log.start_offset, self.log.next_offset
+        offset = start + int((end - start) * share)
+        ends = [start] + [header.next_offset for header, _ in self.batches if header.next_offset > start]
+        limit_offset = ends[int((len(ends) - 1) * limit)]
+        data = bytes_of(read(self.log, offset, bytes_max, limit_offset))
+        expected = [
+            batch
+            for header, batch in self.batches
+            if header.next_offset > offset and header.base_offset < limit_offset and offset < limit_offset
+        ]
+        assert b"".join(expected).startswith(data)
+        assert bool(data) == bool(expected)
+
+    @invariant()
+    def numbers(self) -> None:
+        log = self.log
+        assert log.next_offset == (self.batches[-1][0].next_offset if self.batches else 0)
+        assert log.start_offset <= log.next_offset
+        if log.start_offset > 0 and log.start_offset < log.next_offset:
+            assert read(log, log.start_offset - 1).code is Code.OFFSET_OUT_OF_RANGE
+        assert log.tail_bytes == sum(len(stored) for _, stored, _ in log._tail)
+        assert len(log._files) <= 3
+
+
+TestPartitionMachine = PartitionMachine.TestCase
+TestPartitionMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
