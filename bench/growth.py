@@ -163,7 +163,7 @@ def _start_until_told(broker: Node, topic: str, partition: int) -> float:
 
 
 def _fetches(broker: Node, sizes: Sizes) -> dict[str, Figures]:
-    """Fetches at random offsets of the short and of the long log, in alternation; the first ones only warm the broker."""
+    """Fetches at random offsets of the short and the long log, in alternation; the first ones only warm the broker."""
     taken: dict[str, list[Figures]] = {"short": [], "log": []}
     for number in range(-1, sizes.rounds):
         for topic in sorted(taken, reverse=bool(number % 2)):
