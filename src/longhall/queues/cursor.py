@@ -1,0 +1,119 @@
+"""How far one lane is given out, and which messages behind the scan are not settled yet.
+
+    ............ settled ............ | settled, but for what is outstanding | waiting
+                                    floor                                  scan
+
+The settled bitmap is kept as its complement: a page of 64 offsets exists only while one of them is outstanding, and
+says for each which row of the lease table has it. So what waits and what is settled costs nothing, and one message
+that is never settled costs one page however far the scan is ahead of it. Rows are held in the order of their offsets,
+so pages stand in that order too and the first one has the floor.
+
+The cursor refuses to know what a row means, what time it is, and whether an offset was ever a message.
+"""
+
+from __future__ import annotations
+
+from array import array
+from heapq import heapify
+from typing import Final, final
+
+NO_ROW: Final = -1
+_SHIFT: Final = 6
+_PAGE: Final = 64
+_MASK: Final = 63
+_HELD: Final = 64  # The last slot of a page counts its rows.
+_EMPTY: Final = array("i", [0] * (_PAGE + 1))
+
+
+@final
+class Cursor:
+    """One lane. `ready` is a heap of offsets that may be available; whoever takes one out checks that it still is."""
+
+    def __init__(self, lane: int, priority: int, start: int) -> None:
+        self.lane = lane
+        self.priority = priority
+        self.scan = start
+        self.outstanding = 0
+        self.ready: list[int] = []
+        self._pages: dict[int, array[int]] = {}
+
+    def find(self, offset: int) -> int:
+        """The row that has this offset, or NO_ROW."""
+        page = self._pages.get(offset >> _SHIFT)
+        return NO_ROW if page is None else page[offset & _MASK] - 1
+
+    def hold(self, offset: int, row: int) -> None:
+        """The offset is outstanding from now on. Offsets come in ascending order."""
+        page = self._pages.get(offset >> _SHIFT)
+        if page is None:
+            page = _EMPTY[:]
+            self._pages[offset >> _SHIFT] = page
+        assert page[offset & _MASK] == 0
+        page[offset & _MASK] = row + 1
+        page[_HELD] += 1
+        self.outstanding += 1
+
+    def release(self, offset: int) -> None:
+        """The offset is settled."""
+        page = self._pages[offset >> _SHIFT]
+        assert page[offset & _MASK] != 0
+        self.outstanding -= 1
+        if page[_HELD] == 1:
+            del self._pages[offset >> _SHIFT]
+            if not self._pages:
+                self._pages = {}  # A dict keeps the room that it once needed.
+        else:
+            page[offset & _MASK] = 0
+            page[_HELD] -= 1
+
+    def is_settled(self, offset: int) -> bool:
+        """Whether this offset needs no keeping: passed, and not outstanding."""
+        return offset < self.scan and self.find(offset) == NO_ROW
+
+    def floor(self) -> int:
+        """Everything below is settled."""
+        for number, page in self._pages.items():
+            for slot in range(_PAGE):
+                if page[slot]:
+                    return (number << _SHIFT) + slot
+        return self.scan
+
+    def live_between(self, start: int, end: int) -> list[int]:
+        """What is outstanding from `start` on, below `end` and below the scan, in order."""
+        found: list[int] = []
+        first = start >> _SHIFT
+        last = (end - 1) >> _SHIFT
+        pages = self._pages
+        numbers = sorted(pages) if len(pages) < last - first else [n for n in range(first, last + 1) if n in pages]
+        for number in numbers:
+            if number < first or number > last:
+                continue
+            page = pages[number]
+            for slot in range(_PAGE):
+                offset = (number << _SHIFT) + slot
+                if page[slot] and start <= offset < end:
+                    found.append(offset)
+        return found
+
+    def dead_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What is settled from `start` on and below `end`, as ranges with their end left out, in order."""
+        end = min(end, self.scan)
+        ranges: list[tuple[int, int]] = []
+        for offset in self.live_between(start, end):
+            if offset > start:
+                ranges.append((start, offset))
+            start = offset + 1
+        if start < end:
+            ranges.append((start, end))
+        return ranges
+
+    def clear(self) -> None:
+        """Nothing is outstanding any more."""
+        self.outstanding = 0
+        self.ready = []
+        self._pages = {}
+
+    def rebuild_ready(self, offsets: list[int]) -> None:
+        """Forget what was noted as available: these are."""
+        heapify(offsets)
+        self.ready = offsets

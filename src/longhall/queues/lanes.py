@@ -1,0 +1,142 @@
+"""One lane of a queue: its cursor, its groups, and the rows of the lease table that are its messages.
+
+Every change of a row passes here, because three things must agree at any moment: the row's state, the count of hidden
+rows in its group, and the heap of offsets that may go out next. A standard lane has every available row in that heap; a
+FIFO lane only the head of each free group. Stale entries are harmless, and bounded.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import Final, final
+
+from longhall.queues.cursor import Cursor
+from longhall.queues.groups import Groups
+from longhall.queues.leases import READY, Leases
+
+_SLACK: Final = 64
+
+
+@final
+class Lane:
+    """See the module. `index` is the lane's place in its queue, which rows remember."""
+
+    def __init__(self, index: int, cursor: Cursor, leases: Leases, fifo: bool) -> None:
+        self.index = index
+        self.cursor = cursor
+        self.groups: Groups | None = None
+        self._leases = leases
+        self._fifo = fifo
+
+    # Rows
+
+    def admit(self, offset: int, size: int, name: str) -> int:
+        """A message becomes outstanding. Whoever does not lease it at once has to `offer` it."""
+        row = self._leases.take(self.index, offset, size)
+        self.cursor.hold(offset, row)
+        self.enrol(row, name)
+        return row
+
+    def enrol(self, row: int, name: str) -> None:
+        """Tell the row's group. Without FIFO no name is no group; with it, it is a group like any other."""
+        if not name and not self._fifo:
+            return
+        groups = self.groups
+        if groups is None:
+            groups = self.groups = Groups()
+        groups.join(self._leases, row, name)
+        if self._leases.is_hidden(row):
+            groups.hide(self._leases.group[row])
+
+    def drop(self, row: int) -> None:
+        """The message is settled, dead or purged."""
+        leases = self._leases
+        groups = self.groups
+        group = leases.group[row]
+        self.cursor.release(leases.offset[row])
+        if group >= 0 and groups is not None:
+            if leases.is_hidden(row):
+                groups.reveal(group)
+            group = groups.leave(leases, row)
+            if group >= 0 and self._fifo and groups.hidden[group] == 0:
+                self._push(leases.offset[groups.head[group]])
+        leases.give_up(row)
+
+    def clear(self, scan: int) -> None:
+        """All its messages are gone; whoever says so clears the lease table too."""
+        self.cursor.clear()
+        self.cursor.scan = scan
+        self.groups = None
+
+    def lease(self, row: int, number: int, now_ms: int, deadline_ms: int) -> None:
+        """The message goes out."""
+        self._hide(row)
+        self._leases.lease(row, number, now_ms, deadline_ms)
+
+    def extend(self, row: int, deadline_ms: int) -> None:
+        """Its lease ends at another time."""
+        self._hide(row)
+        self._leases.extend(row, deadline_ms)
+
+    def give_back(self, row: int, now_ms: int, visible_ms: int) -> None:
+        """It is given back, to be available now or later."""
+        if visible_ms <= now_ms:
+            self.reveal(row)
+        else:
+            self._hide(row)
+            self._leases.give_back(row, visible_ms)
+
+    def reveal(self, row: int) -> None:
+        """It is hidden no longer."""
+        group = self._leases.group[row]
+        groups = self.groups
+        if group >= 0 and groups is not None and self._leases.is_hidden(row):
+            groups.reveal(group)
+        self._leases.reveal(row)
+        self.offer(row)
+
+    def _hide(self, row: int) -> None:
+        group = self._leases.group[row]
+        groups = self.groups
+        if group >= 0 and groups is not None and not self._leases.is_hidden(row):
+            groups.hide(group)
+
+    # What may go out
+
+    def offer(self, row: int) -> None:
+        """The row is READY: note what may go out because of it."""
+        group = self._leases.group[row]
+        groups = self.groups
+        if self._fifo and groups is not None:
+            if groups.hidden[group]:
+                return
+            row = groups.head[group]
+        self._push(self._leases.offset[row])
+
+    def is_available(self, row: int) -> bool:
+        """Whether the row may go out next."""
+        leases = self._leases
+        if leases.state[row] != READY:
+            return False
+        groups = self.groups
+        if not self._fifo or groups is None:
+            return True
+        group = leases.group[row]
+        return groups.hidden[group] == 0 and groups.head[group] == row
+
+    def _push(self, offset: int) -> None:
+        cursor = self.cursor
+        heappush(cursor.ready, offset)
+        if len(cursor.ready) > 2 * cursor.outstanding + _SLACK:
+            self.note_available()
+
+    def note_available(self) -> None:
+        """Build the heap anew from the rows."""
+        leases = self._leases
+        cursor = self.cursor
+        groups = self.groups
+        if self._fifo:
+            cursor.rebuild_ready([] if groups is None else groups.heads(leases))
+            return
+        live = cursor.live_between(0, cursor.scan)
+        cursor.rebuild_ready([offset for offset in live if leases.state[cursor.find(offset)] == READY])

@@ -1,0 +1,251 @@
+"""The rows of a queue: every message that is leased, given back, or passed by the scan, and until when.
+
+A row is a small integer and its fields stand in parallel arrays with a free list, so that a million leases are a few
+dozen blocks of memory that no garbage collection walks through.
+
+    state       becomes                when
+    FREE        READY                  taken: the scan has passed its message
+    READY       LEASED                 given out: a new number, a deadline, one attempt more
+    LEASED      LEASED                 extended, or given out anew after its end
+    LEASED      RETURNED, READY        given back, with or without a wait
+    LEASED      READY                  the deadline is over
+    RETURNED    READY                  the wait is over
+    any         FREE                   settled, dead, purged, rewound
+
+LEASED and RETURNED rows are hidden, and only those have a deadline in the future. Rows with one deadline are chained,
+and a heap has each deadline once: arming and disarming cost O(1) a row and O(log n) a distinct millisecond.
+This module refuses to know offsets' meaning, groups' rules and the clock.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+FREE: Final = 0
+READY: Final = 1
+LEASED: Final = 2
+RETURNED: Final = 3
+
+NONE: Final = -1
+_SHRINK_ROWS: Final = 4096  # An emptied table larger than this gives its memory back.
+_SLACK: Final = 64
+
+# Part of the snapshot's format, like their order.
+_LONG: Final = ("offset", "number", "deadline_ms", "leased_ms", "first_ms")
+_SHORT: Final = ("lane", "size", "attempts")
+
+
+@final
+class Leases:
+    """See the module. Fields are for reading; `group`, `above` and `below` are written by the groups."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.leased = 0
+        self.returned = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget every row."""
+        self.rows = self.leased = self.returned = 0
+        self.offset: array[int] = array("q")
+        self.number: array[int] = array("q")
+        self.deadline_ms: array[int] = array("q")
+        self.leased_ms: array[int] = array("q")
+        self.first_ms: array[int] = array("q")
+        self.lane: array[int] = array("i")  # The lane's index in its queue.
+        self.size: array[int] = array("i")
+        self.attempts: array[int] = array("i")
+        self.state: array[int] = array("b")
+        self.group: array[int] = array("i")
+        self.above: array[int] = array("i")  # Neighbours in the group, by offset.
+        self.below: array[int] = array("i")
+        self._next: array[int] = array("i")  # Neighbours under the same deadline; of a free row, the next free one.
+        self._previous: array[int] = array("i")
+        self._free = NONE
+        self._chains: dict[int, int] = {}  # Deadline to the first row that ends then.
+        self._deadlines: list[int] = []  # A heap of the same, and of some that are empty by now.
+
+    @property
+    def ready(self) -> int:
+        """How many are available, or would be if their group were free."""
+        return self.rows - self.leased - self.returned
+
+    # Rows
+
+    def take(self, lane: int, offset: int, size: int) -> int:
+        """A new row, READY and never given out."""
+        row = self._free
+        if row == NONE:
+            row = len(self.offset)
+            self._grow()
+        else:
+            self._free = self._next[row]
+        self.offset[row] = offset
+        self.lane[row] = lane
+        self.size[row] = size
+        self.state[row] = READY
+        self.rows += 1
+        return row
+
+    def _grow(self) -> None:
+        for longs in (self.offset, self.number, self.deadline_ms, self.leased_ms, self.first_ms):
+            longs.append(0)
+        self.size.append(0)
+        self.attempts.append(0)
+        self.state.append(FREE)
+        for shorts in (self.lane, self.group, self.above, self.below, self._next, self._previous):
+            shorts.append(NONE)
+
+    def give_up(self, row: int) -> None:
+        """The row is free again."""
+        self._reveal(row)
+        self.state[row] = FREE
+        self.number[row] = 0
+        self.deadline_ms[row] = 0
+        self.leased_ms[row] = 0
+        self.first_ms[row] = 0
+        self.attempts[row] = 0
+        self._next[row] = self._free
+        self._free = row
+        self.rows -= 1
+        if self.rows == 0 and len(self.offset) > _SHRINK_ROWS:
+            self.clear()
+
+    def lease(self, row: int, number: int, now_ms: int, deadline_ms: int) -> None:
+        """Give the message out."""
+        self._reveal(row)
+        if self.attempts[row] == 0:
+            self.first_ms[row] = now_ms
+        self.attempts[row] += 1
+        self.number[row] = number
+        self.leased_ms[row] = now_ms
+        self.state[row] = LEASED
+        self.leased += 1
+        self._arm(row, deadline_ms)
+
+    def extend(self, row: int, deadline_ms: int) -> None:
+        """Move the end of a lease; the number and the attempts stay."""
+        self._reveal(row)
+        self.state[row] = LEASED
+        self.leased += 1
+        self._arm(row, deadline_ms)
+
+    def give_back(self, row: int, visible_ms: int) -> None:
+        """End a lease; the message stays hidden until then."""
+        self._reveal(row)
+        self.state[row] = RETURNED
+        self.returned += 1
+        self._arm(row, visible_ms)
+
+    def reveal(self, row: int) -> None:
+        """The row is READY, whatever it was."""
+        self._reveal(row)
+        self.state[row] = READY
+
+    def is_hidden(self, row: int) -> bool:
+        """Whether the message is leased, or waits after it was given back."""
+        return self.state[row] >= LEASED
+
+    def _reveal(self, row: int) -> None:
+        state = self.state[row]
+        if state == LEASED:
+            self.leased -= 1
+        elif state == RETURNED:
+            self.returned -= 1
+        else:
+            return
+        self._disarm(row)
+
+    # Deadlines
+
+    def next_deadline_ms(self) -> int:
+        """When the next row comes out of hiding, or NONE."""
+        heap = self._deadlines
+        while heap and heap[0] not in self._chains:
+            heappop(heap)
+        return heap[0] if heap else NONE
+
+    def due(self, now_ms: int) -> int:
+        """A hidden row whose time is over, or NONE. The caller reveals it."""
+        deadline_ms = self.next_deadline_ms()
+        return NONE if deadline_ms == NONE or deadline_ms > now_ms else self._chains[deadline_ms]
+
+    def _arm(self, row: int, deadline_ms: int) -> None:
+        self.deadline_ms[row] = deadline_ms
+        self._previous[row] = NONE
+        first = self._chains.get(deadline_ms, NONE)
+        self._next[row] = first
+        self._chains[deadline_ms] = row
+        if first != NONE:
+            self._previous[first] = row
+            return
+        if len(self._deadlines) > 2 * len(self._chains) + _SLACK:
+            # Most leases are settled long before they end; what they left in the heap goes in one sweep.
+            self._deadlines = list(self._chains)
+            heapify(self._deadlines)
+        else:
+            heappush(self._deadlines, deadline_ms)
+
+    def _disarm(self, row: int) -> None:
+        after = self._next[row]
+        before = self._previous[row]
+        if before != NONE:
+            self._next[before] = after
+        elif after != NONE:
+            self._chains[self.deadline_ms[row]] = after
+        else:
+            del self._chains[self.deadline_ms[row]]
+            if not self._chains:
+                self._chains = {}
+                self._deadlines = []
+        if after != NONE:
+            self._previous[after] = before
+
+    # Durable state
+
+    def snapshot(self) -> dict[str, object]:
+        """Whole columns as they lie in memory, so that a million leases are a few copies."""
+        columns: dict[str, object] = {"byte_order": sys.byteorder}
+        if self.rows:
+            for name in (*_LONG, *_SHORT, "state"):
+                columns[name] = getattr(self, name).tobytes()
+        return columns
+
+    def restore(self, columns: dict[str, bytes]) -> list[int]:
+        """Become what `snapshot` described, groups apart. Returns the rows in use, by lane and offset."""
+        self.clear()
+        if "state" not in columns:
+            return []
+        swapped = str(columns["byte_order"]) != sys.byteorder
+        for name in (*_LONG, *_SHORT, "state"):
+            column: array[int] = getattr(self, name)
+            column.frombytes(columns[name])
+            if swapped:
+                column.byteswap()
+        count = len(self.state)
+        for unset in (self.group, self.above, self.below, self._next, self._previous):
+            unset.frombytes(array("i", [NONE]).tobytes() * count)
+        used: list[int] = []
+        for row in range(count - 1, -1, -1):
+            state = self.state[row]
+            if state == FREE:
+                self._next[row] = self._free
+                self._free = row
+                continue
+            used.append(row)
+            self.rows += 1
+            if state == LEASED:
+                self.leased += 1
+            elif state == RETURNED:
+                self.returned += 1
+            if state >= LEASED:
+                self._arm(row, self.deadline_ms[row])
+        used.sort(key=self._place)
+        return used
+
+    def _place(self, row: int) -> tuple[int, int]:
+        return (self.lane[row], self.offset[row])

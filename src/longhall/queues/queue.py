@@ -1,0 +1,278 @@
+"""A queue: who gets which message when, and what became of it.
+
+decide_*() reads and returns events or a refusal; apply() alone changes what is durable; replaying the events rebuilds
+the queue with the same leases, numbers and deadlines. Time is hall time in milliseconds and comes as an argument. The
+end of a lease is no event; `tick` and `decide_receive` notice it.
+
+    a message is      from                     to                       by
+    waiting           sent (or rewound)        the scan meets it        Passed, Leased
+    available         Passed, lease or wait    it is given out          Leased
+                      over
+    leased            Leased                   its deadline             Extended moves it
+    hidden            Returned with a wait     its wait is over
+    settled           Settled, Leased at       for ever, unless         Rewound
+                      most once                rewound
+    gone              Died, Purged             for ever
+
+The queue refuses to know the log (the broker lets it peek), bodies, delays, deduplication, filters and redrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+from longhall.errors import Code
+from longhall.queues.cursor import NO_ROW, Cursor
+from longhall.queues.events import Extended, Purged, QueueEvent, Returned, Rewound, Settled
+from longhall.queues.giving import Giving, Peek, Rules
+from longhall.queues.lanes import Lane
+from longhall.queues.outcomes import Outcome, Overflow, Status
+from longhall.queues.settings import QueueSettings
+from longhall.queues.state import State
+
+PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: given back, or of groups that are not free.
+LEASE_ENDS_AT_ONCE: Final = 10_000
+
+
+@final
+class Queue:
+    """See the module. `state` is for reading; everything that counts messages and causes is there."""
+
+    def __init__(self, queue_id: int, settings: QueueSettings, passed_max: int = PASSED_MAX) -> None:
+        self.queue_id = queue_id
+        self.state = State(settings.fifo)
+        self.superseded = 0  # Refused receipts since this process began; not durable.
+        self._turn = 0
+        self._passed_max = passed_max
+        self.configure(settings)
+
+    def configure(self, settings: QueueSettings) -> None:
+        """Other settings from now on. Whether a queue is FIFO is decided when it is made."""
+        assert settings.fifo == self.state.fifo
+        self.settings = settings
+        letters = settings.dead_letters
+        self._rules = Rules(
+            self.queue_id,
+            settings.fifo,
+            settings.fair and not settings.fifo and not settings.one_by_one,
+            settings.delivery == "at-most-once",
+            0 if letters is None else letters.attempts_max,
+            self._passed_max,
+        )
+
+    # Giving out
+
+    def decide_receive(self, now_ms: int, count_max: int, lease_ms: int, peek: Peek, is_open: bool = True) -> Outcome:
+        """At most `count_max` messages. `is_open`: within the delivery hours."""
+        self.tick(now_ms)
+        if self.state.paused or not is_open or count_max <= 0:
+            return Outcome(Status.CLOSED)
+        settings = self.settings
+        leases = self.state.leases
+        if settings.one_by_one:
+            if leases.leased:
+                return Outcome(Status.BUSY)
+            count_max = 1
+        count_max = min(count_max, settings.in_flight_max - leases.leased - leases.returned)
+        if count_max <= 0:
+            return Outcome(Status.TOO_MANY)
+        giving = Giving(self._rules, leases, peek, now_ms, count_max)
+        for lane in self._in_turn():
+            if not giving.take_from(lane, self.state.next_number, now_ms + lease_ms):
+                break
+        return _ended(giving.outcome)
+
+    def _in_turn(self) -> list[Lane]:
+        """The lanes by falling priority; those of one priority take turns at being the first."""
+        order = self.state.order
+        if len(order) < 2:
+            return order
+        self._turn += 1
+        turned: list[Lane] = []
+        start = 0
+        for index in range(1, len(order) + 1):
+            if index == len(order) or order[index].cursor.priority != order[start].cursor.priority:
+                first = start + self._turn % (index - start)
+                turned.extend(order[first:index])
+                turned.extend(order[start:first])
+                start = index
+        return turned
+
+    def decide_drop(self, now_ms: int, messages: int, bytes: int, peek: Peek) -> Outcome:
+        """The oldest available messages, lowest priority first, as deaths by length until so much is free."""
+        self.tick(now_ms)
+        giving = Giving(self._rules, self.state.leases, peek, now_ms, 1)
+        giving.is_dropping = True
+        giving.dropping_messages = messages
+        giving.dropping_bytes = bytes
+        for lane in reversed(self.state.order):
+            if not giving.take_from(lane, self.state.next_number, now_ms):
+                break
+        return _ended(giving.outcome)
+
+    def decide_send(self, count: int, bytes: int) -> Code | Overflow | None:
+        """None if there is room. What is larger than the whole queue is refused under every policy."""
+        settings = self.settings
+        messages_over = self.state.messages + count - settings.messages_max if settings.messages_max else 0
+        bytes_over = self.state.bytes + bytes - settings.bytes_max if settings.bytes_max else 0
+        if messages_over <= 0 and bytes_over <= 0:
+            return None
+        if settings.when_full == "refuse":
+            return Code.QUEUE_FULL
+        if 0 < settings.messages_max < count or 0 < settings.bytes_max < bytes:
+            return Code.QUEUE_FULL
+        return Overflow(settings.when_full == "wait", max(0, messages_over), max(0, bytes_over))
+
+    # Receipts
+
+    def decide_settle(
+        self, now_ms: int, receipts: Sequence[tuple[int, int, int]]
+    ) -> tuple[list[Settled], list[Code | None]]:
+        """Receipts as lane, offset and number. What is settled already is fine; None for each that is."""
+        codes: list[Code | None] = []
+        lanes: dict[int, list[int]] = {}
+        for lane_id, offset, number in receipts:
+            row = self._row_of(lane_id, offset, number)
+            if isinstance(row, Code):
+                codes.append(row)
+                continue
+            codes.append(None)
+            if row != NO_ROW:
+                lanes.setdefault(lane_id, []).append(offset)
+        events = [
+            Settled(queue=self.queue_id, lane=lane_id, offsets=offsets, at_ms=now_ms)
+            for lane_id, offsets in lanes.items()
+        ]
+        return events, codes
+
+    def decide_extend(self, now_ms: int, lane_id: int, offset: int, number: int, lease_ms: int) -> Extended | Code:
+        """The lease ends `lease_ms` from now."""
+        row = self._leased_row(now_ms, lane_id, offset, number)
+        if isinstance(row, Code):
+            return row
+        return Extended(queue=self.queue_id, lane=lane_id, offset=offset, deadline_ms=now_ms + lease_ms)
+
+    def decide_return(self, now_ms: int, lane_id: int, offset: int, number: int, delay_ms: int = 0) -> Returned | Code:
+        """The message is available again, at once or after a delay."""
+        row = self._leased_row(now_ms, lane_id, offset, number)
+        if isinstance(row, Code):
+            return row
+        return Returned(queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=now_ms + delay_ms)
+
+    def _row_of(self, lane_id: int, offset: int, number: int) -> int | Code:
+        """The row that a receipt names; NO_ROW when it is settled."""
+        lane = self.state.lanes.get(lane_id)
+        if lane is None or not 0 < number < self.state.next_number:
+            return Code.INVALID_RECEIPT
+        row = lane.cursor.find(offset)
+        if row == NO_ROW and offset < lane.cursor.scan:
+            return NO_ROW
+        if row == NO_ROW or self.state.leases.number[row] != number:
+            self.superseded += 1  # Somebody else has it or will; a merely late settle is welcome.
+            return Code.RECEIPT_SUPERSEDED
+        return row
+
+    def _leased_row(self, now_ms: int, lane_id: int, offset: int, number: int) -> int | Code:
+        row = self._row_of(lane_id, offset, number)
+        if isinstance(row, Code):
+            return row
+        if row == NO_ROW or not self.state.leases.is_hidden(row) or self.state.leases.deadline_ms[row] <= now_ms:
+            return Code.NOT_IN_FLIGHT
+        return row
+
+    # The queue as a thing
+
+    def decide_purge(self, now_ms: int, ends: Sequence[tuple[int, int]], apart_ms: int = 0) -> Purged | Code:
+        """Everything below these ends (lane, offset) goes. Purges may have to be so far apart."""
+        if self.state.purged_ms >= 0 and now_ms < self.state.purged_ms + apart_ms:
+            return Code.PURGE_RUNNING
+        return Purged(queue=self.queue_id, positions=list(ends), at_ms=now_ms)
+
+    def decide_rewind(self, lane_id: int, offset: int, messages: int, bytes: int) -> Rewound | Code:
+        """Give out again from `offset` on. The caller knows what the queue holds then. Forward is no rewinding."""
+        lane = self.state.lanes.get(lane_id)
+        if lane is None or not 0 <= offset <= lane.cursor.scan:
+            return Code.OFFSET_OUT_OF_RANGE
+        return Rewound(queue=self.queue_id, lane=lane_id, offset=offset, messages=messages, bytes=bytes)
+
+    # Time
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` should be called next."""
+        deadline_ms = self.state.leases.next_deadline_ms()
+        return None if deadline_ms < 0 else deadline_ms
+
+    def tick(self, now_ms: int, ends_max: int = LEASE_ENDS_AT_ONCE) -> bool:
+        """Let leases and waits end that are over, so many at once; whether any did."""
+        return self.state.tick(now_ms, ends_max)
+
+    # Reading
+
+    def lanes(self) -> list[tuple[int, int, int]]:
+        """Lane, priority and scan position, by falling priority."""
+        return [(lane.cursor.lane, lane.cursor.priority, lane.cursor.scan) for lane in self.state.order]
+
+    def cursor(self, lane_id: int) -> Cursor:
+        """For the cleaner: floor, is_settled, live_between, dead_ranges. To be read only."""
+        return self.state.lanes[lane_id].cursor
+
+    def waiting(self, ends: Sequence[tuple[int, int]]) -> int:
+        """How many could be given out, given where the logs end: those behind the scan and those available again."""
+        behind = 0
+        for lane_id, end in ends:
+            behind += max(0, end - self.state.lanes[lane_id].cursor.scan)
+        return behind + self.state.leases.ready
+
+    @property
+    def in_flight(self) -> int:
+        """How many are leased."""
+        return self.state.leases.leased
+
+    @property
+    def available_again(self) -> int:
+        """How many were given back, lost their lease, or were passed over, and may go out (when their group may)."""
+        return self.state.leases.ready
+
+    @property
+    def held_back(self) -> int:
+        """How many were given back and wait."""
+        return self.state.leases.returned
+
+    def lease_of(self, lane_id: int, offset: int) -> tuple[int, int, int, int] | None:
+        """Number, deadline, attempts and time of the first delivery of an outstanding message."""
+        row = self.state.lanes[lane_id].cursor.find(offset)
+        if row == NO_ROW:
+            return None
+        leases = self.state.leases
+        return (leases.number[row], leases.deadline_ms[row], leases.attempts[row], leases.first_ms[row])
+
+    # Applying
+
+    def apply_sent(self, count: int, bytes: int) -> None:
+        """A batch was appended to one of the lanes."""
+        self.state.apply_sent(count, bytes)
+
+    def apply(self, event: QueueEvent) -> None:
+        """The only way by which the queue changes."""
+        self.state.apply(event)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Builtins only."""
+        return self.state.snapshot()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Become what `snapshot` described. The settings are the caller's."""
+        self.state = State(self.state.fifo)
+        self.state.restore(state)
+
+
+def _ended(outcome: Outcome) -> Outcome:
+    """What was given, or else what died, is what the caller has to act upon first."""
+    if outcome.given:
+        outcome.status = Status.GIVEN
+    elif outcome.deaths:
+        outcome.status = Status.DEATHS
+    elif outcome.events and outcome.status is Status.EMPTY:
+        outcome.status = Status.MORE
+    return outcome

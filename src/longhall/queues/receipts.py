@@ -1,0 +1,57 @@
+"""Receipts: what a consumer shows to settle, extend or give back what it was given.
+
+    | version | lane    | offset  | lease number | MAC      |
+    | 1 byte  | 8 bytes | 8 bytes | 8 bytes      | 15 bytes |    in URL-safe base64, 54 characters, no padding
+
+The MAC is keyed with the hall's secret and covers the queue's id as well, so a receipt is good for its own queue only
+and cannot be made up. Whether the lease still stands is the queue's question, not this module's.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import blake2s
+from hmac import compare_digest
+from struct import Struct
+from typing import Final, final
+
+from longhall.errors import Code
+
+_VERSION: Final = 1
+_BODY: Final = Struct(">BQQQ")
+_BODY_BYTES: Final = 25
+_MAC_BYTES: Final = 15
+_TEXT_CHARACTERS: Final = 56  # 40 bytes need 54 characters and two of padding.
+
+
+@final
+class Receipts:
+    """The receipts of one queue."""
+
+    def __init__(self, secret: bytes, queue_id: int) -> None:
+        self._keyed = blake2s(queue_id.to_bytes(8, "big"), digest_size=_MAC_BYTES, key=secret)
+
+    def encode(self, lane: int, offset: int, number: int) -> str:
+        """The receipt of one lease."""
+        body = _BODY.pack(_VERSION, lane, offset, number)
+        return urlsafe_b64encode(body + self._mac(body)).rstrip(b"=").decode("ascii")
+
+    def verify(self, receipt: str) -> tuple[int, int, int] | Code:
+        """Lane, offset and lease number, or INVALID_RECEIPT."""
+        if len(receipt) != _TEXT_CHARACTERS - 2 or not receipt.isascii():
+            return Code.INVALID_RECEIPT
+        try:
+            raw = urlsafe_b64decode(receipt + "==")
+        except binascii.Error:
+            return Code.INVALID_RECEIPT
+        body = raw[:_BODY_BYTES]
+        if not compare_digest(raw[_BODY_BYTES:], self._mac(body)):
+            return Code.INVALID_RECEIPT
+        version, lane, offset, number = _BODY.unpack(body)
+        return (lane, offset, number) if version == _VERSION else Code.INVALID_RECEIPT
+
+    def _mac(self, body: bytes) -> bytes:
+        mac = self._keyed.copy()
+        mac.update(body)
+        return mac.digest()

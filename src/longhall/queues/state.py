@@ -1,0 +1,249 @@
+"""What is durable of a queue: a fold over its events.
+
+`apply` is the only way by which it changes, `tick` the only way by which it notices time: the end of a lease follows
+from its deadline and is no event. The same events give the same leases, numbers, deadlines and counts, whether they are
+applied one by one as they happen, after a crash, or on top of a snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from longhall.queues.cursor import NO_ROW, Cursor
+from longhall.queues.events import (
+    Died,
+    Extended,
+    LaneOpened,
+    Leased,
+    Passed,
+    Purged,
+    QueueEvent,
+    Recounted,
+    Returned,
+    Rewound,
+    Settled,
+    Switched,
+)
+from longhall.queues.lanes import Lane
+from longhall.queues.leases import Leases
+from longhall.queues.worktimes import WorkTimes
+
+SNAPSHOT_VERSION: Final = 1
+
+
+@final
+class State:
+    """See the module. `messages` and `bytes` are what the queue holds, settled and dead ones left out."""
+
+    def __init__(self, fifo: bool) -> None:
+        self.paused = False
+        self.messages = 0
+        self.bytes = 0
+        self.purged_ms = -1
+        self.deaths: dict[str, int] = {}  # By reason.
+        self.work = WorkTimes()
+        self.next_number = 1
+        self.leases = Leases()
+        self.lanes: dict[int, Lane] = {}
+        self.order: list[Lane] = []  # By falling priority.
+        self._by_index: list[Lane] = []
+        self.fifo = fifo
+
+    def tick(self, now_ms: int, ends_max: int) -> bool:
+        """Let leases and waits end that are over, so many at once; whether any did."""
+        leases = self.leases
+        ended = 0
+        while ended < ends_max:
+            row = leases.due(now_ms)
+            if row < 0:
+                break
+            self._by_index[leases.lane[row]].reveal(row)
+            ended += 1
+        return ended > 0
+
+    def apply_sent(self, count: int, bytes: int) -> None:
+        """A batch was appended to one of the lanes."""
+        self.messages += count
+        self.bytes += bytes
+
+    def apply(self, event: QueueEvent) -> None:
+        """The only way by which the queue changes."""
+        if isinstance(event, Leased):
+            self._apply_leased(event)
+        elif isinstance(event, Settled):
+            self._apply_settled(event)
+        elif isinstance(event, Passed):
+            self._apply_passed(event)
+        elif isinstance(event, Extended):
+            lane = self.lanes[event.lane]
+            row = lane.cursor.find(event.offset)
+            if row != NO_ROW:
+                lane.extend(row, event.deadline_ms)
+        elif isinstance(event, Returned):
+            lane = self.lanes[event.lane]
+            row = lane.cursor.find(event.offset)
+            if row != NO_ROW:
+                lane.give_back(row, event.at_ms, event.visible_ms)
+        elif isinstance(event, Died):
+            self._apply_died(event)
+        elif isinstance(event, LaneOpened):
+            if event.lane not in self.lanes:
+                self._open(event.lane, event.priority, event.start)
+        elif isinstance(event, Purged):
+            self._apply_purged(event)
+        elif isinstance(event, Rewound):
+            self._apply_rewound(event)
+        elif isinstance(event, Switched):
+            self.paused = event.paused
+        else:
+            assert isinstance(event, Recounted)
+            self._hold(event.messages, event.bytes)
+
+    def _open(self, lane_id: int, priority: int, start: int) -> Lane:
+        lane = Lane(len(self._by_index), Cursor(lane_id, priority, start), self.leases, self.fifo)
+        self._by_index.append(lane)
+        self.lanes[lane_id] = lane
+        self.order = sorted(self._by_index, key=_precedence)
+        return lane
+
+    def _apply_passed(self, event: Passed) -> None:
+        lane = self.lanes[event.lane]
+        lane.cursor.scan = event.next_offset
+        for index, offset in enumerate(event.offsets):
+            name = event.names[event.owners[index]] if event.names else ""
+            lane.offer(lane.admit(offset, event.sizes[index], name))
+
+    def _apply_leased(self, event: Leased) -> None:
+        lane = self.lanes[event.lane]
+        cursor = lane.cursor
+        sizes = event.sizes
+        names = event.names
+        offsets = event.offsets
+        if event.next_offset >= 0:
+            cursor.scan = event.next_offset
+        known = len(offsets) - len(sizes)
+        number = event.first_number
+        self.next_number = number + len(offsets)
+        at_ms = event.at_ms
+        deadline_ms = event.deadline_ms
+        settled = event.settled
+        for index, offset in enumerate(offsets):
+            if index < known:
+                row = cursor.find(offset)
+                if settled:
+                    self._forget(lane, row)
+                    continue
+            elif settled:
+                self._release(sizes[index - known])
+                continue
+            else:
+                name = names[event.owners[index - known]] if names else ""
+                row = lane.admit(offset, sizes[index - known], name)
+            lane.lease(row, number + index, at_ms, deadline_ms)
+
+    def _apply_settled(self, event: Settled) -> None:
+        lane = self.lanes[event.lane]
+        leases = self.leases
+        at_ms = event.at_ms
+        for offset in event.offsets:
+            row = lane.cursor.find(offset)
+            if row != NO_ROW:
+                self.work.note(at_ms - leases.leased_ms[row], at_ms > leases.deadline_ms[row])
+                self._forget(lane, row)
+
+    def _apply_died(self, event: Died) -> None:
+        lane = self.lanes[event.lane]
+        for offset in event.offsets:
+            row = lane.cursor.find(offset)
+            if row != NO_ROW:
+                self.deaths[event.reason] = self.deaths.get(event.reason, 0) + 1
+                self._forget(lane, row)
+
+    def _apply_purged(self, event: Purged) -> None:
+        positions = dict(event.positions)
+        everything = True
+        for lane in self._by_index:
+            everything = everything and positions.get(lane.cursor.lane, -1) >= lane.cursor.scan
+        if everything:
+            self.leases.clear()
+            for lane in self._by_index:
+                lane.clear(positions[lane.cursor.lane])
+            positions = {}
+        for lane_id, offset in positions.items():
+            lane = self.lanes[lane_id]
+            for gone in lane.cursor.live_between(0, offset):
+                lane.drop(lane.cursor.find(gone))
+            lane.cursor.scan = max(lane.cursor.scan, offset)
+        self.purged_ms = event.at_ms
+        self._hold(event.messages, event.bytes)
+
+    def _apply_rewound(self, event: Rewound) -> None:
+        lane = self.lanes[event.lane]
+        cursor = lane.cursor
+        for offset in cursor.live_between(event.offset, cursor.scan):
+            lane.drop(cursor.find(offset))
+        cursor.scan = event.offset
+        lane.note_available()
+        self._hold(event.messages, event.bytes)
+
+    def _forget(self, lane: Lane, row: int) -> None:
+        self._release(self.leases.size[row])
+        lane.drop(row)
+
+    def _release(self, size: int) -> None:
+        # What others appended may be measured less exactly; the counts never fall below nothing.
+        self._hold(self.messages - 1, self.bytes - size)
+
+    def _hold(self, messages: int, bytes: int) -> None:
+        self.messages = max(0, messages)
+        self.bytes = max(0, bytes) if messages > 0 else 0
+
+    # Durable state
+
+    def snapshot(self) -> dict[str, Any]:
+        """Builtins only."""
+        lanes: list[list[object]] = []
+        for lane in self._by_index:
+            groups = [] if lane.groups is None else lane.groups.members(self.leases)
+            lanes.append([lane.cursor.lane, lane.cursor.priority, lane.cursor.scan, groups])
+        return {
+            "version": SNAPSHOT_VERSION,
+            "next_number": self.next_number,
+            "paused": self.paused,
+            "held": [self.messages, self.bytes],
+            "purged_ms": self.purged_ms,
+            "deaths": dict(self.deaths),
+            "work": self.work.snapshot(),
+            "lanes": lanes,
+            "leases": self.leases.snapshot(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Become what `snapshot` described. The settings are the caller's."""
+        assert state["version"] == SNAPSHOT_VERSION
+        self.next_number = state["next_number"]
+        self.paused = state["paused"]
+        self.messages, self.bytes = state["held"]
+        self.purged_ms = state["purged_ms"]
+        self.deaths = dict(state["deaths"])
+        outlived, counts = state["work"]
+        self.work.restore(outlived, counts)
+        self.leases = Leases()
+        self._by_index = []
+        self.lanes = {}
+        names: dict[int, str] = {}
+        for lane_id, priority, scan, groups in state["lanes"]:
+            self._open(lane_id, priority, scan)
+            for name, rows in groups:
+                for row in rows:
+                    names[row] = name
+        for row in self.leases.restore(state["leases"]):
+            lane = self._by_index[self.leases.lane[row]]
+            lane.cursor.hold(self.leases.offset[row], row)
+            lane.enrol(row, names.get(row, ""))
+        for lane in self._by_index:
+            lane.note_available()
+
+
+def _precedence(lane: Lane) -> tuple[int, int]:
+    return (-lane.cursor.priority, lane.index)
