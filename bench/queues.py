@@ -46,9 +46,7 @@ class Sizes:
     repeats: int = 50
 
 
-QUICK = Sizes(
-    waiting=200_000, groups=20_000, idle_queues=500, timed=50_000, timed_seconds=5, rate_seconds=1.0, rounds=1
-)
+QUICK = Sizes(waiting=200_000, groups=20_000, idle_queues=500, timed=50_000, timed_seconds=5, repeats=5)
 
 
 def waiting(sizes: Sizes) -> Figures:

@@ -20,8 +20,9 @@ def section(result: Result) -> str:
     )
     words = (
         "Bodies of 100 bytes, one node. Receive rates are of messages received and settled in batches of ten, a "
-        "thousand from the deep queue and a thousand that are all the other has, in alternation. A restart lasts until the node answered a receive. Lateness is "
-        "from the moment a message was due, by the node's own timestamps, to its arrival at a long-polling client."
+        "thousand from the deep queue and a thousand that are all the other has, in alternation. A restart lasts until "
+        "the node answered a receive. Lateness is from the moment a message was due, by the node's own timestamps, to "
+        "its arrival at a long-polling client."
     )
     return "\n\n".join(["## Growing queues", words, tables(result), _targets(result), taken]) + "\n"
 
