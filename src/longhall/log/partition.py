@@ -11,7 +11,7 @@ This module does not know what is committed: readers are bounded by an offset th
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Final, final
+from typing import Any, Final, final
 
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
@@ -374,13 +374,14 @@ class PartitionLog:
         damaged = list(self.damaged)
         return (self.start_offset, self.next_offset, segments, self.epochs.snapshot(), damaged, self.cleaned_offset)
 
-    def restore(self, numbers: PartitionNumbers) -> None:
-        """Take over what `snapshot` gave; no file is touched."""
-        self.start_offset, self.next_offset = numbers[0], numbers[1]
+    def restore(self, numbers: Any) -> None:
+        """Take over what `snapshot` gave, as MessagePack gives it back: with lists for tuples. No file is touched."""
+        self.start_offset = int(numbers[0])
+        self.next_offset = int(numbers[1])
         self.segments = [from_numbers(segment) for segment in numbers[2]]
-        self.epochs.restore(numbers[3])
-        self.damaged = [(first, behind) for first, behind in numbers[4]]
-        self.cleaned_offset = numbers[5]
+        self.epochs.restore([(int(epoch), int(start)) for epoch, start in numbers[3]])
+        self.damaged = [(int(first), int(behind)) for first, behind in numbers[4]]
+        self.cleaned_offset = int(numbers[5])
         self.safe_offset = self.next_offset
 
     def take_unsynced(self) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Any, Final, final
 
 from longhall.log.index import Index
 
@@ -53,11 +53,11 @@ class Segment:
         return (self.base_offset, self.next_offset, self.size_bytes, self.max_timestamp_ms, self.created_ms)
 
 
-def from_numbers(numbers: SegmentNumbers) -> Segment:
-    """A segment whose bytes are all in its file."""
-    segment = Segment(numbers[0], numbers[4])
-    segment.next_offset = numbers[1]
-    segment.size_bytes = numbers[2]
-    segment.written_bytes = numbers[2]
-    segment.max_timestamp_ms = numbers[3]
+def from_numbers(numbers: Any) -> Segment:
+    """A segment whose bytes are all in its file; MessagePack gives the numbers back as a list."""
+    segment = Segment(int(numbers[0]), int(numbers[4]))
+    segment.next_offset = int(numbers[1])
+    segment.size_bytes = int(numbers[2])
+    segment.written_bytes = int(numbers[2])
+    segment.max_timestamp_ms = int(numbers[3])
     return segment
