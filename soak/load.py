@@ -125,7 +125,7 @@ class TransactionalWriter(Worker):
                 producer = None
 
     def _open(self) -> Producer | None:
-        return _ready(self.producer(**{"transactional.id": self.name, "transaction.timeout.ms": 30_000}))
+        return _ready(self.producer(**{"transactional.id": self.name, "transaction.timeout.ms": 5_000}))
 
 
 class Carrier(Worker):
@@ -139,7 +139,7 @@ class Carrier(Worker):
         rewind = True
         while not self.stopping.is_set():
             if producer is None:
-                producer = _ready(self.producer(**{"transactional.id": self.name, "transaction.timeout.ms": 30_000}))
+                producer = _ready(self.producer(**{"transactional.id": self.name, "transaction.timeout.ms": 5_000}))
                 continue
             if rewind:
                 rewind = not _rewind(consumer, places)

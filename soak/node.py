@@ -22,7 +22,8 @@ from typing import Final, Self
 READY_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 30.0
 LOG_TAIL_BYTES: Final = 6000
-COMMAND: Final = Path(sys.executable).with_name("longhall")
+# The same entry as the installed command, and there also while somebody installs that anew.
+COMMAND: Final = (sys.executable, "-m", "longhall.cli")
 
 
 class NodeFailed(RuntimeError):
@@ -82,7 +83,7 @@ class Node:
     def command(self) -> list[str]:
         return [
             *self.prefix,
-            str(COMMAND),
+            *COMMAND,
             "serve",
             "--data",
             str(self.data),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from soak.node import Node
+from tests.clients.presence import need_command
 from tests.left_out import leave_out
 
 NewNode = Callable[..., Node]
@@ -23,6 +24,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and item.path.name != "test_history.py":
             item.add_marker(pytest.mark.slow)
+
+
+def injected(fault: str) -> list[str]:
+    """What to put before a node so that strace does the given to its system calls, in each of its processes."""
+    calls = fault.partition(":")[0]
+    prefix = [need_command("strace", "faults in system calls"), "-f", "-qq", "-o", "/dev/null"]
+    prefix += ["-e", f"trace={calls}", "-e", f"inject={fault}"]
+    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        leave_out(f"faults in system calls: strace says {tried.stderr.strip()[-200:]}")
+    return prefix
 
 
 @pytest.fixture
