@@ -13,7 +13,9 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -86,6 +88,10 @@ class Node(ABC):
         return dict(os.environ)
 
     def __enter__(self) -> Self:
+        # An ended bench must not leave its brokers behind: SIGTERM leaves the context like any error.
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         if self._given_directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix=f"bench-{self._name.replace(' ', '-')}-"))
         else:
