@@ -12,10 +12,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from soak.history import History, Outcome, Place
 
@@ -100,7 +102,7 @@ class IdempotentWriter(Worker):
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.history.acknowledged((PLAIN, message.partition()), message.offset(), message.value())
+            self.history.acknowledged(*received(message))
         else:
             self.history.refused(f"{message.value()!r}: {error}")
 
@@ -119,7 +121,7 @@ class TransactionalWriter(Worker):
             parts = [((LEDGER, part % PARTITIONS), f"{self.name}:{number}:{part}".encode()) for part in range(6)]
             name = f"{self.name}:{number}"
             self.history.began(name, parts)
-            outcome = _transact(producer, lambda p=producer, r=parts: _produce(p, r), abort=number % 4 == 0)
+            outcome = _transact(producer, partial(_produce, producer, parts), abort=number % 4 == 0)
             self.history.ended(name, outcome)
             if outcome is Outcome.UNKNOWN:
                 producer = None
@@ -147,7 +149,7 @@ class Carrier(Worker):
             messages = [m for m in consumer.consume(100, 0.2) if m.error() is None]
             if not messages:
                 continue
-            outcome = _transact(producer, lambda p=producer, m=messages: self._carry(p, consumer, m))
+            outcome = _transact(producer, partial(self._carry, producer, consumer, messages))
             rewind = outcome is not Outcome.COMMITTED
             if outcome is Outcome.UNKNOWN:
                 producer = None
@@ -156,8 +158,9 @@ class Carrier(Worker):
     def _carry(self, producer: Producer, consumer: Consumer, messages: list[Message]) -> None:
         ahead: dict[int, int] = {}
         for message in messages:
-            producer.produce(TARGET, message.value(), partition=message.partition())
-            ahead[message.partition()] = message.offset() + 1
+            (_, partition), offset, value = received(message)
+            producer.produce(TARGET, value, partition=partition)
+            ahead[partition] = offset + 1
         offsets = [TopicPartition(PLAIN, partition, offset) for partition, offset in ahead.items()]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), CALL_SECONDS_MAX)
 
@@ -210,6 +213,16 @@ class Load:
     def finish(self) -> None:
         for worker in self._workers:
             worker.finish()
+
+
+def received(message: Message) -> tuple[Place, int, bytes]:
+    """Where a message stands and what it says; the client's types allow for messages that say neither."""
+    topic, partition, offset, value = message.topic(), message.partition(), message.offset(), message.value()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    assert isinstance(value, bytes)
+    return (topic, partition), offset, value
 
 
 def _ready(producer: Producer) -> Producer | None:

@@ -52,11 +52,12 @@ def read_until_all_is_there(bootstrap: str, told: Told) -> Seen:
         consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
         while time.monotonic() < deadline:
             for message in consumer.consume(5000, 0.1):
-                place = (message.topic(), message.partition())
-                if message.error() is None:
-                    records[place][message.offset()] = message.value()
-                elif message.error().name() == "_PARTITION_EOF":
-                    ended.add(place)
+                error = message.error()
+                if error is None:
+                    place, offset, value = load.received(message)
+                    records[place][offset] = value
+                elif error.name() == "_PARTITION_EOF":
+                    ended.add((str(message.topic()), int(message.partition() or 0)))
             if len(ended) == len(places) and not history.missing(told, Seen(records)):
                 break
     finally:

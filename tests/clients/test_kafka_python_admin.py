@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -201,10 +202,14 @@ def test_offsets_move_with_the_transaction(bootstrap: str, make_topic: MakeTopic
         else:
             producer.abort_transaction()
         # This client does not ask for stable offsets, so it may look before the end of the transaction is everywhere.
-        eventually(lambda expected=3 if commit else None: consumer.committed(here) == expected, "the offset is there")
+        eventually(partial(_committed, consumer, here, 3 if commit else None), "the offset is there")
     producer.close(timeout=5)
     consumer.close(autocommit=False)
     assert committed_values(bootstrap, target) == ["True"]
+
+
+def _committed(consumer: KafkaConsumer, here: TopicPartition, expected: int | None) -> bool:
+    return bool(consumer.committed(here) == expected)
 
 
 def test_a_hung_transaction_is_found_described_and_aborted(

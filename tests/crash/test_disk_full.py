@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -71,11 +72,11 @@ def _fill(producer: Producer) -> tuple[list[int], set[str]]:
     taken: list[int] = []
     refused: set[str] = set()
 
-    def done(error: object, message: object) -> None:
+    def done(error: Any, message: Any) -> None:
         if error is None:
-            taken.append(message.offset())  # type: ignore[attr-defined]
+            taken.append(message.offset())
         else:
-            refused.add(error.name())  # type: ignore[attr-defined]
+            refused.add(error.name())
 
     deadline = time.monotonic() + 60
     while not refused:

@@ -76,8 +76,9 @@ def _error_at(bootstrap: str, offset: int) -> str:
     consumer = _reader(bootstrap, offset)
     try:
         message = next(m for m in (consumer.poll(1.0) for _ in range(20)) if m is not None)
-        assert message.error() is not None, f"the damaged record was handed out: {message.value()!r}"
-        return str(message.error().name())
+        error = message.error()
+        assert error is not None, f"the damaged record was handed out: {message.value()!r}"
+        return str(error.name())
     finally:
         consumer.close()
 
@@ -85,6 +86,6 @@ def _error_at(bootstrap: str, offset: int) -> str:
 def _readable_from(bootstrap: str, offset: int, count: int = RECORDS - VICTIM - 1) -> list[bytes]:
     consumer = _reader(bootstrap, offset)
     try:
-        return [bytes(m.value()) for m in read(consumer, count)]
+        return [bytes(m.value() or b"") for m in read(consumer, count)]
     finally:
         consumer.close()

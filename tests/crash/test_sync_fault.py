@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 
@@ -23,9 +25,9 @@ def test_an_error_on_sync_stops_the_node(new_node: NewNode, when: int) -> None:
     taken: dict[int, bytes] = {}
     failed: list[str] = []
 
-    def done(error: object, message: object) -> None:
+    def done(error: Any, message: Any) -> None:
         if error is None:
-            taken[message.offset()] = message.value()  # type: ignore[attr-defined]
+            taken[message.offset()] = message.value()
         else:
             failed.append(str(error))
 
