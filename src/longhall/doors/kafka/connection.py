@@ -20,6 +20,8 @@ from longhall.world.ports import Buffer
 
 SHARED_BYTES: Final = 256 * 1024
 SLOTS_MAX: Final = 1024  # Requests of one connection that are under way.
+WAITS_MAX: Final = 32  # Of them those that may answer with a lot, some time.
+ANSWERS_BYTES_MAX: Final = 16 * 1024 * 1024  # Answers that are ready and not sent: beyond this no request is taken.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 WAITING_APIS: Final = (1, 11, 14)  # Fetch, JoinGroup, SyncGroup: they wait for others and are asked again.
 
@@ -97,6 +99,9 @@ class Connection(asyncio.BufferedProtocol):
         self._large_size = 0
         self._large_filled = 0
         self._flushing = False
+        self._waits = 0
+        self._ready_bytes = 0
+        self._full = False  # Requests wait in `_rest` until there is room for their answers.
         self._paused_by_client = False
         self._paused = False
         self._wanting = False
@@ -172,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._closing:
             return
-        stop = self._stopped or self._paused_by_client or self._wanting or len(self._slots) >= SLOTS_MAX
+        stop = self._stopped or self._paused_by_client or self._wanting or self._full
         if stop and not self._paused:
             self._paused = True
             transport.pause_reading()
@@ -210,6 +215,11 @@ class Connection(asyncio.BufferedProtocol):
         at = 0
         end = len(data)
         while end - at >= 4:
+            if self._has_enough():
+                self._full = True
+                self._rest = data[at:] if at else data
+                self._regulate()
+                return
             size = int.from_bytes(data[at : at + 4], "big", signed=True)
             if size < 0 or size > self._gate.request_bytes_max:
                 self.close()  # Not a frame of this protocol, or more than anybody may send: there is no way to go on.
@@ -263,17 +273,24 @@ class Connection(asyncio.BufferedProtocol):
             self._held[id(self._slots[-1])] = len(frame)
         else:
             self._gate.budget.give(len(frame))
-        if len(self._slots) >= SLOTS_MAX:
-            self._regulate()
+
+    def _has_enough(self) -> bool:
+        """Whether as much is under way as one client may have."""
+        return len(self._slots) >= SLOTS_MAX or self._waits >= WAITS_MAX or self._ready_bytes >= ANSWERS_BYTES_MAX
 
     # Answering
 
     def begin(self, call: Call) -> None:
         """Give the call its place in the order of answers."""
         self._slots.append(call)
+        if call.header.api_key in WAITING_APIS:
+            self._waits += 1
 
     def answered(self, call: Call) -> None:
         """An answer is ready."""
+        assert call.buffers is not None
+        for buffer in call.buffers:
+            self._ready_bytes += len(buffer)
         if self._slots and self._slots[0] is call:
             self._flush_soon()
 
@@ -295,14 +312,21 @@ class Connection(asyncio.BufferedProtocol):
             call = slots.popleft()
             assert call.buffers is not None
             out.extend(call.buffers)
+            if call.header.api_key in WAITING_APIS:
+                self._waits -= 1
             freed += self._held.pop(id(call), 0)
             self._gate.observe(call, now_s)
         if out:
+            for buffer in out:
+                self._ready_bytes -= len(buffer)
             if len(out) == 1:
                 transport.write(out[0])
             else:
                 transport.writelines(out)
         if freed:
             self._gate.budget.give(freed)
+        if self._full and not self._paused_by_client and not self._closing and not self._has_enough():
+            self._full = False
+            self._take(self._rest)
         if self._paused:
             self._regulate()
