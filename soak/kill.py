@@ -2,7 +2,7 @@
 
 `python -m soak.kill --rounds 100` ends with 0 when nothing acknowledged was missing, out of order, doubled or half
 visible after any of the rounds. On a violation it says what, keeps the data directory and the node's log, and ends
-with 1. The seed decides when each kill comes.
+with 1. The seed decides when each kill comes. Every seventh time the node is asked to stop instead.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from soak.node import Node
 from soak.reckoning import reckon
 
 LOAD_SECONDS: Final = (0.1, 1.2)
+CLEAN_EVERY: Final = 7  # So often the node is asked to stop instead: the way back from that must hold as well.
 Say = Callable[[str], None]
 
 
@@ -58,7 +59,11 @@ class Soak:
 
     def _one_round(self, number: int, rounds: int) -> None:
         time.sleep(self._random.uniform(*LOAD_SECONDS))
-        self.node.kill()
+        if number % CLEAN_EVERY:
+            self.node.kill()
+        else:
+            code = self.node.stop()
+            self._judge([f"asked to stop, the node ended with {code}"] if code else [])
         told = self.history.snapshot()
         if self._meanwhile is not None:
             self._meanwhile(self.node.data)

@@ -1,8 +1,8 @@
 """Clients at work while their node dies and comes back: each writes down what it was told, and none gives up.
 
-Four kinds: idempotent writers, transactional writers that commit or abort, a carrier that moves records from one topic
-to another with its offsets in the transaction, and a member of a group that commits as it reads. All use
-confluent-kafka, each in a thread of its own. Values are `writer:number`, with numbers that only go up.
+Idempotent writers of small and of bulky records, transactional writers that commit or abort, a carrier that moves
+records from one topic to another with its offsets in the transaction, and a member of a group that commits as it reads.
+All use confluent-kafka, each in a thread of its own. Values are `writer:number`, with numbers that only go up.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ READERS, CARRIERS = "readers", "carriers"
 CALL_SECONDS_MAX: Final = 20.0
 IN_FLIGHT_MAX: Final = 300
 RATE_PER_SECOND: Final = 600
+PADDING: Final = b" " * 70_000
 _QUICK: Final = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -89,22 +90,32 @@ class Worker:
 class IdempotentWriter(Worker):
     """Numbers to all partitions, many in flight; through every restart it is the same producer."""
 
+    rate_per_second = RATE_PER_SECOND
+    padding = b""
+
     def run(self) -> None:
         producer = self.producer(**{"enable.idempotence": True, "message.timeout.ms": 120_000})
         number = 0
         while not self.stopping.is_set():
             if len(producer) < IN_FLIGHT_MAX:
                 number += 1
-                value = f"{self.name}:{number}".encode()
+                value = f"{self.name}:{number}".encode() + self.padding
                 producer.produce(PLAIN, value, partition=number % PARTITIONS, on_delivery=self._delivered)
-            producer.poll(1 / RATE_PER_SECOND)
+            producer.poll(1 / self.rate_per_second)
         producer.flush(CALL_SECONDS_MAX)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.history.acknowledged(*received(message))
         else:
-            self.history.refused(f"{message.value()!r}: {error}")
+            self.history.refused(f"{(message.value() or b'')[:40]!r}: {error}")
+
+
+class BulkyWriter(IdempotentWriter):
+    """The same with records so big that a node may store them in another way than small ones."""
+
+    rate_per_second = 8
+    padding = PADDING
 
 
 class TransactionalWriter(Worker):
@@ -158,8 +169,8 @@ class Carrier(Worker):
     def _carry(self, producer: Producer, consumer: Consumer, messages: list[Message]) -> None:
         ahead: dict[int, int] = {}
         for message in messages:
-            (_, partition), offset, value = received(message)
-            producer.produce(TARGET, value, partition=partition)
+            (_, partition), offset, _ = received(message)
+            producer.produce(TARGET, message.value(), partition=partition)
             ahead[partition] = offset + 1
         offsets = [TopicPartition(PLAIN, partition, offset) for partition, offset in ahead.items()]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), CALL_SECONDS_MAX)
@@ -193,6 +204,7 @@ class Load:
         self._workers: list[Worker] = [
             IdempotentWriter("i1", bootstrap, history),
             IdempotentWriter("i2", bootstrap, history),
+            BulkyWriter("b1", bootstrap, history),
             TransactionalWriter("t1", bootstrap, history),
             TransactionalWriter("t2", bootstrap, history),
             Carrier("c1", bootstrap, history),
@@ -222,6 +234,8 @@ def received(message: Message) -> tuple[Place, int, bytes]:
     assert partition is not None
     assert offset is not None
     assert isinstance(value, bytes)
+    if value.endswith(PADDING):
+        value = value.removesuffix(PADDING) + b":0"  # Padding that came through whole is not worth keeping.
     return (topic, partition), offset, value
 
 
