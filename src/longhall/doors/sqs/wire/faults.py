@@ -1,8 +1,8 @@
 """The errors of the service, by name: what both protocols need to say one.
 
 A fault has two names: the shape, which SDKs of the JSON protocol map to an exception class, and the code, which the
-Query protocol puts into its XML and which the JSON protocol repeats in a header, so that programs written for either see
-the same code.
+Query protocol puts into its XML and which the JSON protocol repeats in a header, so that programs written for either
+see the same code.
 """
 
 from __future__ import annotations

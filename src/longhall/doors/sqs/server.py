@@ -1,0 +1,270 @@
+"""The SQS door: accepts connections, tells the two protocols apart and gives every request to its handler.
+
+Invariant: whatever a client sends, no exception leaves `serve`, and every request is answered once, in the protocol it
+was asked in. Only receiving is cancelled when its client goes away; what changes something runs to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from email.utils import formatdate
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, final
+
+from longhall.doors.sqs.answers import Answers
+from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.errors import translate
+from longhall.doors.sqs.operations import OPERATIONS, Handler
+from longhall.doors.sqs.signing import Verifier
+from longhall.doors.sqs.wire import faults, json, query
+from longhall.doors.sqs.wire.faults import SqsError
+from longhall.doors.sqs.wire.requests import Request
+from longhall.doors.sqs.wire.results import Result
+from longhall.errors import LonghallError
+from longhall.front.admission import Budget
+from longhall.front.http import HttpCall, HttpConnection, HttpGate
+from longhall.meters import Histogram
+from longhall.world.ports import Clock, Entropy, Listener, Network
+
+BODY_BYTES_MAX: Final = 4 * 1024 * 1024  # A message of the largest size may triple when it is escaped.
+FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
+REQUEST_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
+ANSWER_S: Final = 30.0  # An answer must be taken by then.
+IDLE_S: Final = 75.0
+SWEEP_S: Final = 1.0
+DRAIN_STEP_S: Final = 0.01
+
+_log = logging.getLogger("longhall.sqs")
+
+
+class _Operation(NamedTuple):
+    action: str
+    decode: Callable[[bytes], Request]
+    handler: Handler
+    waits: bool  # Whether nothing is lost when it is cancelled.
+
+
+@final
+class SqsServer(HttpGate):
+    """See the module."""
+
+    def __init__(
+        self,
+        door: Door,
+        budget: Budget,
+        clock: Clock,
+        entropy: Entropy,
+        verifier: Verifier | None = None,
+        connections_max: int = 10_000,
+        connections_per_address_max: int = 10_000,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        sweep_s: float = SWEEP_S,
+    ) -> None:
+        self.door = door
+        self.budget = budget
+        self.body_bytes_max = body_bytes_max
+        self.connections: dict[HttpConnection, None] = {}  # In the order they came: sets have none.
+        self.refused = 0
+        self.seconds: dict[str, Histogram] = {}
+        self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
+        self._clock = clock
+        self._verifier = verifier
+        self._connections_max = connections_max
+        self._per_address_max = connections_per_address_max
+        self._per_address: Counter[str] = Counter()
+        self._sweep_s = sweep_s
+        self._loop = asyncio.get_running_loop()
+        self._listener: Listener | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._answers = Answers(entropy.bytes(8))
+        self._operations = {
+            name: _Operation(name, partial(json.decode_request, name), handler, name == "ReceiveMessage")
+            for name, handler in OPERATIONS.items()
+        }
+        self._by_target = {json.TARGET_PREFIX + name.encode(): found for name, found in self._operations.items()}
+        self._tell_date()
+
+    # Life
+
+    async def open(self, network: Network, host: str, port: int) -> int:
+        """Listen, and return the port."""
+        self._listener, bound = await network.listen(lambda: HttpConnection(self, self._loop), host, port)
+        self.door.authority = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
+        self._sweep()
+        return bound
+
+    def stop_accepting(self) -> None:
+        """Take no new connections."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until nothing is under way but waiting, then hang up on everybody."""
+        for connection in self.connections:
+            connection.stop_reading()
+        for _ in range(int(seconds / DRAIN_STEP_S)):
+            if not any(connection.is_owed for connection in self.connections):
+                break
+            await asyncio.sleep(DRAIN_STEP_S)
+        for connection in list(self.connections):
+            connection.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.sleep(0)
+
+    def _tell_date(self) -> None:
+        self._answers.date = formatdate(self._clock.wall_ms() // 1000, usegmt=True).encode()
+
+    def _sweep(self) -> None:
+        """Let go of connections that stall: no request, half a request, an answer not taken, silence for too long."""
+        self._tell_date()
+        now_s = self._loop.time()
+        for connection in list(self.connections):
+            silent_s = now_s - connection.active_s
+            arriving_s = connection.arriving_since_s
+            late = arriving_s and now_s - arriving_s > REQUEST_S and not connection.is_kept_waiting
+            stalled = connection.stalled_since_s and now_s - connection.stalled_since_s > ANSWER_S
+            unused = connection.requests == 0 and silent_s > FIRST_REQUEST_S and not arriving_s
+            if late or stalled or unused or (connection.idle and not arriving_s and silent_s > IDLE_S):
+                connection.abort()
+        self._sweeper = self._loop.call_later(self._sweep_s, self._sweep)
+
+    # Gate
+
+    def opened(self, connection: HttpConnection) -> bool:
+        self._per_address[connection.peer] += 1
+        self.connections[connection] = None  # One that is refused as well, so that it cannot stay for ever.
+        full = len(self.connections) > self._connections_max
+        if full or self._per_address[connection.peer] > self._per_address_max:
+            self.refused += 1
+            return False
+        return True
+
+    def closed(self, connection: HttpConnection) -> None:
+        self.connections.pop(connection, None)
+        self._per_address[connection.peer] -= 1
+        if self._per_address[connection.peer] <= 0:
+            del self._per_address[connection.peer]
+
+    def refusal(self, status: HTTPStatus, line: str) -> bytes:
+        return self._answers.plain(status, line, closes=True)
+
+    def observe(self, call: HttpCall, now_s: float) -> None:
+        histogram = self.seconds.get(call.action)
+        if histogram is None:
+            histogram = self.seconds[call.action] = Histogram()
+        histogram.observe(now_s - call.started_s)
+
+    def serve(self, call: HttpCall) -> None:
+        target = call.headers.get(b"x-amz-target")
+        if target is None:
+            self._serve_query(call)
+            return
+        try:
+            operation = self._by_target.get(target)
+            if operation is None or call.method != b"POST":
+                raise SqsError(faults.UNKNOWN_OPERATION, "There is no such operation.")
+            access_key = self._verify(call) if self._verifier is not None else ""
+            call.action = operation.action
+            self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
+        except SqsError as error:
+            self._refuse(call, error, as_query=False)
+        except Exception as error:
+            self._failed(call, error, as_query=False)
+
+    # The two protocols
+
+    def _serve_query(self, call: HttpCall) -> None:
+        if call.method not in (b"GET", b"POST"):
+            call.closes = True
+            call.ready(self._answers.plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET or POST", closes=True))
+            return
+        path, _, query_string = call.target.partition(b"?")
+        try:
+            pairs = query.parse_form(query_string)
+            if call.method == b"POST" and call.body:
+                pairs += query.parse_form(call.body)
+            names = dict(pairs)
+            action = names.get("Action")
+            if action is None:
+                if call.method == b"GET":
+                    call.ready(self._answers.welcome(self.door, call.closes))
+                    return
+                raise SqsError(faults.MISSING_ACTION, "The request has neither an X-Amz-Target header nor an Action.")
+            access_key = self._verify(call) if self._verifier is not None else ""
+            operation = self._operations.get(action)
+            if operation is None:
+                said = f"The action {action[:100]} is not valid for this endpoint."
+                raise SqsError(faults.INVALID_ACTION, said)
+            call.action = operation.action
+            if "QueueUrl" not in names and path.strip(b"/"):
+                pairs.append(("QueueUrl", path.decode("latin-1")))
+            self._start(call, operation, query.decode_request(action, pairs), access_key, as_query=True)
+        except SqsError as error:
+            self._refuse(call, error, as_query=True)
+        except Exception as error:
+            self._failed(call, error, as_query=True)
+
+    def _verify(self, call: HttpCall) -> str:
+        assert self._verifier is not None
+        return self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+
+    # Handling
+
+    def _start(
+        self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
+    ) -> None:
+        caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
+        outcome = operation.handler(self.door, request, caller)
+        if isinstance(outcome, Result):
+            self._answer(call, outcome, as_query)
+            return
+        task = self._loop.create_task(self._finish(call, outcome, as_query))
+        self._tasks[task] = None
+        task.add_done_callback(self._forget_task)
+        if operation.waits:
+            call.on_close = partial(_cancel, task)
+
+    def _forget_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+
+    async def _finish(self, call: HttpCall, outcome: Coroutine[Any, Any, Result], as_query: bool) -> None:
+        try:
+            self._answer(call, await outcome, as_query)
+        except SqsError as error:
+            self._refuse(call, error, as_query=as_query)
+        except LonghallError as error:
+            self._refuse(call, translate(error), as_query=as_query)
+        except Exception as error:
+            self._failed(call, error, as_query=as_query)
+
+    def _answer(self, call: HttpCall, result: Result, as_query: bool) -> None:
+        if as_query:
+            call.ready(self._answers.xml(call.action, result, call.closes))
+        else:
+            call.ready(self._answers.json(result, call.closes))
+
+    def _refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
+        self.failures[call.action, error.fault.code] += 1
+        call.ready(self._answers.error(error, as_query, call.closes))
+
+    def _failed(self, call: HttpCall, error: Exception, *, as_query: bool) -> None:
+        if isinstance(error, LonghallError):
+            self._refuse(call, translate(error), as_query=as_query)
+            return
+        _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
+        internal = SqsError(faults.INTERNAL, "The request failed for a reason on this side; its log says why.")
+        self._refuse(call, internal, as_query=as_query)
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Nobody waits for the answer any more."""
+    task.cancel()

@@ -1,0 +1,220 @@
+"""Signatures of version 4: whether a request was made by somebody who knows the secret, and is as it was made.
+
+    canonical request = method, path, query, signed headers, their names, SHA-256 of the body
+    string to sign    = AWS4-HMAC-SHA256, time, <date>/<region>/<service>/aws4_request, SHA-256 of the above
+    signature         = HMAC with a key that is derived from secret, date, region and service
+
+Signed in the `Authorization` header, or in the query of a presigned URL. The body's hash is always computed from the
+body that came; signatures are compared in constant time. Nothing here knows queues.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple, final
+from urllib.parse import quote
+
+from longhall.doors.sqs.wire.faults import (
+    INCOMPLETE_SIGNATURE,
+    INVALID_TOKEN,
+    MISSING_TOKEN,
+    WRONG_SIGNATURE,
+    Fault,
+    SqsError,
+)
+from longhall.doors.sqs.wire.query import parse_form
+
+ALGORITHM: Final = "AWS4-HMAC-SHA256"
+SERVICE: Final = "sqs"
+SKEW_MS_MAX: Final = 15 * 60_000
+PRESIGNED_S_MAX: Final = 7 * 24 * 3600
+SIGNED_HEADERS_MAX: Final = 50
+KEYS_KEPT_MAX: Final = 1024
+
+_PART = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
+_HEADER_NAMES = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+(;[a-z0-9!#$%&'*+.^_`|~-]+)*")
+_SIGNATURE = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
+_SPACES = re.compile(r" +")
+
+
+class _Claim(NamedTuple):
+    """What a request says of its signature."""
+
+    credential: str
+    signed_headers: str
+    signature: str
+    time: str
+    seconds_max: int  # How long a presigned request holds; 0 for others.
+    query: list[tuple[str, str]]
+
+
+@final
+class Verifier:
+    """Checks requests against known secrets."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._secrets = secrets
+        self._keys: dict[tuple[str, str, str], bytes] = {}
+
+    def verify(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int) -> str:
+        """The access key of who made the request. Raises SqsError."""
+        path, _, query_string = target.partition(b"?")
+        query = parse_form(query_string)
+        claim = _claim(headers, query)
+        access_key, date, region, service, ending = _scope(claim.credential)
+        secret = self._secrets.get(access_key)
+        if secret is None:
+            raise _refuse(INVALID_TOKEN, "The security token included in the request is invalid.")
+        if service != SERVICE or ending != "aws4_request" or not claim.time.startswith(date):
+            raise _refuse(WRONG_SIGNATURE, f"Credential should be scoped to {SERVICE} and to the day of the request.")
+        _check_time(claim, now_ms)
+        names = _signed_names(claim, headers)
+        digest = hashlib.sha256(body).hexdigest()
+        if headers.get(b"x-amz-content-sha256", digest.encode()) != digest.encode():
+            raise _refuse(WRONG_SIGNATURE, "The body does not have the hash that the request gives for it.")
+        canonical = "\n".join(
+            (
+                method.decode("latin-1"),
+                _canonical_path(path),
+                _canonical_query(claim.query),
+                *[f"{name}:{_canonical_value(headers[name.encode()])}" for name in names],
+                "",
+                claim.signed_headers,
+                digest,
+            )
+        )
+        scope = f"{date}/{region}/{service}/{ending}"
+        hashed = hashlib.sha256(canonical.encode()).hexdigest()
+        to_sign = f"{ALGORITHM}\n{claim.time}\n{scope}\n{hashed}"
+        expected = hmac.digest(self._key(access_key, secret, date, region), to_sign.encode(), "sha256").hex()
+        if not hmac.compare_digest(expected, claim.signature):
+            raise _refuse(
+                WRONG_SIGNATURE,
+                "The request signature we calculated does not match the signature you provided. "
+                "Check your AWS Secret Access Key and signing method.",
+            )
+        return access_key
+
+    def _key(self, access_key: str, secret: str, date: str, region: str) -> bytes:
+        found = self._keys.get((access_key, date, region))
+        if found is None:
+            found = f"AWS4{secret}".encode()
+            for part in (date, region, SERVICE, "aws4_request"):
+                found = hmac.digest(found, part.encode(), "sha256")
+            if len(self._keys) >= KEYS_KEPT_MAX:
+                self._keys.clear()
+            self._keys[access_key, date, region] = found
+        return found
+
+
+def _refuse(fault: Fault, message: str) -> SqsError:
+    return SqsError(fault, message)
+
+
+def _claim(headers: Mapping[bytes, bytes], query: list[tuple[str, str]]) -> _Claim:
+    authorization = headers.get(b"authorization")
+    presigned = dict(query)
+    if authorization is None:
+        if "X-Amz-Signature" not in presigned and "X-Amz-Algorithm" not in presigned:
+            raise _refuse(MISSING_TOKEN, "Request is missing Authentication Token")
+        return _presigned_claim(presigned, query)
+    if "X-Amz-Signature" in presigned:
+        raise _refuse(INCOMPLETE_SIGNATURE, "A request is signed in its header or in its query, not in both.")
+    algorithm, _, rest = authorization.decode("latin-1").strip().partition(" ")
+    if algorithm != ALGORITHM:
+        raise _refuse(INCOMPLETE_SIGNATURE, f"Authorization header requires the algorithm {ALGORITHM}.")
+    parts: dict[str, str] = {}
+    for text in rest.split(",", 8):
+        found = _PART.fullmatch(text)
+        if found is None or found[1] in parts:
+            raise _refuse(INCOMPLETE_SIGNATURE, "Authorization header is malformed.")
+        parts[found[1]] = found[2]
+    if len(parts) != 3:
+        said = "Authorization header requires 'Credential', 'Signature' and 'SignedHeaders' parameters."
+        raise _refuse(INCOMPLETE_SIGNATURE, said)
+    time = headers.get(b"x-amz-date", b"").decode("latin-1")
+    if _TIME.fullmatch(time) is None:
+        raise _refuse(INCOMPLETE_SIGNATURE, "Authorization header requires existence of an 'X-Amz-Date' header.")
+    return _Claim(parts["Credential"], parts["SignedHeaders"], parts["Signature"], time, 0, query)
+
+
+def _presigned_claim(presigned: Mapping[str, str], query: list[tuple[str, str]]) -> _Claim:
+    if len({name for name, _ in query}) != len(query):
+        raise _refuse(INCOMPLETE_SIGNATURE, "A presigned request has every parameter once.")
+    names = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-SignedHeaders", "X-Amz-Signature", "X-Amz-Date")
+    algorithm, credential, signed_headers, signature, time = (presigned.get(name, "") for name in names)
+    expires = presigned.get("X-Amz-Expires", "")
+    if algorithm != ALGORITHM or not credential or not signed_headers or _TIME.fullmatch(time) is None:
+        raise _refuse(INCOMPLETE_SIGNATURE, "The query lacks a part of the signature, or it is malformed.")
+    if not (expires.isascii() and expires.isdigit() and len(expires) <= 6 and 1 <= int(expires) <= PRESIGNED_S_MAX):
+        raise _refuse(INCOMPLETE_SIGNATURE, "X-Amz-Expires must be a number of seconds up to a week.")
+    rest = [(name, value) for name, value in query if name != "X-Amz-Signature"]
+    return _Claim(credential, signed_headers, signature, time, int(expires), rest)
+
+
+def _scope(credential: str) -> list[str]:
+    parts = credential.rsplit("/", 4)
+    if len(parts) != 5 or not all(parts):
+        raise _refuse(INCOMPLETE_SIGNATURE, "Credential must have exactly 5 slash-delimited elements.")
+    return parts
+
+
+def _check_time(claim: _Claim, now_ms: int) -> None:
+    try:
+        moment = datetime.datetime.strptime(claim.time, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
+    except ValueError:
+        raise _refuse(INCOMPLETE_SIGNATURE, "The date of the request is none.") from None
+    signed_ms = int(moment.timestamp()) * 1000
+    late_ms_max = claim.seconds_max * 1000 if claim.seconds_max else SKEW_MS_MAX
+    if now_ms > signed_ms + late_ms_max:
+        raise _refuse(WRONG_SIGNATURE, f"Signature expired: {claim.time} is too long ago.")
+    if now_ms < signed_ms - SKEW_MS_MAX:
+        raise _refuse(WRONG_SIGNATURE, f"Signature not yet current: {claim.time} is in the future.")
+
+
+def _signed_names(claim: _Claim, headers: Mapping[bytes, bytes]) -> list[str]:
+    """The signed headers; what could change the meaning of the request must be among them."""
+    if _HEADER_NAMES.fullmatch(claim.signed_headers) is None or _SIGNATURE.fullmatch(claim.signature) is None:
+        raise _refuse(INCOMPLETE_SIGNATURE, "The signature or the list of signed headers is malformed.")
+    names = claim.signed_headers.split(";")
+    if len(names) > SIGNED_HEADERS_MAX or len(set(names)) != len(names):
+        raise _refuse(INCOMPLETE_SIGNATURE, "The list of signed headers is malformed.")
+    for name in names:
+        if name.encode() not in headers:
+            raise _refuse(WRONG_SIGNATURE, f"The signed header {name[:100]} is not in the request.")
+    signed = frozenset(name.encode() for name in names)
+    for header in headers:
+        if header not in signed and (header == b"host" or header.startswith(b"x-amz-")):
+            raise _refuse(WRONG_SIGNATURE, f"The header {header.decode('latin-1')} must be signed.")
+    if b"host" not in signed:
+        raise _refuse(WRONG_SIGNATURE, "The header host must be signed.")
+    return names
+
+
+def _canonical_path(path: bytes) -> str:
+    """The path without dots and doubled slashes, encoded once more: so every service but one wants it."""
+    out: list[str] = []
+    text = path.decode("latin-1")
+    for part in text.split("/"):
+        if part == "..":
+            del out[-1:]
+        elif part and part != ".":
+            out.append(part)
+    joined = "/" + "/".join(out)
+    if out and text.endswith("/"):
+        joined += "/"
+    return quote(joined, safe="/~", encoding="latin-1")
+
+
+def _canonical_query(query: list[tuple[str, str]]) -> str:
+    pairs = sorted((quote(name, safe="~"), quote(value, safe="~")) for name, value in query)
+    return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def _canonical_value(value: bytes) -> str:
+    return _SPACES.sub(" ", value.decode("latin-1").strip())

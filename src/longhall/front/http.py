@@ -1,0 +1,459 @@
+"""One HTTP/1.1 connection: requests with bodies in, answers out, in the order of the requests.
+
+    received bytes -> parser -> `gate.serve(call)` -> ... -> `call.ready(answer)` -> slots -> one write
+
+Invariants. Everything a client can make grow has a bound: the head, the headers, the body, what is under way, what it
+does not read, and, through the gate's budget, all bodies of all connections together. Where a request ends is never in
+doubt: what could be read in two ways (two lengths, a length beside chunks, a second host, a folded line, a bare line
+feed) is refused and the connection closed. Answers leave in the order of the requests; those that are ready in one turn
+of the loop leave in one write. It knows nothing of what is asked.
+
+Time is the gate's: it looks at `arriving_since_s`, `stalled_since_s` and `active_s` now and then and calls `abort`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final, cast, final
+
+import httptools
+
+from longhall.front.admission import Budget
+
+HEAD_BYTES_MAX: Final = 16 * 1024
+HEADERS_MAX: Final = 100
+SLOTS_MAX: Final = 128  # Requests of one connection that are under way.
+WRITE_BYTES_HIGH: Final = 1024 * 1024
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+# Headers that decide what a request is: two of them are one request to us and another one to somebody else.
+_ONCE: Final = frozenset(
+    {b"authorization", b"content-length", b"content-type", b"expect", b"host", b"transfer-encoding"}
+)
+
+
+@final
+class HttpCall:
+    """One request under way. `on_close` is called if the client goes away before the answer is ready."""
+
+    __slots__ = ("action", "answer", "body", "closes", "connection", "headers", "held_bytes", "method", "on_close",
+                 "started_s", "target")  # fmt: skip
+
+    def __init__(self, connection: HttpConnection, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> None:
+        self.connection = connection
+        self.method = method
+        self.target = target
+        self.headers = headers  # By names in lower case; values of one name that came twice are joined by a comma.
+        self.body = b""
+        self.held_bytes = 0  # Of the budget.
+        self.started_s = 0.0
+        self.action = ""  # For whoever counts.
+        self.answer: bytes | None = None
+        self.closes = False
+        self.on_close: Callable[[], None] | None = None
+
+    def ready(self, answer: bytes) -> None:
+        """The answer is complete, head and body."""
+        assert self.answer is None, "answered twice"
+        self.answer = answer
+        self.on_close = None
+        self.connection.answered(self)
+
+
+class HttpGate:
+    """What a connection needs of its server."""
+
+    budget: Budget
+    body_bytes_max: int
+
+    def opened(self, connection: HttpConnection) -> bool:
+        """Whether the connection may stay."""
+        raise NotImplementedError
+
+    def closed(self, connection: HttpConnection) -> None:
+        """It is gone."""
+        raise NotImplementedError
+
+    def serve(self, call: HttpCall) -> None:
+        """Handle one request; must not raise."""
+        raise NotImplementedError
+
+    def refusal(self, status: HTTPStatus, line: str) -> bytes:
+        """A whole answer to what is no proper request, saying that the connection is closed."""
+        raise NotImplementedError
+
+    def observe(self, call: HttpCall, now_s: float) -> None:
+        """The answer to a call leaves now."""
+        raise NotImplementedError
+
+
+@final
+class HttpConnection(asyncio.Protocol):
+    """See the module."""
+
+    def __init__(self, gate: HttpGate, loop: asyncio.AbstractEventLoop) -> None:
+        self.peer = ""
+        self.requests = 0
+        self.active_s = 0.0  # When the last whole request came or the last answer left.
+        self.arriving_since_s = 0.0  # Since when a request has been on its way here; 0 if none is.
+        self.stalled_since_s = 0.0  # Since when the client has not read what we wrote; 0 if it reads.
+        self._gate = gate
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpRequestParser(self)
+        self._slots: deque[HttpCall] = deque()
+        self._unadmitted: deque[HttpCall] = deque()  # Whole requests that wait for room in the budget.
+        self._in_head = False
+        self._in_body = False
+        self._head_bytes = 0
+        self._fed_bytes = 0
+        self._header_count = 0
+        self._target = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._pieces: list[bytes] = []
+        self._body_bytes = 0
+        self._held_bytes = 0
+        self._wanted_bytes = 0  # What the request that arrives still needs of the budget.
+        self._receiving = False
+        self._flushing = False
+        self._paused = False
+        self._wanting = False
+        self._stopped = False
+        self._refused = False
+        self._ended = False  # The last request that will be answered is in the slots.
+        self._closing = False
+
+    # What the transport says.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream = cast(asyncio.Transport, transport)  # uvloop's are not of this class, only of its shape.
+        self._transport = stream
+        stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
+        name = transport.get_extra_info("peername")
+        self.peer = name[0] if isinstance(name, tuple) else str(name or "")
+        self.active_s = self._loop.time()
+        if not self._gate.opened(self):
+            stream.write(self._gate.refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later"))
+            self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self._transport = None
+        budget = self._gate.budget
+        budget.forget(id(self))
+        held = self._held_bytes
+        self._held_bytes = 0
+        for call in self._slots:
+            held += call.held_bytes
+            if call.answer is None and call.on_close is not None:
+                call.on_close()
+        self._slots.clear()
+        self._unadmitted.clear()
+        self._pieces.clear()
+        if held:
+            budget.give(held)
+        self._gate.closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended or self._closing:
+            return
+        if not self.arriving_since_s:
+            self.arriving_since_s = self._loop.time()
+        self._fed_bytes += len(data)
+        self._receiving = True
+        try:
+            self._feed(data)
+        finally:
+            self._receiving = False
+        if not self._in_body and self._fed_bytes > HEAD_BYTES_MAX and not self._ended:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large")
+        if not self._in_head and not self._in_body and not self._fed_bytes:
+            self.arriving_since_s = 0.0
+        if self._slots and self._slots[0].answer is not None:
+            self._flush()
+        if self._wanting or len(self._slots) >= SLOTS_MAX:
+            self._regulate()
+
+    def _feed(self, data: bytes) -> None:
+        while data and not self._ended:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                # Nobody is upgraded: the request is answered as if it had not asked, which the protocol allows.
+                data = data[int(upgrade.args[0]) :]
+                self._parser = httptools.HttpRequestParser(self)
+            except httptools.HttpParserError:
+                self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+
+    def eof_received(self) -> bool:
+        # Who waits for messages and hangs up must not be given any; who asked for something else gets the answer.
+        self._ended = True
+        waits = any(call.answer is None and call.on_close is not None for call in self._slots)
+        return bool(self._slots) and not waits
+
+    def pause_writing(self) -> None:
+        self.stalled_since_s = self._loop.time()
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self.stalled_since_s = 0.0
+        self._regulate()
+        self._flush_soon()
+
+    # What the parser says.
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        self._head_bytes = 0
+        self._header_count = 0
+        self._target = b""
+        self._headers = {}
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+        self._head_bytes += len(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value) + 4
+        self._header_count += 1
+        if self._head_bytes > HEAD_BYTES_MAX or self._header_count > HEADERS_MAX:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large")
+            return
+        if self._in_body:
+            return  # A trailer: nothing that comes after the body may change what the request is.
+        name = name.lower()
+        headers = self._headers
+        if name in headers:
+            if name in _ONCE or name.startswith(b"x-amz-"):
+                self._refuse(HTTPStatus.BAD_REQUEST, "a header came twice that may come once")
+                return
+            value = headers[name] + b"," + value
+        headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        if self._ended:
+            return
+        self._in_head = False
+        self._in_body = True
+        self._fed_bytes = 0
+        headers = self._headers
+        length = headers.get(b"content-length")
+        if length is not None:
+            wanted = int(length) if len(length) <= 18 else self._gate.body_bytes_max + 1
+            if wanted > self._gate.body_bytes_max:
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body of the request is too large")
+                return
+        elif b"transfer-encoding" in headers:
+            if headers[b"transfer-encoding"].strip().lower() != b"chunked":
+                self._refuse(HTTPStatus.NOT_IMPLEMENTED, "no transfer encoding but chunked is known")
+                return
+            wanted = self._gate.body_bytes_max  # Nobody knows yet; what it does not need is given back at its end.
+        else:
+            wanted = 0
+        if b"host" not in headers and self._parser.get_http_version() != "1.0":
+            self._refuse(HTTPStatus.BAD_REQUEST, "a request names its host")
+            return
+        if b"expect" in headers and not self._expect(headers[b"expect"]):
+            return
+        if wanted:
+            if not self._wanting and self._gate.budget.take(wanted):
+                self._held_bytes = wanted
+            else:
+                self._wanted_bytes = wanted
+                self._want()
+
+    def _expect(self, expectation: bytes) -> bool:
+        if expectation.strip().lower() != b"100-continue":
+            self._refuse(HTTPStatus.EXPECTATION_FAILED, "nothing can be expected but 100-continue")
+            return False
+        interim = HttpCall(self, b"", b"", {})
+        interim.answer = _CONTINUE
+        self._slots.append(interim)
+        return True
+
+    def on_body(self, piece: bytes) -> None:
+        if self._ended:
+            return
+        self._body_bytes += len(piece)
+        if self._body_bytes > self._gate.body_bytes_max:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body of the request is too large")
+            return
+        self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        if self._ended:
+            return
+        self._in_body = False
+        self._fed_bytes = 0
+        call = HttpCall(self, self._parser.get_method(), self._target, self._headers)
+        pieces = self._pieces
+        if pieces:
+            call.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._pieces = []
+        self.arriving_since_s = 0.0
+        self.requests += 1
+        self.active_s = call.started_s = self._loop.time()
+        if not self._parser.should_keep_alive() or self._parser.get_http_version() == "1.0":
+            call.closes = True
+            self._ended = True
+        if self._wanting:
+            self._wanted_bytes = self._body_bytes = 0
+            self._unadmitted.append(call)
+            return
+        spare = self._held_bytes - self._body_bytes
+        call.held_bytes = self._body_bytes
+        self._held_bytes = self._body_bytes = 0
+        if spare:
+            self._gate.budget.give(spare)
+        self._slots.append(call)
+        self._gate.serve(call)
+
+    # Admission.
+
+    def _want(self) -> None:
+        """There is no room in the budget: read nothing until there is."""
+        self._wanting = True
+        self._gate.budget.wait(id(self), self._resume)
+
+    def _resume(self) -> None:
+        """There is room again, for some of what waits at least."""
+        if self._closing:
+            return
+        budget = self._gate.budget
+        self._wanting = False
+        while self._unadmitted:
+            call = self._unadmitted[0]
+            if not budget.take(len(call.body)):
+                self._want()
+                return
+            self._unadmitted.popleft()
+            call.held_bytes = len(call.body)
+            self._slots.append(call)
+            self._gate.serve(call)
+        if self._wanted_bytes:
+            if not budget.take(self._wanted_bytes):
+                self._want()
+                return
+            self._held_bytes, self._wanted_bytes = self._wanted_bytes, 0
+            self.arriving_since_s = self._loop.time()  # It was we who kept it waiting.
+        self._regulate()
+        self._flush_soon()
+
+    @property
+    def is_kept_waiting(self) -> bool:
+        """Whether it is ours and not the client's fault that nothing arrives."""
+        return self._paused
+
+    def _regulate(self) -> None:
+        """Read only while there is room for what comes."""
+        transport = self._transport
+        if transport is None or self._closing:
+            return
+        stop = self._stopped or self._wanting or self.stalled_since_s > 0.0 or len(self._slots) >= SLOTS_MAX
+        if stop and not self._paused:
+            self._paused = True
+            transport.pause_reading()
+        elif not stop and self._paused:
+            self._paused = False
+            if self.arriving_since_s:
+                self.arriving_since_s = self._loop.time()
+            transport.resume_reading()
+
+    # Answering.
+
+    def _refuse(self, status: HTTPStatus, line: str) -> None:
+        """Answer what is no proper request, after all that came before it, and end."""
+        if self._ended:
+            return
+        self._ended = self._refused = True
+        call = HttpCall(self, b"", b"", {})
+        call.answer = self._gate.refusal(status, line)
+        call.closes = True
+        # Those that still wait for room will not be answered: where one request is no request, nothing behind is sure.
+        self._unadmitted.clear()
+        self._slots.append(call)
+        self._flush_soon()
+
+    def answered(self, call: HttpCall) -> None:
+        """An answer is ready."""
+        if self._slots and self._slots[0] is call:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        # What is answered while bytes are being read leaves when they are.
+        if not self._flushing and not self._receiving and not self._closing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        transport = self._transport
+        if transport is None or self._closing:
+            return
+        slots = self._slots
+        out: list[bytes] = []
+        freed = 0
+        closes = False
+        now_s = self._loop.time()
+        while slots and slots[0].answer is not None and not self.stalled_since_s:
+            call = slots.popleft()
+            assert call.answer is not None
+            out.append(call.answer)
+            freed += call.held_bytes
+            if call.action:
+                self._gate.observe(call, now_s)
+            if call.closes:
+                closes = True
+                break
+        if out:
+            self.active_s = now_s
+            transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if freed:
+            self._gate.budget.give(freed)
+        if closes and self._refused:
+            self._linger()
+        elif closes or (self._ended and not slots and not self._unadmitted):
+            self.close()
+        elif self._paused:
+            self._regulate()
+
+    # The end.
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._slots and not self._unadmitted
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether an answer is outstanding that a client cannot simply ask for again elsewhere."""
+        return bool(self._unadmitted) or any(call.answer is None and call.on_close is None for call in self._slots)
+
+    def stop_reading(self) -> None:
+        """Take no more requests; the answers to those that came still go out."""
+        self._stopped = True
+        self._regulate()
+
+    def _linger(self) -> None:
+        """End our side and let the client see why: closing with its bytes unread would take the answer from it."""
+        self._closing = True
+        self.stalled_since_s = self._loop.time()
+        if self._transport is not None:
+            self._transport.write_eof()
+
+    def close(self) -> None:
+        """Hang up; what was written still goes out."""
+        self._closing = True
+        self.stalled_since_s = self._loop.time()  # From here on the client has to take what is left.
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Let go at once."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()

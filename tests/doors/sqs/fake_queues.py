@@ -1,0 +1,212 @@
+"""The verbs in memory, for tests of the door alone: enough of a queue that clients find what they put there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from longhall.doors.sqs import verbs
+from longhall.doors.sqs.verbs import QueueView
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing
+from longhall.queues.settings import QueueSettings
+
+NOW_MS: Final = 1_700_000_000_000
+
+
+class FakeQueue:
+    def __init__(self, view: QueueView) -> None:
+        self.view = view
+        self.waiting: list[Delivery] = []
+        self.in_flight: dict[str, Delivery] = {}
+        self.settled: set[str] = set()
+        self.superseded: set[str] = set()
+        self.sent: list[Outgoing] = []
+        self.deduplicated: dict[str, Accepted] = {}
+        self.changed: list[tuple[str, int]] = []
+        self.received: list[tuple[int, int, int, str]] = []
+        self.purged = False
+
+
+class FakeQueues:
+    """See the module. `refusal` is raised by the next verb that may refuse, once."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, FakeQueue] = {}
+        self.tasks: dict[str, MoveTask] = {}
+        self.refusal: Exception | None = None
+        self.refusals_of_sends: list[Code | None] = []
+        self.cancelled = 0
+        self.pollers = 0
+        self._number = 0
+        self._arrived = asyncio.Event()
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _of(self, name: str) -> FakeQueue:
+        if self.refusal is not None:
+            refusal, self.refusal = self.refusal, None
+            raise refusal
+        if name not in self.queues:
+            raise LonghallError(Code.UNKNOWN_QUEUE)
+        return self.queues[name]
+
+    async def create(self, name: str, settings: QueueSettings) -> QueueView:
+        if name in self.queues:
+            raise LonghallError(Code.QUEUE_EXISTS)
+        view = QueueView(
+            name=name, queue_id=str(self._next()), settings=settings, created_ms=NOW_MS, modified_ms=NOW_MS
+        )
+        self.queues[name] = FakeQueue(view)
+        return view
+
+    async def delete(self, name: str) -> None:
+        self._of(name)
+        del self.queues[name]
+
+    def view(self, name: str) -> QueueView | None:
+        found = self.queues.get(name)
+        return None if found is None else found.view
+
+    def list(self, prefix: str) -> verbs.Views:
+        return [queue.view for name, queue in self.queues.items() if name.startswith(prefix)]
+
+    async def configure(self, name: str, settings: QueueSettings) -> None:
+        queue = self._of(name)
+        queue.view = QueueView(
+            name=name, queue_id=queue.view.queue_id, settings=settings, created_ms=NOW_MS, modified_ms=NOW_MS + 5_000
+        )
+
+    async def send(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:
+        queue = self._of(name)
+        out: verbs.Accepteds = []
+        for message in messages:
+            code = self.refusals_of_sends.pop(0) if self.refusals_of_sends else None
+            if code is not None:
+                out.append(Accepted(code=code))
+                continue
+            if message.deduplication_id in queue.deduplicated:
+                out.append(queue.deduplicated[message.deduplication_id])
+                continue
+            number = self._next()
+            accepted = Accepted(message_id=f"{number:032x}", sequence=number)
+            if message.deduplication_id:
+                queue.deduplicated[message.deduplication_id] = accepted
+            queue.sent.append(message)
+            queue.waiting.append(
+                Delivery(
+                    message_id=accepted.message_id,
+                    receipt="",
+                    body=message.body,
+                    attributes=message.attributes,
+                    system=message.system,
+                    group=message.group,
+                    deduplication_id=message.deduplication_id,
+                    sequence=number if queue.view.settings.fifo else -1,
+                    sent_ms=NOW_MS,
+                    first_received_ms=NOW_MS + 1,
+                    attempts=0,
+                )
+            )
+            out.append(accepted)
+        self._arrived.set()
+        return out
+
+    async def receive(
+        self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str
+    ) -> verbs.Deliveries:
+        queue = self._of(name)
+        queue.received.append((count_max, wait_ms, lease_ms, attempt_id))
+        if not queue.waiting and wait_ms:
+            await self._wait(wait_ms)
+        given = queue.waiting[:count_max]
+        del queue.waiting[:count_max]
+        for delivery in given:
+            delivery.attempts += 1
+            delivery.receipt = f"{name}/{self._next()}"
+            queue.in_flight[delivery.receipt] = delivery
+        return given
+
+    async def _wait(self, wait_ms: int) -> None:
+        self._arrived.clear()
+        self.pollers += 1
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._arrived.wait()
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.pollers -= 1
+
+    async def settle(self, name: str, receipts: verbs.Receipts) -> verbs.Answers:
+        queue = self._of(name)
+        return [self._settle(queue, receipt) for receipt in receipts]
+
+    def _settle(self, queue: FakeQueue, receipt: str) -> Code | None:
+        if receipt in queue.superseded:
+            return Code.RECEIPT_SUPERSEDED
+        if queue.in_flight.pop(receipt, None) is not None:
+            queue.settled.add(receipt)
+            return None
+        return Code.NOT_IN_FLIGHT if receipt in queue.settled else Code.INVALID_RECEIPT
+
+    async def change_lease(self, name: str, changes: verbs.Changes) -> verbs.Answers:
+        queue = self._of(name)
+        out: verbs.Answers = []
+        for receipt, lease_ms in changes:
+            if receipt in queue.superseded:
+                out.append(Code.RECEIPT_SUPERSEDED)
+            elif receipt in queue.in_flight:
+                queue.changed.append((receipt, lease_ms))
+                if not lease_ms:
+                    queue.waiting.append(queue.in_flight.pop(receipt))
+                    queue.settled.add(receipt)
+                out.append(None)
+            else:
+                out.append(Code.NOT_IN_FLIGHT if receipt in queue.settled else Code.INVALID_RECEIPT)
+        return out
+
+    async def purge(self, name: str) -> None:
+        queue = self._of(name)
+        if queue.purged:
+            raise LonghallError(Code.PURGE_RUNNING)
+        queue.purged = True
+        queue.waiting.clear()
+
+    def depth(self, name: str) -> Depth:
+        queue = self._of(name)
+        return Depth(available=len(queue.waiting), in_flight=len(queue.in_flight), delayed=3)
+
+    def sources(self, name: str) -> verbs.Names:
+        return [
+            other
+            for other, queue in self.queues.items()
+            if queue.view.settings.dead_letters is not None and queue.view.settings.dead_letters.queue == name
+        ]
+
+    async def start_move(self, source: str, target: str, rate_max: int) -> MoveTask:
+        if any(task.source == source and task.state == "RUNNING" for task in self.tasks.values()):
+            raise LonghallError(Code.MOVE_RUNNING)
+        number = self._next()
+        task = MoveTask(
+            task_id=f"task-{number}", source=source, target=target, rate_max=rate_max, to_move=7,
+            started_ms=NOW_MS + number,
+        )  # fmt: skip
+        self.tasks[task.task_id] = task
+        return task
+
+    async def cancel_move(self, task_id: str) -> MoveTask:
+        if task_id not in self.tasks:
+            raise LonghallError(Code.MOVE_UNKNOWN)
+        task = self.tasks[task_id]
+        task.state = "CANCELLED"
+        task.moved = 2
+        return task
+
+    def moves(self, source: str) -> verbs.Tasks:
+        return [task for task in self.tasks.values() if task.source == source]
