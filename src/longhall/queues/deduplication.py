@@ -1,0 +1,192 @@
+"""Which sends were repeats, for as long as the window lasts.
+
+Each send that counts is remembered by a fingerprint of 16 bytes with the answer that it got: message id and sequence. A
+repeat within the window gets that answer again, also when the message has been settled long ago. Expiry costs nothing
+per entry: entries stand in blocks in the order of time, and a block goes when its newest entry is too old.
+
+Memory is bounded: 52 bytes an entry, at most `entries_max` and a block more; beyond that the oldest block leaves before
+its time. So the window holds for the last `entries_max` sends at least.
+
+A fold: `remember` for every send that was appended, in order, gives the same window after a restart. It refuses to know
+settings, clocks and queues: the window's length comes with each question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import deque
+from typing import Any, Final, final
+
+from longhall.errors import Code
+
+FINGERPRINT_BYTES: Final = 16
+ID_BYTES: Final = 16
+ENTRIES_MAX: Final = 1_000_000
+
+_BLOCK_MIN: Final = 32  # A queue with few sends needs little; blocks grow with the traffic.
+_BLOCK_MAX: Final = 65_535  # An index fits 16 bits.
+
+
+def deduplication_id(given: str, body: bytes, by_content: bool) -> str:
+    """The id that counts: the sender's own, else the SHA-256 of the body and nothing but the body, else none."""
+    if given or not by_content:
+        return given
+    return hashlib.sha256(body).hexdigest()
+
+
+def fingerprint(identity: str, group: str = "") -> bytes:
+    """What is remembered of a deduplication id. With the scope "group", the group is part of it; else leave it out."""
+    scope = group.encode()
+    return hashlib.blake2b(b"%d:%b%b" % (len(scope), scope, identity.encode()), digest_size=FINGERPRINT_BYTES).digest()
+
+
+@final
+class Remembered:
+    """What the first send was told."""
+
+    def __init__(self, message_id: str, sequence: int, at_ms: int) -> None:
+        self.message_id = message_id
+        self.sequence = sequence
+        self.at_ms = at_ms
+
+
+@final
+class _Block:
+    """Some sends in the order in which they came, and a table over their fingerprints, at most half full."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.fingerprints = bytearray()
+        self.ids = bytearray()
+        self.sequences = array("q")
+        self.times = array("q")
+        self.newest_ms = 0
+        size = 1
+        while size < 2 * capacity:
+            size *= 2
+        self._mask = size - 1
+        self._table = array("H", bytes(2 * size))  # Index of the entry and one; 0 is free.
+
+    def find(self, mark: bytes, start: int) -> int:
+        """The index of the entry; -1 if there is none. `start` is `_start_of` the fingerprint."""
+        table = self._table
+        mask = self._mask
+        at = start & mask
+        while True:
+            index = table[at] - 1
+            if index < 0:
+                return -1
+            if self.fingerprints[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES] == mark:
+                return index
+            at = (at + 1) & mask
+
+    def put(self, mark: bytes, message_id: bytes, sequence: int, at_ms: int) -> None:
+        """A fingerprint that was here before its window ended takes its old place: it is as new as this one."""
+        self.newest_ms = max(self.newest_ms, at_ms)
+        start = _start_of(mark)
+        index = self.find(mark, start)
+        if index >= 0:
+            self.ids[index * ID_BYTES : (index + 1) * ID_BYTES] = message_id
+            self.sequences[index] = sequence
+            self.times[index] = at_ms
+            return
+        at = start & self._mask
+        while self._table[at]:
+            at = (at + 1) & self._mask
+        self.fingerprints += mark
+        self.ids += message_id
+        self.sequences.append(sequence)
+        self.times.append(at_ms)
+        self._table[at] = len(self.times)
+
+
+@final
+class DeduplicationWindow:
+    """See the module. Times are hall time and never go back."""
+
+    def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
+        self._entries_max = entries_max
+        self._blocks: deque[_Block] = deque()  # The newest is the last.
+        self.count = 0
+
+    def find(self, mark: bytes, now_ms: int, window_ms: int) -> Remembered | None:
+        """The first send with this fingerprint, if its window has not ended."""
+        start = _start_of(mark)
+        for block in reversed(self._blocks):
+            if block.newest_ms + window_ms <= now_ms:
+                return None  # Older blocks are older still.
+            index = block.find(mark, start)
+            if index >= 0:
+                if block.times[index] + window_ms <= now_ms:
+                    return None
+                raw = bytes(block.ids[index * ID_BYTES : (index + 1) * ID_BYTES])
+                return Remembered(_id_text(raw), block.sequences[index], block.times[index])
+        return None
+
+    def decide(self, mark: bytes, now_ms: int, window_ms: int, refuses: bool) -> Remembered | Code | None:
+        """None: send it, then `remember`. Else it is a repeat: the first one's answer, or the refusal if set so."""
+        found = self.find(mark, now_ms, window_ms)
+        return Code.REPEATED_SEND if found is not None and refuses else found
+
+    def remember(self, mark: bytes, message_id: str, sequence: int, at_ms: int, window_ms: int) -> None:
+        """A send that was appended. Forgets what has ended meanwhile, and what is too much."""
+        blocks = self._blocks
+        while blocks and blocks[0].newest_ms + window_ms <= at_ms:
+            self.count -= len(blocks.popleft().times)
+        if not blocks or len(blocks[-1].times) >= blocks[-1].capacity:
+            # Half of what is remembered: few blocks to ask, and few entries that stay longer than they count.
+            blocks.append(_Block(max(_BLOCK_MIN, min(self.count // 2, self._entries_max // 4, _BLOCK_MAX))))
+        newest = blocks[-1]
+        before = len(newest.times)
+        newest.put(mark, _id_bytes(message_id), sequence, at_ms)
+        self.count += len(newest.times) - before
+        while len(blocks) > 1 and self.count - len(blocks[0].times) >= self._entries_max:
+            self.count -= len(blocks.popleft().times)
+
+    def expire(self, now_ms: int, window_ms: int) -> None:
+        """Give back the memory of a queue that nobody sends to any more."""
+        while self._blocks and self._blocks[0].newest_ms + window_ms <= now_ms:
+            self.count -= len(self._blocks.popleft().times)
+
+    def snapshot(self) -> list[Any]:
+        """Builtins only; `restore` takes it back."""
+        return [
+            [
+                block.capacity,
+                block.newest_ms,
+                bytes(block.fingerprints),
+                bytes(block.ids),
+                block.sequences.tobytes(),
+                block.times.tobytes(),
+            ]
+            for block in self._blocks
+        ]
+
+    def restore(self, state: list[Any]) -> None:
+        self._blocks = deque()
+        self.count = 0
+        for capacity, newest_ms, marks, ids, sequences, times in state:
+            block = _Block(int(capacity))
+            sequence_list = array("q", sequences)
+            for index, at_ms in enumerate(array("q", times)):
+                mark = marks[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES]
+                block.put(mark, ids[index * ID_BYTES : (index + 1) * ID_BYTES], sequence_list[index], at_ms)
+            block.newest_ms = int(newest_ms)
+            self._blocks.append(block)
+            self.count += len(block.times)
+
+
+def _start_of(mark: bytes) -> int:
+    """Where to look first: fingerprints are as good as random."""
+    return mark[0] | (mark[1] << 8) | (mark[2] << 16)
+
+
+def _id_bytes(message_id: str) -> bytes:
+    """The 16 bytes of a UUID. Every message id is one: given by the broker, or derived from a message's place."""
+    return bytes.fromhex(message_id.replace("-", ""))
+
+
+def _id_text(raw: bytes) -> str:
+    digits = raw.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
