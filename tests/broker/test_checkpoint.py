@@ -1,0 +1,136 @@
+"""Checkpoints that are called off, that find no space, and that run while everything goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.declare import create_topic, delete_topic, trim_log
+from longhall.broker.keep import Housekeeper
+from longhall.errors import Code
+from longhall.log.layout import partition_directory
+from tests.broker.desk import Desk, Life, batch_of, picture, stored_batches
+
+LARGE = bytes(80_000)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_checkpoint_that_was_called_off_leaves_its_work_to_the_next(seed: int) -> None:
+    """As a node does that is told to stop while its housekeeper takes one."""
+    desk = Desk(seed)
+    before: dict[str, object] = {}
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 12, {})
+        for number in range(24):
+            await life.send(life.partition("t", number % 12), batch_of(LARGE if number % 5 == 0 else b"small"))
+        task = asyncio.get_running_loop().create_task(checkpoint(life.hall))
+        await asyncio.sleep(0.002 * seed)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await checkpoint(life.hall)
+        before.update(picture(life.hall))
+
+    desk.live(play, end="cut")
+
+    async def look(life: Life) -> None:
+        assert picture(life.hall) == before
+
+    desk.live(look)
+
+
+def test_a_topic_deleted_while_a_checkpoint_runs_is_gone_and_not_counted_twice() -> None:
+    for moment in range(20):
+        desk = Desk(moment)
+        directories: list[str] = []
+
+        async def play(life: Life, moment: int = moment, directories: list[str] = directories) -> None:
+            await create_topic(life.hall, "t", 4, {})
+            await create_topic(life.hall, "kept", 4, {})
+            for number in range(8):
+                await life.send(life.partition("t", number % 4), batch_of(b"x" * 3_000))
+                await life.send(life.partition("kept", number % 4), batch_of(b"y" * 3_000))
+            directories.extend(partition_directory(partition.log.partition) for partition in life.hall.routes["t"])
+            task = asyncio.get_running_loop().create_task(checkpoint(life.hall))
+            for _ in range(moment):
+                await asyncio.sleep(0 if moment < 10 else 0.003)
+            await delete_topic(life.hall, "t")
+            await task
+            assert life.hall.tail_bytes == sum(part.log.tail_bytes for part in life.hall.partitions.values())
+            await checkpoint(life.hall)
+            assert life.hall.tail_bytes == 0
+            assert not any(life.world.disk.exists(directory) for directory in directories)
+
+        desk.live(play, end="cut")
+
+        async def look(life: Life, directories: list[str] = directories) -> None:
+            assert life.hall.topic("t") is None
+            assert [len(stored_batches(life.partition("kept", number))) for number in range(4)] == [2] * 4
+            await checkpoint(life.hall)
+            assert not any(life.world.disk.exists(directory) for directory in directories)
+
+        desk.live(look)
+
+
+def test_a_full_disk_puts_the_checkpoint_off_and_nothing_is_lost() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        hall = life.hall
+        hall.wal.prepare_spare()
+        await create_topic(hall, "t", 1, {})
+        await life.send(life.partition("t"), batch_of(b"x" * 50_000))
+        await trim_log(hall, life.partition("t"), 1)
+        await create_topic(hall, "gone", 1, {})
+        await life.send(life.partition("gone"), batch_of(b"y" * 50_000))
+        await delete_topic(hall, "gone")
+        await life.send(life.partition("t"), batch_of(b"z" * 50_000))
+        desk.host.faults.capacity_bytes = desk.host.platter.used()
+        waiting = len(hall.dropped), len(hall.dead_segments)
+        with pytest.raises(OSError, match="space") as caught:
+            await checkpoint(hall)
+        assert caught.value.errno == errno.ENOSPC
+        assert (len(hall.dropped), len(hall.dead_segments)) == waiting
+        assert hall.storage_full
+        assert (await life.send(life.partition("t"), batch_of(b"refused"))).code is Code.STORAGE_FULL
+        assert b"zzz" in b"".join(life.partition("t").log.read(1, 100, 2).buffers), "reading goes on"
+        desk.host.faults.capacity_bytes = None
+        keeper = Housekeeper(hall)
+        keeper.start()
+        await asyncio.sleep(3)
+        await keeper.stop()
+        assert not hall.storage_full
+        assert hall.checkpoints == 1
+        assert hall.tail_bytes == 0
+        assert (await life.send(life.partition("t"), batch_of(b"taken"))).code is None
+
+    desk.live(play, end="cut")
+
+    async def look(life: Life) -> None:
+        assert [header.base_offset for header, _ in stored_batches(life.partition("t"))] == [1, 2]
+
+    desk.live(look)
+
+
+def test_the_log_is_released_and_stays_small() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"segment.bytes": "10000000"})
+        for _ in range(8):
+            for _ in range(90):
+                batch = batch_of(b"x" * 50_000)
+                await life.send(life.partition("t"), batch)
+            await checkpoint(life.hall)
+        assert len(life.world.disk.list("wal")) <= 4
+
+    desk.live(play)
+
+    async def look(life: Life) -> None:
+        assert life.partition("t").log.next_offset == 8 * 90
+        assert life.report.entries <= 3
+
+    desk.live(look)
