@@ -78,25 +78,27 @@ class LogOracle:
     def seen(self, place: Place, offset: int, value: bytes, *, stable: bool) -> None:
         """A reader saw this; `stable` if it reads committed transactions alone."""
         send = self._by_value.get(value)
-        demand(send is not None, f"{value[:24]!r} was read from {place} at {offset} and never sent")
-        assert send is not None
-        demand(send.place == place, f"{send} was read from {place} at {offset}")
-        demand(send.outcome is not Outcome.REFUSED, f"{send} was read at {offset} although it was refused")
+        if send is None:
+            raise Violation(f"{_short(value)} was read from {place} at {offset} and never sent")
+        if send.place != place:
+            raise Violation(f"{send} was read from {place} at {offset}")
+        if send.outcome is Outcome.REFUSED:
+            raise Violation(f"{send} was read at {offset} although it was refused")
         self._fix(place, offset, value)
         self._seen.setdefault(place, {})[offset] = value
         if stable:
             self._stable.setdefault(place, {})[offset] = value
-            if send.transaction is not None:
-                demand(
-                    not send.transaction.aborted, f"{send} was read at {offset}; {send.transaction.name} was aborted"
-                )
+            if send.transaction is not None and send.transaction.aborted:
+                raise Violation(f"{send} was read at {offset} and {send.transaction.name} was aborted")
 
     def _fix(self, place: Place, offset: int, value: bytes) -> None:
         """A value has one offset, and an offset one value, whoever says so and whenever."""
         known = self._seen.setdefault(place, {}).get(offset)
-        demand(known is None or known == value, f"{place} at {offset}: once {known!r:.40}, now {value!r:.40}")
+        if known is not None and known != value:
+            raise Violation(f"{place} at {offset}: once {_short(known)}, now {_short(value)}")
         at = self._offsets.setdefault(value, offset)
-        demand(at == offset, f"{value[:24]!r} stands in {place} at {at} and at {offset}")
+        if at != offset:
+            raise Violation(f"{_short(value)} stands in {place} at {at} and at {offset}")
 
     # At the end.
 
@@ -122,12 +124,12 @@ class LogOracle:
         for send in self._by_place.get(place, ()):
             self._check_present(send, start_offset, present, damaged)
         for offset, value in sorted(self._seen.get(place, {}).items()):
-            if offset >= start_offset and offset not in damaged:
-                demand(present.get(offset) == value, f"{value[:24]!r} was read from {place} at {offset} and is gone")
+            if offset >= start_offset and offset not in damaged and present.get(offset) != value:
+                raise Violation(f"{_short(value)} was read from {place} at {offset} and is gone")
         kept = {offset for offset, _ in stable}
         for offset, value in sorted(self._stable.get(place, {}).items()):
-            if offset >= start_offset and offset not in damaged:
-                demand(offset in kept, f"{value[:24]!r} was read as committed from {place} at {offset} and is hidden")
+            if offset >= start_offset and offset not in damaged and offset not in kept:
+                raise Violation(f"{_short(value)} was read as committed from {place} at {offset} and is hidden")
         self._check_order(place, entries)
 
     def _check_present(self, send: Send, start_offset: int, present: dict[int, bytes], damaged: frozenset[int]) -> None:
@@ -135,15 +137,16 @@ class LogOracle:
             return
         for index, value in enumerate(send.values):
             offset = send.offset + index
-            if offset >= start_offset and offset not in damaged:
-                demand(present.get(offset) == value, f"{send} is missing at {offset}: {present.get(offset)!r:.40}")
+            if offset >= start_offset and offset not in damaged and present.get(offset) != value:
+                raise Violation(f"{send} is missing at {offset}: {_short(present.get(offset))}")
 
     def _check_order(self, place: Place, entries: Entries) -> None:
         last: dict[str, int] = {}
         for offset, value in entries:
             send = self._by_value[value]
             if send.number >= 0:
-                demand(last.get(send.writer, -1) <= send.number, f"{send} stands at {offset}, behind a later one")
+                if last.get(send.writer, -1) > send.number:
+                    raise Violation(f"{send} stands at {offset}, behind a later one")
                 last[send.writer] = send.number
 
     def settle_transactions(self, stable: dict[Place, Entries], starts: dict[Place, int]) -> None:
@@ -156,12 +159,13 @@ class LogOracle:
             promised = self._kept(transaction, starts)
             there = [value for value in promised if value in visible]
             missing = [value for value in promised if value not in visible]
-            if transaction.committed:
-                demand(not missing, f"{transaction.name} was committed and {missing[:1]!r:.40} is not visible")
-            elif transaction.aborted:
-                demand(not there, f"{transaction.name} was aborted and {there[:1]!r:.40} is visible")
-            else:
-                demand(not there or not missing, f"{transaction.name} is half visible: {missing[:1]!r:.40} is not")
+            name = transaction.name
+            if transaction.aborted and there:
+                raise Violation(f"{name} was aborted and {_short(there[0])} is visible")
+            if transaction.committed and missing:
+                raise Violation(f"{name} was committed and {_short(missing[0])} is not visible")
+            if there and missing:
+                raise Violation(f"{name} is half visible: {_short(missing[0])} is not")
 
     def _kept(self, transaction: Transaction, starts: dict[Place, int]) -> list[bytes]:
         """The acknowledged values of a transaction, without what retention has cut."""
@@ -182,6 +186,11 @@ class LogOracle:
 
     def places(self) -> list[Place]:
         return sorted(self._by_place)
+
+
+def _short(value: bytes | None) -> str:
+    """The name of a value without the bytes that make it long."""
+    return "nothing" if value is None else value.partition(b":")[0][:40].decode(errors="replace")
 
 
 __all__ = ["Entries", "LogOracle", "Violation"]
