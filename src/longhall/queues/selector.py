@@ -1,0 +1,386 @@
+"""Which messages a receiver wants, written as a condition: `city = 'Oslo' AND price > 10`, as STOMP and JMS people do.
+
+    condition   = term { OR term }
+    term        = factor { AND factor }
+    factor      = [NOT] ( "(" condition ")" | predicate )
+    predicate   = operand ( = | <> | < | <= | > | >= ) operand
+                | name [NOT] IN ( 'text' {, 'text'} )
+                | name [NOT] LIKE 'pattern' [ESCAPE 'c']          % is any run of characters, _ is one
+                | operand [NOT] BETWEEN operand AND operand
+                | name IS [NOT] NULL
+                | name                                            true if its text is "true"
+    operand     = name | number | 'text' | TRUE | FALSE
+
+A name is an attribute; `"any characters"` in double quotes is one too. `$key`, `$group` and `$priority` stand for the
+message's own. In texts '' is a quote. As in SQL, whatever is asked of an attribute that is not there is unknown, and
+only what is true is given out. Texts are equal or not and have no order; numbers compare with numbers and with text
+that reads as one, exactly. There is no arithmetic.
+
+A selector becomes a `Filter`, bounded in length and nesting. It refuses to look into bodies.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final, NoReturn
+
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import Fields
+from longhall.queues.filters import Filter, Value, compared, number_of, values_of
+
+TEXT_CHARACTERS_MAX: Final = 16 * 1024
+TOKENS_MAX: Final = 1024
+NESTING_MAX: Final = 32
+
+# What a predicate says: SQL has three answers.
+TRUE: Final = 1
+FALSE: Final = 0
+UNKNOWN: Final = -1
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)"
+    r"|(?P<text>'(?:[^']|'')*')"
+    r'|(?P<quoted>"[^"]+")'
+    r"|(?P<name>[A-Za-z_$][A-Za-z0-9_.$-]*)"
+    r"|(?P<sign><>|<=|>=|[=<>(),]))"
+)
+_WORDS: Final = frozenset({"AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "BETWEEN", "IS", "NULL", "TRUE", "FALSE"})
+_SIGNS: Final = frozenset({"=", "<>", "<", "<=", ">", ">="})
+
+
+class _Node:
+    """A part of a condition."""
+
+    def says(self, message: Fields) -> int:
+        raise NotImplementedError
+
+
+class _Operand:
+    """A name, or a value that stands for itself."""
+
+    def __init__(self, name: str, value: Value) -> None:
+        self.name = name
+        self.value = value
+
+    def of(self, message: Fields) -> Value:
+        """None: not there."""
+        if not self.name:
+            return self.value
+        values = values_of(message, self.name)
+        return values[0] if values else None
+
+
+class _Or(_Node):
+    def __init__(self, parts: list[_Node]) -> None:
+        self.parts = parts
+
+    def says(self, message: Fields) -> int:
+        answer = FALSE
+        for part in self.parts:
+            said = part.says(message)
+            if said == TRUE:
+                return TRUE
+            if said == UNKNOWN:
+                answer = UNKNOWN
+        return answer
+
+
+class _And(_Node):
+    def __init__(self, parts: list[_Node]) -> None:
+        self.parts = parts
+
+    def says(self, message: Fields) -> int:
+        answer = TRUE
+        for part in self.parts:
+            said = part.says(message)
+            if said == FALSE:
+                return FALSE
+            if said == UNKNOWN:
+                answer = UNKNOWN
+        return answer
+
+
+class _Not(_Node):
+    def __init__(self, part: _Node) -> None:
+        self.part = part
+
+    def says(self, message: Fields) -> int:
+        said = self.part.says(message)
+        return said if said == UNKNOWN else TRUE - said
+
+
+class _Compare(_Node):
+    def __init__(self, sign: str, left: _Operand, right: _Operand) -> None:
+        self.sign = sign
+        self.left = left
+        self.right = right
+
+    def says(self, message: Fields) -> int:
+        left = self.left.of(message)
+        right = self.right.of(message)
+        if left is None or right is None:
+            return UNKNOWN
+        return _compared(self.sign, left, right)
+
+
+class _Truth(_Node):
+    def __init__(self, operand: _Operand) -> None:
+        self.operand = operand
+
+    def says(self, message: Fields) -> int:
+        value = self.operand.of(message)
+        return UNKNOWN if value is None else _compared("=", value, True)
+
+
+class _Null(_Node):
+    def __init__(self, operand: _Operand) -> None:
+        self.operand = operand
+
+    def says(self, message: Fields) -> int:
+        return TRUE if self.operand.of(message) is None else FALSE
+
+
+class _In(_Node):
+    def __init__(self, operand: _Operand, wanted: frozenset[str]) -> None:
+        self.operand = operand
+        self.wanted = wanted
+
+    def says(self, message: Fields) -> int:
+        value = self.operand.of(message)
+        if value is None:
+            return UNKNOWN
+        return TRUE if value in self.wanted else FALSE
+
+
+class _Like(_Node):
+    def __init__(self, operand: _Operand, pieces: list[list[str]]) -> None:
+        self.operand = operand
+        self.pieces = pieces
+
+    def says(self, message: Fields) -> int:
+        value = self.operand.of(message)
+        if value is None:
+            return UNKNOWN
+        return TRUE if isinstance(value, str) and like_fits(value, self.pieces) else FALSE
+
+
+class Selector(Filter):
+    """A compiled selector."""
+
+    def __init__(self, root: _Node) -> None:
+        self.root = root
+
+    def matches(self, message: Fields) -> bool:
+        return self.root.says(message) == TRUE
+
+
+def _compared(sign: str, left: Value, right: Value) -> int:
+    if isinstance(left, bool) or isinstance(right, bool):
+        same = _truth(left) is not None and _truth(left) == _truth(right)
+        return _equality(sign, same)
+    if isinstance(left, str) and isinstance(right, str) and sign in ("=", "<>"):
+        return _equality(sign, left == right)
+    one = number_of(left)
+    other = number_of(right)
+    if one is None or other is None:
+        return _equality(sign, False)
+    return TRUE if compared(sign, one, other) else FALSE
+
+
+def _equality(sign: str, same: bool) -> int:
+    """For what can be equal or not, and nothing else."""
+    if sign == "=":
+        return TRUE if same else FALSE
+    return TRUE if sign == "<>" and not same else FALSE
+
+
+def _truth(value: Value) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    return None
+
+
+def like_pieces(pattern: str, escape: str) -> list[list[str]]:
+    """The pattern between its %, each piece as characters; "" is any one character."""
+    pieces: list[list[str]] = [[]]
+    escaped = False
+    for character in pattern:
+        if escaped:
+            pieces[-1].append(character)
+            escaped = False
+        elif character == escape:
+            escaped = True
+        elif character == "%":
+            pieces.append([])
+        else:
+            pieces[-1].append("" if character == "_" else character)
+    return pieces
+
+
+def like_fits(value: str, pieces: list[list[str]]) -> bool:
+    """Each piece at its earliest place, the first and the last at the ends: the cost is at most a product."""
+    first, last = pieces[0], pieces[-1]
+    if len(pieces) == 1:
+        return len(value) == len(first) and _stands(value, 0, first)
+    end = len(value) - len(last)
+    if len(first) > end or not _stands(value, 0, first) or not _stands(value, end, last):
+        return False
+    at = len(first)
+    for piece in pieces[1:-1]:
+        while at + len(piece) <= end and not _stands(value, at, piece):
+            at += 1
+        if at + len(piece) > end:
+            return False
+        at += len(piece)
+    return True
+
+
+def _stands(value: str, at: int, piece: list[str]) -> bool:
+    for index, character in enumerate(piece):
+        if character and value[at + index] != character:
+            return False
+    return True
+
+
+def compile_selector(text: str) -> Selector:
+    """A selector as a filter. Raises INVALID_REQUEST and says where it is wrong."""
+    if len(text) > TEXT_CHARACTERS_MAX:
+        _refuse(f"it is longer than {TEXT_CHARACTERS_MAX} characters")
+    parser = _Parser(_tokens(text))
+    root = parser.condition(1)
+    if parser.token[0] != "end":
+        _refuse(f"{parser.token[1]!r} was not expected there")
+    return Selector(root)
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """Kind and text of each token; words of the language are kind "word", in capitals."""
+    found: list[tuple[str, str]] = []
+    at = 0
+    end = len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            _refuse(f"nothing can begin like {text[at : at + 20].strip()!r}")
+        kind, token = match.lastgroup, match.group(match.lastgroup)
+        if kind == "text":
+            token = token[1:-1].replace("''", "'")
+        elif kind == "quoted":
+            kind, token = "name", token[1:-1]
+        elif kind == "name" and token.upper() in _WORDS:
+            kind, token = "word", token.upper()
+        found.append((kind, token))
+        if len(found) > TOKENS_MAX:
+            _refuse(f"it has more than {TOKENS_MAX} parts")
+        at = match.end()
+    found.append(("end", "the end"))
+    return found
+
+
+class _Parser:
+    """One method a line of the grammar."""
+
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self.tokens = tokens
+        self.at = 0
+
+    @property
+    def token(self) -> tuple[str, str]:
+        return self.tokens[self.at]
+
+    def take(self, kind: str, text: str = "") -> str | None:
+        """The next token if it is such a one."""
+        found = self.tokens[self.at]
+        if found[0] != kind or (text and found[1] != text):
+            return None
+        self.at += 1
+        return found[1]
+
+    def need(self, kind: str, text: str = "") -> str:
+        taken = self.take(kind, text)
+        if taken is None:
+            _refuse(f"{text or 'a ' + kind} was expected instead of {self.token[1]!r}")
+        return taken
+
+    def condition(self, depth: int) -> _Node:
+        if depth > NESTING_MAX:
+            _refuse(f"it is nested more than {NESTING_MAX} deep")
+        parts = [self.term(depth)]
+        while self.take("word", "OR"):
+            parts.append(self.term(depth))
+        return parts[0] if len(parts) == 1 else _Or(parts)
+
+    def term(self, depth: int) -> _Node:
+        parts = [self.factor(depth)]
+        while self.take("word", "AND"):
+            parts.append(self.factor(depth))
+        return parts[0] if len(parts) == 1 else _And(parts)
+
+    def factor(self, depth: int) -> _Node:
+        negated = False
+        while self.take("word", "NOT"):
+            negated = not negated
+        if self.take("sign", "("):
+            node = self.condition(depth + 1)
+            self.need("sign", ")")
+        else:
+            node = self.predicate()
+        return _Not(node) if negated else node
+
+    def predicate(self) -> _Node:
+        left = self.operand()
+        kind, text = self.token
+        if kind == "sign" and text in _SIGNS:
+            self.at += 1
+            return _Compare(text, left, self.operand())
+        if self.take("word", "IS"):
+            negated = self.take("word", "NOT") is not None
+            self.need("word", "NULL")
+            return _Not(_Null(left)) if negated else _Null(left)
+        negated = self.take("word", "NOT") is not None
+        node = self.membership(left)
+        if node is None:
+            if negated:
+                _refuse("NOT behind a name is followed by IN, LIKE or BETWEEN")
+            return _Truth(left)
+        return _Not(node) if negated else node
+
+    def membership(self, left: _Operand) -> _Node | None:
+        if self.take("word", "IN"):
+            self.need("sign", "(")
+            wanted = [self.need("text")]
+            while self.take("sign", ","):
+                wanted.append(self.need("text"))
+            self.need("sign", ")")
+            return _In(left, frozenset(wanted))
+        if self.take("word", "LIKE"):
+            pattern = self.need("text")
+            escape = self.need("text") if self.take("word", "ESCAPE") else ""
+            if len(escape) > 1:
+                _refuse("ESCAPE takes one character")
+            return _Like(left, like_pieces(pattern, escape))
+        if self.take("word", "BETWEEN"):
+            low = self.operand()
+            self.need("word", "AND")
+            return _And([_Compare(">=", left, low), _Compare("<=", left, self.operand())])
+        return None
+
+    def operand(self) -> _Operand:
+        kind, text = self.token
+        self.at += 1
+        if kind == "name":
+            return _Operand(text, None)
+        if kind == "text":
+            return _Operand("", text)
+        if kind == "number":
+            return _Operand("", Decimal(text))
+        if kind == "word" and text in ("TRUE", "FALSE"):
+            return _Operand("", text == "TRUE")
+        _refuse(f"a name or a value was expected instead of {text!r}")
+
+
+def _refuse(why: str) -> NoReturn:
+    raise LonghallError(Code.INVALID_REQUEST, f"selector: {why}")
