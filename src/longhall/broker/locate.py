@@ -44,7 +44,10 @@ async def locate(
         timestamp_ms = max(times)
     if timestamp_ms < 0:
         raise LonghallError(Code.INVALID_REQUEST, "a timestamp is not negative")
-    return await _first_at(hall, partition, timestamp_ms, limit)
+    try:
+        return await _first_at(hall, partition, timestamp_ms, limit)
+    except OSError as error:
+        raise LonghallError(Code.STORAGE_DAMAGED, f"a segment cannot be read: {error.strerror or error}") from None
 
 
 async def _first_at(hall: Hall, partition: Partition, timestamp_ms: int, limit: int) -> Place | None:

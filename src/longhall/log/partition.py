@@ -63,6 +63,13 @@ class PartitionLog:
         self.tail_bytes += header.size_bytes
         return flags
 
+    def takes_direct(self, header: BatchHeader, now_ms: int) -> bool:
+        """Whether `append_direct` would not have to wait until the name of its file is durable."""
+        if not self._files.are_names_durable(self._directory):
+            return False
+        segment, flags = self._target(header, now_ms)
+        return flags == 0 and segment.written_bytes > 0
+
     def append_direct(self, header: BatchHeader, prefix: bytes, rest: Buffer, now_ms: int) -> tuple[int, int, File]:
         """Write a batch to its place at once. Returns flags, place and the file to sync; on OSError nothing changed."""
         self.flush()
@@ -173,7 +180,10 @@ class PartitionLog:
         bytes_max = min(bytes_max, READ_BYTES_MAX)
         if offset >= self.tail_offset:
             return self._read_tail(offset, bytes_max, limit_offset)
-        return self._read_segments(offset, bytes_max, limit_offset, supplied)
+        try:
+            return self._read_segments(offset, bytes_max, limit_offset, supplied)
+        except OSError:  # The file is gone, or the disk cannot read it: no reason to fail anything but this read.
+            return Read(Code.STORAGE_DAMAGED)
 
     def _read_tail(self, offset: int, bytes_max: int, limit_offset: int) -> Read:
         result = Read(None)

@@ -1,0 +1,172 @@
+"""Fetches that wait, that are called off, and that read what is not in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.declare import create_topic, delete_topic, trim_log
+from longhall.broker.fetch import Fetch, Wanted
+from longhall.broker.locate import EARLIEST, LATEST, NEWEST, locate
+from longhall.errors import Code, LonghallError
+from tests.broker.desk import Desk, Life, batch_of
+
+
+def fetch(
+    life: Life, wanted: list[Wanted], *, wait_ms: int = 0, bytes_min: int = 1, bytes_max: int = 1 << 20
+) -> tuple[Fetch, list[Fetch]]:
+    done: list[Fetch] = []
+    asked = Fetch(life.hall, wanted, bytes_min, bytes_max, wait_ms, False, done.append)
+    asked.start()
+    return asked, done
+
+
+def want(life: Life, number: int, offset: int, bytes_max: int = 1 << 20) -> Wanted:
+    return Wanted(life.partition("t", number), offset, bytes_max, -1)
+
+
+def test_a_fetch_waits_for_more_and_is_answered_once() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 2, {})
+        _, done = fetch(life, [want(life, 0, 0), want(life, 1, 0)], wait_ms=10_000)
+        await asyncio.sleep(1)
+        assert done == []
+        await life.send(life.partition("t", 1), batch_of(b"here"))
+        await asyncio.sleep(0.1)
+        assert len(done) == 1
+        assert b"here" in b"".join(bytes(part) for part in done[0].wanted[1].buffers)
+        await life.send(life.partition("t", 0), batch_of(b"later"))
+        await asyncio.sleep(20)
+        assert len(done) == 1
+        assert not life.partition("t", 0).watchers
+        assert not life.partition("t", 1).watchers
+
+    desk.live(play)
+
+
+def test_a_fetch_whose_time_is_over_answers_with_what_there_is() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {})
+        await life.send(life.partition("t"), batch_of(b"little"))
+        _, done = fetch(life, [want(life, 0, 0)], wait_ms=500, bytes_min=1_000_000)
+        await asyncio.sleep(0.4)
+        assert done == []
+        await asyncio.sleep(0.2)
+        assert done[0].size_bytes > 0
+        assert not life.partition("t").watchers
+
+    desk.live(play)
+
+
+def test_a_fetch_that_was_called_off_leaves_nothing_behind() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {})
+        asked, done = fetch(life, [want(life, 0, 0)], wait_ms=10_000)
+        assert list(life.partition("t").watchers) == [asked]
+        asked.cancel()
+        assert not life.partition("t").watchers
+        await life.send(life.partition("t"), batch_of(b"x"))
+        await asyncio.sleep(20)
+        assert done == []
+        await checkpoint(life.hall)
+        desk.host.faults.cold_read_chance = 1.0
+        asked, done = fetch(life, [want(life, 0, 0)], wait_ms=10_000)
+        asked.cancel()
+        await asyncio.sleep(20)
+        assert done == []
+
+    desk.live(play)
+
+
+def test_a_topic_that_goes_wakes_those_who_wait() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {})
+        _, done = fetch(life, [want(life, 0, 0)], wait_ms=60_000)
+        await delete_topic(life.hall, "t")
+        await asyncio.sleep(0.1)
+        assert done[0].wanted[0].code is Code.UNKNOWN_TOPIC
+
+    desk.live(play)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cold_data_is_read_beside_the_loop(seed: int) -> None:
+    desk = Desk(seed)
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 3, {"segment.bytes": "3000"})
+        for number in range(60):
+            await life.send(life.partition("t", number % 3), batch_of(b"%03d" % number + b"." * 300))
+        await checkpoint(life.hall)
+
+    desk.live(play)
+
+    async def look(life: Life) -> None:
+        desk.host.faults.cold_read_chance = 0.5
+        for offset in range(20):
+            _, done = fetch(life, [want(life, number, offset) for number in range(3)], wait_ms=100)
+            await asyncio.sleep(5)
+            (answer,) = done
+            assert all(wanted.code is None for wanted in answer.wanted)
+            assert b"%03d" % (offset * 3) in b"".join(bytes(part) for part in answer.wanted[0].buffers)
+        life.world.disk.remove("partitions/0000000000000001/00000000000000000000.log")
+        life.hall.files.close()
+        _, done = fetch(life, [want(life, 0, 0), want(life, 1, 0)])
+        await asyncio.sleep(1)
+        assert done[0].wanted[0].code is Code.STORAGE_DAMAGED
+        assert done[0].wanted[1].code is None
+        with pytest.raises(LonghallError) as caught:
+            await locate(life.hall, life.partition("t", 0), 1_800_000_000_000, False, -1)
+        assert caught.value.code is Code.STORAGE_DAMAGED
+        assert life.hall.commits.failure is None
+
+    desk.live(look)
+
+
+@pytest.mark.parametrize("cold", [0.0, 1.0])
+def test_places_are_found_by_time(cold: float) -> None:
+    desk = Desk()
+    begin = 1_800_000_000_000
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"segment.bytes": "3000"})
+        partition = life.partition("t")
+        assert await locate(life.hall, partition, begin, False, -1) is None
+        assert await locate(life.hall, partition, NEWEST, False, -1) is None
+        for number in range(40):
+            await life.send(partition, batch_of(b"." * 300, timestamp_ms=begin + 10 * number))
+        desk.host.faults.cold_read_chance = cold
+        for number in range(40):
+            for earlier in (0, 1, 9):
+                place = await locate(life.hall, partition, begin + 10 * number - earlier, False, -1)
+                assert place is not None
+                assert place[:2] == (number, begin + 10 * number)
+        assert await locate(life.hall, partition, begin + 391, False, -1) is None
+        latest = await locate(life.hall, partition, LATEST, False, -1)
+        assert latest is not None
+        assert latest[0] == 40
+        newest = await locate(life.hall, partition, NEWEST, False, -1)
+        assert newest is not None
+        assert newest[:2] == (39, begin + 390)
+        await trim_log(life.hall, partition, 17)
+        earliest = await locate(life.hall, partition, EARLIEST, False, -1)
+        assert earliest is not None
+        assert earliest[0] == 17
+        first = await locate(life.hall, partition, begin, False, -1)
+        assert first is not None
+        assert first[0] == 17
+        with pytest.raises(LonghallError) as caught:
+            await locate(life.hall, partition, LATEST, False, 99)
+        assert caught.value.code is Code.UNKNOWN_LEADER_EPOCH
+
+    desk.live(play)
