@@ -68,7 +68,7 @@ class Cleaner:
             event = LogTrimmed(partition=log.partition, start_offset=start)
             hall.append_event(partition.shard, PARTITIONS, event)
             hall.trim(partition, start)
-            await committed(partition.shard)
+            await committed(hall, partition.shard)
             _log.info("old messages are gone", extra=_place(partition, start))
 
     async def _compact(self, partition: Partition) -> None:

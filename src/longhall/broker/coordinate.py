@@ -116,7 +116,7 @@ class Coordinator:
     ) -> list[FetchedOffset]:
         """OffsetFetch: only what is committed is told."""
         found = self._hall.groups_of(group_id).fetch_offsets(group_id, partitions, require_stable)
-        await committed(self._hall.shard_of(group_id))
+        await committed(self._hall, self._hall.shard_of(group_id))
         return found
 
     async def delete_offsets(self, group_id: str, partitions: tuple[tuple[str, int], ...]) -> DeleteOffsetsResult:

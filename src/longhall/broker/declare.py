@@ -11,6 +11,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
 from longhall.shards.shard import PARTITIONS
 
 HIGH_WATERMARK: Final = -1  # As an offset to delete up to: everything.
@@ -72,16 +73,17 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
         event = LogTrimmed(partition=partition.log.partition, start_offset=before_offset)
         hall.append_event(partition.shard, PARTITIONS, event)
         hall.trim(partition, before_offset)
-        await committed(partition.shard)
+        await committed(hall, partition.shard)
     return partition.log.start_offset
 
 
 async def take_producer_id(hall: Hall) -> int:
     """A producer id that nobody had; a new block of them is committed first when the last is used up."""
-    event = hall.catalogue.decide_producer_ids()
-    if event is not None:
+    while (event := hall.catalogue.decide_producer_ids()) is not None:  # Others may use up a block while we wait for it.
         await _commit(hall, ProducerIdsTaken(below=event.below))
-    return hall.catalogue.take_producer_id()
+    producer_id = hall.catalogue.take_producer_id()
+    await committed(hall, hall.shards[CATALOGUE_SHARD])  # Somebody else may have asked for the block a moment ago.
+    return producer_id
 
 
 async def _commit(hall: Hall, event: CatalogueEvent) -> None:

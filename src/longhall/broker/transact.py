@@ -165,7 +165,7 @@ class Transactor:
         now_ms = self._hall.time.now_ms()
         marker = build_marker(commit, producer_id, producer_epoch, max(coordinator_epoch, 0), now_ms)
         append(self._hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
-        await committed(partition.shard)
+        await committed(self._hall, partition.shard)
         return None
 
     def list_transactions(
@@ -200,7 +200,7 @@ class Transactor:
             decision = await decide()
         else:
             self._write(transactional_id, decision.events)
-        await committed(self._hall.shard_of(transactional_id))
+        await committed(self._hall, self._hall.shard_of(transactional_id))
         return decision
 
     def _write(self, transactional_id: str, events: Iterable[TransactionEvent]) -> None:
@@ -222,11 +222,11 @@ class Transactor:
         if before is not None:
             await before
         transactions = self._hall.transactions_of(transactional_id)
-        await committed(self._hall.shard_of(transactional_id))
+        await committed(self._hall, self._hall.shard_of(transactional_id))
         markers = transactions.markers_of(transactional_id)
         if markers is not None:
             for shard in self._mark(markers):
-                await committed(shard)
+                await committed(self._hall, shard)
             written = transactions.decide_markers_written(markers, self._hall.time.now_ms())
             self._write(transactional_id, written.events)
         if self._finishing.get(transactional_id) is asyncio.current_task():

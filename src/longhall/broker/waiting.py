@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import final
 
+from longhall.broker.hall import Hall
 from longhall.shards.shard import Committable, Shard
 
 
@@ -20,8 +21,14 @@ class Commit(Committable):
             self.future.set_result(None)
 
 
-async def committed(shard: Shard) -> None:
-    """Wait until everything that was appended to the shard so far is committed."""
+async def committed(hall: Hall, shard: Shard) -> None:
+    """Wait until everything that was appended to the shard so far is committed.
+
+    What was appended last may belong to a topic that asked for no sync; now somebody does.
+    """
+    if shard.committed < shard.sequence:
+        hall.journal.touch(shard, True)
+        hall.commits.kick()
     commit = Commit()
     shard.wait(commit, 0)
     await commit.future
