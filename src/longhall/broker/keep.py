@@ -1,7 +1,8 @@
 """Keep house: what must happen now and then although nobody asked.
 
-Every second: tails go to their segments, the disk's free space is looked at, weak topics are synced when their interval
-is over, and a checkpoint is taken when the write-ahead log has grown enough. Every few: retention and compaction.
+Every second: tails go to their segments, names of new files are made durable, the disk's free space is looked at, weak
+topics are synced when their interval is over, and a checkpoint is taken when the write-ahead log has grown enough. Every
+few: retention and compaction.
 """
 
 from __future__ import annotations
@@ -60,8 +61,16 @@ class Housekeeper:
             self._look_at_space()
             for partition in list(self._hall.tails.values())[:TAILS_FLUSHED_MAX]:
                 self._hall.flush_tail(partition)
+            await self._sync_names()
             if self._checkpoint_due():
                 await self._checkpoint()
+
+    async def _sync_names(self) -> None:
+        """Large batches go straight to their segment only when its name is durable: see to it beside the loop."""
+        names = self._hall.files.unsynced_names()
+        if names:
+            await self._hall.world.janitor.run("sync_directories", {"paths": sorted(names)})
+            self._hall.files.names_synced(names)
 
     async def _clean(self) -> None:
         while True:

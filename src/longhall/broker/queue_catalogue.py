@@ -1,6 +1,7 @@
 """Which queues there are: names, settings and hidden lanes. Part of the state of the catalogue shard.
 
-decide_*() reads and returns an event; apply() alone mutates. It knows that a queue stands on a topic, not what is in it.
+decide_*() reads and returns an event; apply() alone mutates. It knows that a queue stands on a topic, not what is in
+it.
 """
 
 from __future__ import annotations

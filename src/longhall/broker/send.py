@@ -20,6 +20,7 @@ from longhall.broker.partition import Partition
 from longhall.broker.verify import verify
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX
+from longhall.log.partition import PartitionLog
 from longhall.records.batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -119,7 +120,7 @@ def append(
     header.leader_epoch = shard.epoch
     prefix = stored_prefix(header.base_offset, size, shard.epoch)
     journal = hall.journal
-    if size >= DIRECT_BYTES_MIN and (size > ENTRY_BYTES_MAX - 4096 or journal.file_count < DIRECT_FILES_MAX):
+    if size >= DIRECT_BYTES_MIN and (size > ENTRY_BYTES_MAX - 4096 or _goes_direct(hall, log, header, now_ms)):
         tail_before = log.tail_bytes
         try:
             flags, position, file = log.append_direct(
@@ -158,6 +159,11 @@ def wait(hall: Hall, partition: Partition, target: Committable, value: int) -> N
     else:
         hall.journal.wait_written(target, value)
         hall.commits.kick()
+
+
+def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int) -> bool:
+    """Whether a large batch is better written to its segment; otherwise the write-ahead log has room for it too."""
+    return hall.journal.file_count < DIRECT_FILES_MAX and log.takes_direct(header, now_ms)
 
 
 def _check_time(header: BatchHeader, options: TopicOptions, now_ms: int) -> Sent | None:

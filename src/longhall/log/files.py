@@ -56,6 +56,11 @@ class OpenFiles:
                 self.disk.sync_directory(path)
                 self._made.pop(path, None)
 
+    def are_names_durable(self, directory: str) -> bool:
+        """Whether all names in this directory, and its own, are known to be durable."""
+        parent = directory.rpartition("/")[0]
+        return directory in self._met and directory not in self._made and parent not in self._made
+
     def unsynced_names(self) -> dict[str, int]:
         """The directories to sync for all names to be durable; give it to `names_synced` when that is done."""
         return dict(self._made)

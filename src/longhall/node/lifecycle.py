@@ -16,6 +16,7 @@ from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node
 from longhall.node.logs import configure
 from longhall.node.settings import Settings
+from longhall.world.real.memory import keep_memory
 from longhall.world.real.world import RealWorld, real_world
 
 OK: Final = 0
@@ -30,6 +31,7 @@ def run(settings: Settings) -> int:
     """Run a node until SIGTERM or SIGINT; returns the exit code."""
     import uvloop
 
+    keep_memory()
     output = configure(settings.log_level, settings.log_format)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
