@@ -101,7 +101,8 @@ class IdempotentWriter(Worker):
                 number += 1
                 value = f"{self.name}:{number}".encode() + self.padding
                 producer.produce(PLAIN, value, partition=number % PARTITIONS, on_delivery=self._delivered)
-            producer.poll(1 / self.rate_per_second)
+            producer.poll(0)
+            self.stopping.wait(1 / self.rate_per_second)  # A poll alone would end with the first acknowledgement.
         producer.flush(CALL_SECONDS_MAX)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
