@@ -79,7 +79,7 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
 
 async def take_producer_id(hall: Hall) -> int:
     """A producer id that nobody had; a new block of them is committed first when the last is used up."""
-    while (event := hall.catalogue.decide_producer_ids()) is not None:  # Others may use up a block while we wait for it.
+    while (event := hall.catalogue.decide_producer_ids()) is not None:  # Others may use up a block meanwhile.
         await _commit(hall, ProducerIdsTaken(below=event.below))
     producer_id = hall.catalogue.take_producer_id()
     await committed(hall, hall.shards[CATALOGUE_SHARD])  # Somebody else may have asked for the block a moment ago.
