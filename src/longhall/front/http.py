@@ -108,6 +108,7 @@ class HttpConnection(asyncio.Protocol):
         self._unadmitted: deque[HttpCall] = deque()  # Whole requests that wait for room in the budget.
         self._in_head = False
         self._in_body = False
+        self._is_current = True  # Of HTTP/1.1 and not of 1.0.
         self._head_bytes = 0
         self._fed_bytes = 0
         self._header_count = 0
@@ -178,16 +179,12 @@ class HttpConnection(asyncio.Protocol):
             self._regulate()
 
     def _feed(self, data: bytes) -> None:
-        while data and not self._ended:
-            try:
-                self._parser.feed_data(data)
-                return
-            except httptools.HttpParserUpgrade as upgrade:
-                # Nobody is upgraded: the request is answered as if it had not asked, which the protocol allows.
-                data = data[int(upgrade.args[0]) :]
-                self._parser = httptools.HttpRequestParser(self)
-            except httptools.HttpParserError:
-                self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(HTTPStatus.NOT_IMPLEMENTED, "nothing is upgraded here")
+        except httptools.HttpParserError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
 
     def eof_received(self) -> bool:
         # Who waits for messages and hangs up must not be given any; who asked for something else gets the answer.
@@ -241,6 +238,16 @@ class HttpConnection(asyncio.Protocol):
         self._in_body = True
         self._fed_bytes = 0
         headers = self._headers
+        version = self._parser.get_http_version()
+        self._is_current = version == "1.1"
+        if not self._is_current and version != "1.0":
+            self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "speak HTTP/1.1")
+            return
+        if b"upgrade" in headers or self._parser.get_method() == b"CONNECT":
+            # The parser would take the body for the other protocol, so the request cannot be answered as if it had not
+            # asked.
+            self._refuse(HTTPStatus.NOT_IMPLEMENTED, "nothing is upgraded here")
+            return
         length = headers.get(b"content-length")
         if length is not None:
             wanted = int(length) if len(length) <= 18 else self._gate.body_bytes_max + 1
@@ -254,7 +261,7 @@ class HttpConnection(asyncio.Protocol):
             wanted = self._gate.body_bytes_max  # Nobody knows yet; what it does not need is given back at its end.
         else:
             wanted = 0
-        if b"host" not in headers and self._parser.get_http_version() != "1.0":
+        if b"host" not in headers and self._is_current:
             self._refuse(HTTPStatus.BAD_REQUEST, "a request names its host")
             return
         if b"expect" in headers and not self._expect(headers[b"expect"]):
@@ -297,7 +304,7 @@ class HttpConnection(asyncio.Protocol):
         self.arriving_since_s = 0.0
         self.requests += 1
         self.active_s = call.started_s = self._loop.time()
-        if not self._parser.should_keep_alive() or self._parser.get_http_version() == "1.0":
+        if not self._is_current or not self._parser.should_keep_alive():
             call.closes = True
             self._ended = True
         if self._wanting:
