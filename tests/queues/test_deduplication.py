@@ -98,4 +98,4 @@ def test_time_alone_empties_it() -> None:
     window = DeduplicationWindow()
     for number in range(5_000):
         window.remember(fingerprint(str(number)), message_id(number), number, number * 10, 1000)
-        assert window.count < 300
+        assert window.count <= 400

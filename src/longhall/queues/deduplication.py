@@ -4,8 +4,8 @@ Each send that counts is remembered by a fingerprint of 16 bytes with the answer
 repeat within the window gets that answer again, also when the message has been settled long ago. Expiry costs nothing
 per entry: entries stand in blocks in the order of time, and a block goes when its newest entry is too old.
 
-Memory is bounded: 52 bytes an entry, at most `entries_max` and a block more; beyond that the oldest block leaves before
-its time. So the window holds for the last `entries_max` sends at least.
+Memory is bounded: about 60 bytes an entry, at most `entries_max` and a block more; beyond that the oldest block leaves
+before its time. So the window holds for the last `entries_max` sends at least.
 
 A fold: `remember` for every send that was appended, in order, gives the same window after a restart. It refuses to know
 settings, clocks and queues: the window's length comes with each question.
@@ -25,7 +25,7 @@ ID_BYTES: Final = 16
 ENTRIES_MAX: Final = 1_000_000
 
 _BLOCK_MIN: Final = 32  # A queue with few sends needs little; blocks grow with the traffic.
-_BLOCK_MAX: Final = 65_535  # An index fits 16 bits.
+_BLOCK_MAX: Final = 262_144  # A miss asks every block; with blocks this large they are few.
 
 
 def deduplication_id(given: str, body: bytes, by_content: bool) -> str:
@@ -66,7 +66,7 @@ class _Block:
         while size < 2 * capacity:
             size *= 2
         self._mask = size - 1
-        self._table = array("H", bytes(2 * size))  # Index of the entry and one; 0 is free.
+        self._table = array("I", bytes(4 * size))  # Index of the entry and one; 0 is free.
 
     def find(self, mark: bytes, start: int) -> int:
         """The index of the entry; -1 if there is none. `start` is `_start_of` the fingerprint."""
@@ -135,8 +135,8 @@ class DeduplicationWindow:
         while blocks and blocks[0].newest_ms + window_ms <= at_ms:
             self.count -= len(blocks.popleft().times)
         if not blocks or len(blocks[-1].times) >= blocks[-1].capacity:
-            # Half of what is remembered: few blocks to ask, and few entries that stay longer than they count.
-            blocks.append(_Block(max(_BLOCK_MIN, min(self.count // 2, self._entries_max // 4, _BLOCK_MAX))))
+            # As large as all that is remembered: few blocks to ask, and not too many entries that outstay their time.
+            blocks.append(_Block(max(_BLOCK_MIN, min(self.count, self._entries_max // 4, _BLOCK_MAX))))
         newest = blocks[-1]
         before = len(newest.times)
         newest.put(mark, _id_bytes(message_id), sequence, at_ms)
@@ -179,7 +179,7 @@ class DeduplicationWindow:
 
 def _start_of(mark: bytes) -> int:
     """Where to look first: fingerprints are as good as random."""
-    return mark[0] | (mark[1] << 8) | (mark[2] << 16)
+    return int.from_bytes(mark[:4], "little")
 
 
 def _id_bytes(message_id: str) -> bytes:

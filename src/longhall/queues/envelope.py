@@ -322,9 +322,10 @@ def derive_message_id(partition: int, offset: int, salt: int = 0) -> str:
     """
     if not (0 <= partition <= PARTITION_MAX and 0 <= offset <= OFFSET_MAX):
         raise LonghallError(Code.INVALID_REQUEST, f"no message can be at {partition}:{offset}")
-    high = f"{partition ^ (salt & PARTITION_MAX):015x}"
-    low = f"{(1 << 63) | offset:016x}"
-    return f"{high[:8]}-{high[8:12]}-8{high[12:]}-{low[:4]}-{low[4:]}"
+    high = partition ^ (salt & PARTITION_MAX)
+    number = (high >> 12 << 80) | (8 << 76) | ((high & 0xFFF) << 64) | (1 << 63) | offset
+    digits = number.to_bytes(16, "big").hex()
+    return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 
 
 def locate_message_id(message_id: str, salt: int = 0) -> tuple[int, int] | None:
