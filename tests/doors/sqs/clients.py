@@ -67,7 +67,8 @@ CODES = {
 def shipped_model() -> dict[str, Any]:
     """The service's model as botocore has it."""
     model: dict[str, Any] = Loader().load_service_model("sqs", "service-2")
-    return json.loads(json.dumps(model))
+    copied: dict[str, Any] = json.loads(json.dumps(model))
+    return copied
 
 
 def query_model() -> dict[str, Any]:

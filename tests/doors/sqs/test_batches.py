@@ -21,7 +21,7 @@ def bodies(*texts: str) -> list[dict[str, Any]]:
     return [{"Id": f"m{number}", "MessageBody": body} for number, body in enumerate(texts)]
 
 
-BATCHES = {
+BATCHES: dict[str, dict[str, Any]] = {
     "send_message_batch": {"MessageBody": "x"},
     "delete_message_batch": {"ReceiptHandle": "r"},
     "change_message_visibility_batch": {"ReceiptHandle": "r", "VisibilityTimeout": 1},

@@ -232,10 +232,10 @@ def test_where_dead_letters_may_go(sqs: Any) -> None:
         sqs.set_queue_attributes(QueueUrl=url, Attributes=redrive(ARN + target, count))
         found = json.loads(read(sqs, url, "RedrivePolicy")["RedrivePolicy"])
         assert found == {"deadLetterTargetArn": ARN + target, "maxReceiveCount": int(count)}
-    wrong = [("dead", 0), ("dead", 1001), ("dead", "many"), ("dead", None), ("absent", 3), ("dead.fifo", 3),
-             ("closed", 3), ("stranger", 3), ("orders", 3)]  # fmt: skip
-    for target, count in wrong:
-        asked = {"QueueUrl": url, "Attributes": redrive(ARN + target, count)}
+    wrong: list[tuple[str, object]] = [("dead", count) for count in (0, 1001, "many", None)]
+    wrong += [(target, 3) for target in ("absent", "dead.fifo", "closed", "stranger", "orders")]
+    for target, bad in wrong:
+        asked = {"QueueUrl": url, "Attributes": redrive(ARN + target, bad)}
         assert why(sqs.set_queue_attributes, **asked) == "InvalidParameterValue", target
     for text in ("{", "{}", '{"deadLetterTargetArn":"dead","maxReceiveCount":3}', '{"maxReceiveCount":3}'):
         asked = {"QueueUrl": url, "Attributes": {"RedrivePolicy": text}}

@@ -1,0 +1,117 @@
+"""Fuzz target: whatever comes to the SQS door, it answers in order, refuses, or waits for more; it keeps nothing.
+
+The first byte chooses what is fed: bytes to the connection in pieces of some size, or a body to the decoder of an
+action in either protocol, and then to its handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import cast
+
+from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.server import SqsServer
+from longhall.doors.sqs.signing import Verifier
+from longhall.doors.sqs.wire import json, query
+from longhall.doors.sqs.wire.actions import ACTIONS
+from longhall.doors.sqs.wire.faults import SqsError
+from longhall.front.admission import Budget
+from longhall.front.http import HttpConnection
+from longhall.queues.settings import QueueSettings
+from longhall.world.real.clock import RealClock
+from longhall.world.real.entropy import RealEntropy
+from tests.doors.sqs.fake_queues import FakeQueues
+
+NAMES = sorted(ACTIONS)
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nX-Amz-Target: AmazonSQS.%b\r\nContent-Length: %d\r\n\r\n%b"
+
+
+class _Transport:
+    """As much of a transport as the connection touches."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.written += data
+
+    def write_eof(self) -> None:
+        self.closed = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_extra_info(self, name: str) -> object:
+        return ("127.0.0.1", 1)
+
+
+def TestOneInput(data: bytes) -> None:
+    if len(data) < 2:
+        return
+    kind, choice, rest = data[0] % 4, data[1], data[2:]
+    name = NAMES[choice % len(NAMES)]
+    if kind == 0:
+        _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=None))
+    elif kind == 1:
+        _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=Verifier({"A": "s"})))
+    elif kind == 2:
+        _decode(name, rest)
+        _LOOP.run_until_complete(_drive(HEAD % (name.encode(), len(rest), rest), 65536, verifier=None))
+    else:
+        form = b"Action=%b&" % name.encode() + rest
+        head = b"POST /1/q HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(form), form)
+        _decode(name, rest)
+        _LOOP.run_until_complete(_drive(head, 65536, verifier=None))
+
+
+def _decode(name: str, body: bytes) -> None:
+    """The decoders raise nothing but refusals, and give what the action takes."""
+    try:
+        assert type(json.decode_request(name, body)) is ACTIONS[name].request
+    except SqsError:
+        pass
+    try:
+        assert type(query.decode_request(name, query.parse_form(body))) is ACTIONS[name].request
+    except SqsError:
+        pass
+
+
+async def _drive(data: bytes, piece_bytes: int, verifier: Verifier | None) -> None:
+    queues = FakeQueues()
+    server = SqsServer(Door(queues), Budget(1 << 20), RealClock(), RealEntropy(), verifier)
+    await queues.create("q", _SETTINGS)
+    connection = HttpConnection(server, asyncio.get_running_loop())
+    transport = _Transport()
+    connection.connection_made(cast(asyncio.Transport, transport))
+    for at in range(0, len(data), piece_bytes):
+        if transport.closed:
+            break
+        connection.data_received(data[at : at + piece_bytes])
+        await asyncio.sleep(0)
+    for _ in range(4):
+        await asyncio.sleep(0)
+    for status in transport.written.split(b"HTTP/1.1 ")[1:]:
+        if status[:3].isdigit():
+            assert int(status[:3]) != HTTPStatus.INTERNAL_SERVER_ERROR, transport.written[:2000]
+    connection.connection_lost(None)
+    await server.drain(0)
+    assert server.budget.used_bytes == 0
+    assert not server.connections
+
+
+_SETTINGS = QueueSettings(message_bytes_max=1 << 20)
+_LOOP = asyncio.new_event_loop()
+logging.getLogger("longhall.sqs").setLevel(logging.CRITICAL)
