@@ -51,8 +51,8 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize(
         fifo=st.booleans(),
         fair=st.booleans(),
-        one_by_one=st.booleans(),
-        delivery=st.sampled_from(["at-most-once", "at-least-once", "at-least-once", "exactly-once"]),
+        one_by_one=st.sampled_from([False, False, False, True]),
+        delivery=st.sampled_from(["at-least-once", "at-least-once", "exactly-once", "exactly-once", "at-most-once"]),
         letters=st.booleans(),
         in_flight_max=st.sampled_from([2, 5, 1000]),
         passed_max=st.sampled_from([4, 1000]),
@@ -86,8 +86,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     # What people do
 
-    @rule(lane=st.sampled_from(sorted(LANES)), groups=st.lists(st.sampled_from(GROUPS), min_size=1, max_size=6))
-    def send(self, lane: int, groups: list[str]) -> None:
+    @rule(
+        lane=st.sampled_from(sorted(LANES)),
+        groups=st.lists(st.sampled_from(GROUPS), min_size=1, max_size=6),
+        gap=st.sampled_from([0, 0, 0, 1, 63, 200]),
+    )
+    def send(self, lane: int, groups: list[str], gap: int) -> None:
+        self.desk.skip(gap, lane)
         for group in groups:
             self.note(lane, self.desk.send(1, lane, group, size=len(group) + 1))
 
@@ -95,15 +100,21 @@ class QueueMachine(RuleBasedStateMachine):
     def send_short_lived(self, lane: int, group: str, live_ms: int) -> None:
         self.note(lane, self.desk.send(1, lane, group, size=5, expires_ms=self.now_ms + live_ms))
 
-    @rule(lane=st.sampled_from(sorted(LANES)), count=st.integers(1, 200))
-    def leave_a_gap(self, lane: int, count: int) -> None:
-        self.desk.skip(count, lane)
-
     def note(self, lane: int, offsets: list[int]) -> None:
         for candidate in self.desk.logs[lane][-len(offsets) :]:
             self.messages[lane, candidate.offset] = Message(lane, candidate)
 
-    @rule(count=st.integers(1, 5), lease_ms=st.sampled_from([0, 1, 500, 500, 2000]), cold=st.integers(0, 8))
+    @rule(count=st.integers(1, 5))
+    def receive_shortly(self, count: int) -> None:
+        self.receive(count, 500, 0)
+
+    @rule(count=st.integers(1, 3))
+    def receive_and_wait(self, count: int) -> None:
+        """Leases end."""
+        self.receive(count, 400, 0)
+        self.now_ms += 400
+
+    @rule(count=st.integers(1, 5), lease_ms=st.sampled_from([0, 1, 500, 2000]), cold=st.integers(0, 8))
     def receive(self, count: int, lease_ms: int, cold: int) -> None:
         lane = sorted(LANES)[cold % 2]
         if cold >= 4 and self.desk.logs[lane]:
@@ -126,10 +137,14 @@ class QueueMachine(RuleBasedStateMachine):
         """The append failed: what was decided did not happen."""
         self.desk.queue.decide_receive(self.now_ms, count, 1000, self.desk.peek)
 
+    def any_given(self, data: st.DataObject) -> Given:
+        """Mostly one of the last."""
+        return self.given[-1 - min(data.draw(st.sampled_from([0, 1, 2, 3, 4, 5, 10, 20, 40])), len(self.given) - 1)]
+
     @precondition(lambda self: self.given)
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
-        given = data.draw(st.sampled_from(self.given))
+        given = self.any_given(data)
         message = self.messages[given.lane, given.candidate.offset]
         (code,) = self.desk.settle(self.now_ms, given)
         if message.fate:
@@ -144,7 +159,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data(), lease_ms=st.integers(0, 3000), back=st.booleans())
     def change(self, data: st.DataObject, lease_ms: int, back: bool) -> None:
         """Extend a lease or give it back."""
-        given = data.draw(st.sampled_from(self.given))
+        given = self.any_given(data)
         message = self.messages[given.lane, given.candidate.offset]
         code = (self.desk.give_back if back else self.desk.extend)(self.now_ms, given, lease_ms)
         if not message.fate and message.number != given.number:
@@ -163,7 +178,7 @@ class QueueMachine(RuleBasedStateMachine):
         woke = self.desk.queue.tick(self.now_ms)
         assert woke == (due_ms is not None and due_ms <= self.now_ms)
 
-    @precondition(lambda self: len(self.messages) > 3)
+    @precondition(lambda self: sum(not message.fate for message in self.messages.values()) > 15)
     @rule()
     def purge(self) -> None:
         event = self.desk.queue.decide_purge(self.now_ms, list(self.desk.ends.items()), apart_ms=600)
@@ -174,10 +189,15 @@ class QueueMachine(RuleBasedStateMachine):
         for message in self.messages.values():
             message.fate = message.fate or "purged"
 
-    @rule()
-    def pause_or_resume(self) -> None:
-        self.paused = not self.paused
-        self.desk.write(Switched(queue=QUEUE, paused=self.paused))
+    @rule(crash=st.booleans())
+    def pause_and_resume(self, crash: bool) -> None:
+        self.paused = True
+        self.desk.write(Switched(queue=QUEUE, paused=True))
+        if crash:
+            self.crash(True)
+        self.receive(1, 500, 0)
+        self.paused = False
+        self.desk.write(Switched(queue=QUEUE, paused=False))
 
     @rule()
     def save(self) -> None:
@@ -305,8 +325,6 @@ class QueueMachine(RuleBasedStateMachine):
         """Everything comes to an end: settled, dead or purged."""
         if not hasattr(self, "desk"):
             return
-        if self.paused:
-            self.pause_or_resume()
         for _ in range(400):
             self.now_ms += 5000
             self.receive(5, 500, 0)
@@ -329,4 +347,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = hypothesis.settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueue.settings = hypothesis.settings(max_examples=50, stateful_step_count=80, deadline=None)

@@ -1,7 +1,7 @@
 """Receipts: what a consumer shows to settle, extend or give back what it was given.
 
     | version | lane    | offset  | lease number | MAC      |
-    | 1 byte  | 8 bytes | 8 bytes | 8 bytes      | 15 bytes |    in URL-safe base64, 54 characters, no padding
+    | 1 byte  | 8 bytes | 8 bytes | 8 bytes      | 17 bytes |    in URL-safe base64: 56 characters, none of padding
 
 The MAC is keyed with the hall's secret and covers the queue's id as well, so a receipt is good for its own queue only
 and cannot be made up. Whether the lease still stands is the queue's question, not this module's.
@@ -21,8 +21,8 @@ from longhall.errors import Code
 _VERSION: Final = 1
 _BODY: Final = Struct(">BQQQ")
 _BODY_BYTES: Final = 25
-_MAC_BYTES: Final = 15
-_TEXT_CHARACTERS: Final = 56  # 40 bytes need 54 characters and two of padding.
+_MAC_BYTES: Final = 17
+_TEXT_CHARACTERS: Final = 56
 
 
 @final
@@ -35,14 +35,14 @@ class Receipts:
     def encode(self, lane: int, offset: int, number: int) -> str:
         """The receipt of one lease."""
         body = _BODY.pack(_VERSION, lane, offset, number)
-        return urlsafe_b64encode(body + self._mac(body)).rstrip(b"=").decode("ascii")
+        return urlsafe_b64encode(body + self._mac(body)).decode("ascii")
 
     def verify(self, receipt: str) -> tuple[int, int, int] | Code:
         """Lane, offset and lease number, or INVALID_RECEIPT."""
-        if len(receipt) != _TEXT_CHARACTERS - 2 or not receipt.isascii():
+        if len(receipt) != _TEXT_CHARACTERS or not receipt.isascii():
             return Code.INVALID_RECEIPT
         try:
-            raw = urlsafe_b64decode(receipt + "==")
+            raw = urlsafe_b64decode(receipt)
         except binascii.Error:
             return Code.INVALID_RECEIPT
         body = raw[:_BODY_BYTES]

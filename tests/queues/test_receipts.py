@@ -1,0 +1,42 @@
+"""Receipts: whole, bound to their queue, and impossible to make up."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longhall.errors import Code
+from longhall.queues.receipts import Receipts
+
+NUMBERS = st.integers(0, 2**63 - 1)
+SECRET = b"a secret of the hall"
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
+def test_a_receipt_says_which_lease_it_is_of(queue: int, lane: int, offset: int, number: int) -> None:
+    receipts = Receipts(SECRET, queue)
+    text = receipts.encode(lane, offset, number)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{56}", text)
+    assert receipts.verify(text) == (lane, offset, number)
+
+
+def test_it_is_good_for_its_own_queue_and_hall_only() -> None:
+    text = Receipts(SECRET, 1).encode(2, 3, 4)
+    assert Receipts(SECRET, 2).verify(text) is Code.INVALID_RECEIPT
+    assert Receipts(b"another", 1).verify(text) is Code.INVALID_RECEIPT
+
+
+@given(st.integers(0, 55), st.sampled_from("ABCDwxyz0189_-=+/ \n\u00e9"))
+def test_a_changed_one_is_refused(at: int, character: str) -> None:
+    receipts = Receipts(SECRET, 1)
+    text = receipts.encode(2, 3, 4)
+    changed = text[:at] + character + text[at + 1 :]
+    expected = (2, 3, 4) if changed == text else Code.INVALID_RECEIPT
+    assert receipts.verify(changed) == expected
+
+
+@given(st.text(max_size=80))
+def test_anything_else_is_refused(text: str) -> None:
+    assert Receipts(SECRET, 1).verify(text) is Code.INVALID_RECEIPT
