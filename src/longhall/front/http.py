@@ -25,6 +25,7 @@ from longhall.front.admission import Budget
 
 HEAD_BYTES_MAX: Final = 16 * 1024
 HEADERS_MAX: Final = 100
+CHUNKING_BYTES_MAX: Final = 64 * 1024  # Beside twice the body: sizes and ends of chunks, and trailers.
 SLOTS_MAX: Final = 128  # Requests of one connection that are under way.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 
@@ -109,10 +110,9 @@ class HttpConnection(asyncio.Protocol):
         self._in_head = False
         self._in_body = False
         self._is_current = True  # Of HTTP/1.1 and not of 1.0.
-        self._head_bytes = 0
-        self._fed_bytes = 0
-        self._header_count = 0
+        self._fed_bytes = 0  # Since the last thing that was understood: a request's head or its end.
         self._target = b""
+        self._lines: list[tuple[bytes, bytes]] = []
         self._headers: dict[bytes, bytes] = {}
         self._pieces: list[bytes] = []
         self._body_bytes = 0
@@ -166,11 +166,14 @@ class HttpConnection(asyncio.Protocol):
         self._fed_bytes += len(data)
         self._receiving = True
         try:
-            self._feed(data)
-        finally:
-            self._receiving = False
-        if not self._in_body and self._fed_bytes > HEAD_BYTES_MAX and not self._ended:
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large")
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(HTTPStatus.NOT_IMPLEMENTED, "nothing is upgraded here")
+        except httptools.HttpParserError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+        if self._fed_bytes > HEAD_BYTES_MAX:
+            self._bound()
+        self._receiving = False
         if not self._in_head and not self._in_body and not self._fed_bytes:
             self.arriving_since_s = 0.0
         if self._slots and self._slots[0].answer is not None:
@@ -178,13 +181,12 @@ class HttpConnection(asyncio.Protocol):
         if self._wanting or len(self._slots) >= SLOTS_MAX:
             self._regulate()
 
-    def _feed(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(HTTPStatus.NOT_IMPLEMENTED, "nothing is upgraded here")
-        except httptools.HttpParserError:
-            self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+    def _bound(self) -> None:
+        """A head may not grow without end, nor what surrounds the chunks of a body and follows them."""
+        if not self._in_body:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large")
+        elif self._fed_bytes > 2 * self._body_bytes + CHUNKING_BYTES_MAX:
+            self._refuse(HTTPStatus.BAD_REQUEST, "the body comes in too small pieces or with too much behind it")
 
     def eof_received(self) -> bool:
         # Who waits for messages and hangs up must not be given any; who asked for something else gets the answer.
@@ -205,31 +207,30 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._in_head = True
-        self._head_bytes = 0
-        self._header_count = 0
         self._target = b""
-        self._headers = {}
+        self._lines = []
 
     def on_url(self, url: bytes) -> None:
         self._target += url
-        self._head_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._head_bytes += len(name) + len(value) + 4
-        self._header_count += 1
-        if self._head_bytes > HEAD_BYTES_MAX or self._header_count > HEADERS_MAX:
+        # A trailer comes here as well, when the lines have been read: nothing behind a body changes what was asked.
+        self._lines.append((name, value))
+
+    def _read_headers(self) -> dict[bytes, bytes]:
+        headers: dict[bytes, bytes] = {}
+        size = len(self._target)
+        for name, value in self._lines:
+            size += len(name) + len(value) + 4
+            name = name.lower()
+            if name in headers:
+                if name in _ONCE or name.startswith(b"x-amz-"):
+                    self._refuse(HTTPStatus.BAD_REQUEST, "a header came twice that may come once")
+                value = headers[name] + b"," + value
+            headers[name] = value
+        if size > HEAD_BYTES_MAX or len(self._lines) > HEADERS_MAX:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large")
-            return
-        if self._in_body:
-            return  # A trailer: nothing that comes after the body may change what the request is.
-        name = name.lower()
-        headers = self._headers
-        if name in headers:
-            if name in _ONCE or name.startswith(b"x-amz-"):
-                self._refuse(HTTPStatus.BAD_REQUEST, "a header came twice that may come once")
-                return
-            value = headers[name] + b"," + value
-        headers[name] = value
+        return headers
 
     def on_headers_complete(self) -> None:
         if self._ended:
@@ -237,7 +238,9 @@ class HttpConnection(asyncio.Protocol):
         self._in_head = False
         self._in_body = True
         self._fed_bytes = 0
-        headers = self._headers
+        headers = self._headers = self._read_headers()
+        if self._ended:
+            return
         version = self._parser.get_http_version()
         self._is_current = version == "1.1"
         if not self._is_current and version != "1.0":
@@ -257,6 +260,9 @@ class HttpConnection(asyncio.Protocol):
         elif b"transfer-encoding" in headers:
             if headers[b"transfer-encoding"].strip().lower() != b"chunked":
                 self._refuse(HTTPStatus.NOT_IMPLEMENTED, "no transfer encoding but chunked is known")
+                return
+            if not self._gate.body_bytes_max:
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "nothing here takes a body")
                 return
             wanted = self._gate.body_bytes_max  # Nobody knows yet; what it does not need is given back at its end.
         else:

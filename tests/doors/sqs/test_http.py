@@ -249,6 +249,13 @@ async def test_a_body_is_bounded_however_it_comes() -> None:
         await until(lambda: door.server.budget.used_bytes == 0)
 
 
+async def test_what_surrounds_a_body_is_bounded_too(door: Open) -> None:
+    head = ask("ListQueues", b"", CHUNKED, length=False)
+    for endless in (b"2\r\n{}\r\n0\r\nX: " + b"y" * 400_000, b"2;x=" + b"y" * 400_000, b"1\r\n \r\n" * 100_000):
+        assert (await door.said(head + endless)).startswith(b"HTTP/1.1 400 ")
+    await until(lambda: door.server.budget.used_bytes == 0)
+
+
 async def test_a_waiting_receive_ends_when_its_client_goes(door: Open) -> None:
     await door.said(make("q", CLOSE))
     for close in (True, False):

@@ -8,21 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import msgspec
-
 from longhall.errors import Code
-from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing
+from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
-
-
-class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as it stands now."""
-
-    name: str
-    queue_id: str
-    settings: QueueSettings
-    created_ms: int = 0
-    modified_ms: int = 0
 
 
 # The verb `list` hides the type of that name inside the class.

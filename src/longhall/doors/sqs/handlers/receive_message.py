@@ -11,12 +11,16 @@ from longhall.doors.sqs.wire.results import ReceiveMessageResult
 
 MESSAGES_MAX = 10
 
+_NOTHING_MORE = Wanted((), ())
+
 
 async def receive_message(door: Door, request: ReceiveMessageRequest, caller: Caller) -> ReceiveMessageResult:
     view = door.queue(request.queue_url)
     settings = view.settings
-    system = (request.attribute_names or []) + (request.message_system_attribute_names or [])
-    wanted = Wanted(system, request.message_attribute_names or ())
+    wanted = _NOTHING_MORE
+    if request.attribute_names or request.message_system_attribute_names or request.message_attribute_names:
+        system = (request.attribute_names or []) + (request.message_system_attribute_names or [])
+        wanted = Wanted(system, request.message_attribute_names or ())
     count_max = _number("MaxNumberOfMessages", request.max_number_of_messages, 1, MESSAGES_MAX)
     wait_s = _number("WaitTimeSeconds", request.wait_time_seconds, 0, door.limits.wait_s_max)
     lease_s = _number("VisibilityTimeout", request.visibility_timeout, 0, door.limits.visibility_s_max)
