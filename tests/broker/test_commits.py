@@ -8,6 +8,7 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.declare import create_topic
+from longhall.broker.keep import Housekeeper
 from longhall.broker.send import send, wait
 from longhall.shards.shard import Committable
 from tests.broker.desk import Desk, Life, batch_of, stored_batches
@@ -112,3 +113,26 @@ def test_one_sync_covers_all_that_came_while_the_last_was_under_way() -> None:
         assert life.hall.journal.rounds - rounds <= 2
 
     desk.live(play)
+
+
+def test_a_name_that_cannot_be_synced_stops_the_node_too() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {})
+        await life.send(life.partition("t"), batch_of(b"x"))
+        keeper = Housekeeper(life.hall)
+        keeper.start()
+        desk.host.faults.sync_error_chance = 1.0
+        await asyncio.sleep(1.5)
+        assert life.hall.commits.failure is not None
+        assert life.failures
+        await keeper.stop()
+        desk.host.faults.sync_error_chance = 0.0
+
+    desk.live(play, end="cut")
+
+    async def look(life: Life) -> None:
+        assert len(stored_batches(life.partition("t"))) == 1
+
+    desk.live(look)

@@ -83,14 +83,24 @@ async def _flush(hall: Hall) -> None:
         step = min(SYNC_FILES_MAX, hall.options.open_files_max)
         for at in range(0, len(paths), step):
             await _sync(hall, paths[at : at + step])
-        names = hall.files.unsynced_names()
-        if names:
-            await hall.world.janitor.run("sync_directories", {"paths": sorted(names)})
-            hall.files.names_synced(names)
+        await sync_names(hall)
     except BaseException:  # Also when it is called off: the next checkpoint must not take these for synced.
         for log, bases in taken:
             log.unsynced |= bases
         raise
+
+
+async def sync_names(hall: Hall) -> None:
+    """Make the names of new files durable, beside the loop. A failure is final, as that of any sync."""
+    names = hall.files.unsynced_names()
+    if not names:
+        return
+    try:
+        await hall.world.janitor.run("sync_directories", {"paths": sorted(names)})
+    except OSError as error:
+        hall.commits.fail(error)
+        raise
+    hall.files.names_synced(names)
 
 
 async def _sync(hall: Hall, paths: list[str]) -> None:

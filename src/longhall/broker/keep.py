@@ -1,8 +1,8 @@
 """Keep house: what must happen now and then although nobody asked.
 
 Every second: tails go to their segments, names of new files are made durable, the disk's free space is looked at, weak
-topics are synced when their interval is over, and a checkpoint is taken when the write-ahead log has grown enough. Every
-few: retention and compaction.
+topics are synced when their interval is over, and a checkpoint is taken when the write-ahead log has grown enough.
+Every few: retention and compaction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import Final, final
 
-from longhall.broker.checkpoint import checkpoint
+from longhall.broker.checkpoint import checkpoint, sync_names
 from longhall.broker.clean import Cleaner
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.errors import LonghallError
@@ -67,10 +67,10 @@ class Housekeeper:
 
     async def _sync_names(self) -> None:
         """Large batches go straight to their segment only when its name is durable: see to it beside the loop."""
-        names = self._hall.files.unsynced_names()
-        if names:
-            await self._hall.world.janitor.run("sync_directories", {"paths": sorted(names)})
-            self._hall.files.names_synced(names)
+        try:
+            await sync_names(self._hall)
+        except OSError as error:
+            _log.warning("names of files could not be made durable", extra={"reason": str(error)})
 
     async def _clean(self) -> None:
         while True:
