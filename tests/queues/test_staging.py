@@ -100,12 +100,12 @@ class Broker:
         self.kept = msgspec.msgpack.decode(msgspec.msgpack.encode(self.staging.snapshot()))
         self.journal = []
 
-    def crash(self) -> None:
+    def crash(self, told_time: bool = False) -> None:
         self.staging = Staging(queue=7)
         self.staging.restore(self.kept)
         for entry in self.journal:
             if isinstance(entry, tuple):
-                self.staging.appended(*entry)
+                self.staging.appended(*entry, self.now_ms if told_time else 0)
             else:
                 self.staging.apply(decoder.decode(entry))
 
@@ -152,9 +152,9 @@ class StagingMachine(RuleBasedStateMachine):
             assert deadline_ms > self.broker.now_ms
             self.broker.now_ms = deadline_ms
 
-    @rule()
-    def crash(self) -> None:
-        self.broker.crash()
+    @rule(told_time=st.booleans())
+    def crash(self, told_time: bool) -> None:
+        self.broker.crash(told_time)
 
     @rule()
     def crash_with_messages_in_hand(self) -> None:
@@ -266,3 +266,17 @@ def test_a_minute_with_too_many_is_loaded_in_parts() -> None:
     broker.now_ms += 20
     broker.work(1000)
     assert sorted(broker.main) == list(range(300))
+
+
+def test_a_replay_that_knows_the_time_leaves_nothing_behind_of_slices_that_are_gone() -> None:
+    broker = Broker()
+    broker.keep()
+    for round_number in range(3):
+        broker.stage(broker.now_ms + 10, round_number)
+        broker.now_ms += 2 * MINUTE_MS
+        broker.work(10)
+    broker.stage(broker.now_ms + 10, 3)
+    broker.crash(told_time=True)
+    broker.now_ms += 10
+    broker.work(10)
+    assert broker.main == [0, 1, 2, 3]

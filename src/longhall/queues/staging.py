@@ -117,6 +117,8 @@ class Staging:
         With the time, a minute that has begun is known message by message from its first one on, without loading.
         """
         one = self._lanes[lane]
+        if offset < one.end:
+            return  # Told before.
         if one.slot < 0 and one.loaded == offset and level_of(one.key) == 0 and begins_ms_of(one.key) <= now_ms:
             self._take_slot(one)
         if one.loaded == offset and one.slot >= 0 and self._wheel.count < self._index_max:
@@ -212,6 +214,8 @@ class Staging:
             one.indexed -= 1
             if not one.is_settled(offset):
                 found.append((one.lane, offset))
+            elif one.indexed == 0 and self._slices.get(one.key) is not one:
+                self._slots[slot] = None
         if taken:
             self._quiet_until_ms = 0
         return found
@@ -271,6 +275,7 @@ class Staging:
             for one in self._slices.values():
                 one.settle_all()
                 one.indexed = 0
+            self._slots = [one if one is not None and self._slices.get(one.key) is one else None for one in self._slots]
 
     def _add(self, one: Slice) -> None:
         self._slices[one.key] = one
@@ -281,8 +286,10 @@ class Staging:
         if one is None:
             return
         del self._lanes[one.lane]
-        if one.slot >= 0:
-            self._slots[one.slot] = None
+        if one.slot >= 0 and one.indexed == 0:
+            self._slots[one.slot] = (
+                None  # In a replay the wheel may still have entries of it: `due` lets go of the slot.
+            )
         if not event.lane_deleted:
             self._idle.append((one.lane, one.end))
 
