@@ -155,6 +155,8 @@ class Catalogue:
                 self.queues.apply(event)
                 if isinstance(event, LaneMade):
                     self.next_partition = max(self.next_partition, event.partition + 1)
+                elif isinstance(event, QueueDeclared):
+                    self.next_partition = max(self.next_partition, event.number + 1)
 
     # Snapshots
 

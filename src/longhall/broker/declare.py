@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from longhall.broker.catalogue import Topic
-from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken
+from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.waiting import Commit, committed
@@ -30,7 +30,7 @@ async def create_topic(
         raise LonghallError(event, _why_not(event, name))
     if validate_only:
         return None
-    await _commit(hall, event)
+    await commit_event(hall, event)
     return hall.topic(name)
 
 
@@ -39,7 +39,10 @@ async def delete_topic(hall: Hall, name: str) -> None:
     event = hall.catalogue.decide_delete(name)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
-    await _commit(hall, event)
+    for entry in list(hall.catalogue.queues.by_name.values()):
+        if entry.topic_id == event.topic_id:  # A queue cannot outlive the log it stands on.
+            hall.append_catalogue(QueueRemoved(queue_id=entry.queue_id), Commit())
+    await commit_event(hall, event)
 
 
 async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
@@ -51,7 +54,7 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
         message = f"Topic already has {have} partitions." if topic is not None else _why_not(event, name)
         raise LonghallError(event, message)
     if not validate_only:
-        await _commit(hall, event)
+        await commit_event(hall, event)
 
 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
@@ -60,7 +63,7 @@ async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
     if not validate_only:
-        await _commit(hall, event)
+        await commit_event(hall, event)
 
 
 async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
@@ -80,13 +83,14 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
 async def take_producer_id(hall: Hall) -> int:
     """A producer id that nobody had; a new block of them is committed first when the last is used up."""
     while (event := hall.catalogue.decide_producer_ids()) is not None:  # Others may use up a block meanwhile.
-        await _commit(hall, ProducerIdsTaken(below=event.below))
+        await commit_event(hall, ProducerIdsTaken(below=event.below))
     producer_id = hall.catalogue.take_producer_id()
     await committed(hall, hall.shards[CATALOGUE_SHARD])  # Somebody else may have asked for the block a moment ago.
     return producer_id
 
 
-async def _commit(hall: Hall, event: CatalogueEvent) -> None:
+async def commit_event(hall: Hall, event: CatalogueEvent) -> None:
+    """Append and apply a change of the catalogue, and wait until it is committed."""
     if not hall.has_room(EVENT_ROOM_BYTES // 2):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     commit = Commit()

@@ -53,6 +53,7 @@ class QueueDeclared(_Event, frozen=True, tag="queue-declared"):
 
     name: str
     queue_id: bytes
+    number: int  # Never reused; its events name it so.
     topic_id: bytes
     owns_topic: bool
     settings: QueueSettings

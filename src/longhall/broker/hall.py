@@ -12,15 +12,31 @@ from typing import Any, Final, final
 
 from longhall.broker.catalogue import Catalogue, Topic
 from longhall.broker.commits import Commits
-from longhall.broker.events import CatalogueEvent, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted, encoder
+from longhall.broker.configuration import TopicOptions, resolve
+from longhall.broker.events import (
+    CatalogueEvent,
+    LaneDropped,
+    LaneMade,
+    PartitionsAdded,
+    QueueConfigured,
+    QueueDeclared,
+    QueueRemoved,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+    encoder,
+)
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
+from longhall.broker.queue_catalogue import QueueEntry
+from longhall.broker.queues.running import RunningQueue
 from longhall.broker.time import HallTime
 from longhall.broker.traffic import Traffic
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
+from longhall.queues.redrive import Redrives
 from longhall.shards.journal import Journal
 from longhall.shards.shard import CATALOGUE, Committable, Shard
 from longhall.topics.groups import Groups
@@ -49,6 +65,10 @@ class Hall:
         self.catalogue = Catalogue(options)
         self.partitions: dict[int, Partition] = {}
         self.routes: dict[str, list[Partition]] = {}
+        self.queues: dict[int, RunningQueue] = {}
+        self.queue_secret = b""  # Receipts are known as ours by it; kept with the directory's identity.
+        self._unmet_queues: dict[int, list[Any]] = {}
+        self.redrives: list[Redrives] = []
         self.groups: list[Groups] = []
         self.transactions: list[Transactions] = []
         self.traffic = Traffic()
@@ -84,6 +104,11 @@ class Hall:
         """The name of the topic with this id; empty if there is none."""
         topic = self.catalogue.by_id.get(topic_id)
         return topic.name if topic is not None else ""
+
+    def running_queue(self, name: str) -> RunningQueue | None:
+        """The queue of this name."""
+        entry = self.catalogue.queues.by_name.get(name)
+        return self.queues[entry.number] if entry is not None else None
 
     def shard_of(self, name: str) -> Shard:
         """The shard that coordinates a group or a transactional id."""
@@ -126,6 +151,8 @@ class Hall:
         """Let the catalogue change, and the partitions follow."""
         if isinstance(event, TopicDeleted):
             self._drop_topic(event.topic_id, replayed)
+        elif isinstance(event, QueueRemoved):
+            self._drop_queue(event.queue_id)
         self.catalogue.apply(event, replayed)
         match event:
             case TopicCreated():
@@ -138,6 +165,15 @@ class Hall:
                 topic = self.catalogue.by_id[event.topic_id]
                 for partition in self.routes[topic.name]:
                     partition.configure(topic.options)
+            case QueueDeclared():
+                self._add_queue(self.catalogue.queues.by_id[event.queue_id])
+            case QueueConfigured():
+                entry = self.catalogue.queues.by_id[event.queue_id]
+                self.queues[entry.number].queue.configure(entry.settings)
+            case LaneMade():
+                self._add_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
+            case LaneDropped():
+                self._drop_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
             case _:
                 pass
 
@@ -148,6 +184,10 @@ class Hall:
             self.routes[topic.name] = []
             self.topic_traffic[topic.name] = Traffic()
             self._add_partitions(topic.topic_id, topic.partitions)
+        for entry in self.catalogue.queues.by_name.values():
+            self._add_queue(entry)
+            for number in entry.lanes:
+                self._add_hidden(entry, number)
 
     def trim(self, partition: Partition, start_offset: int) -> None:
         """Nothing below this offset is kept; the files go after the next checkpoint."""
@@ -168,16 +208,71 @@ class Hall:
             partition.traffic = self.topic_traffic[topic.name]
             route.append(partition)
             self.partitions[number] = partition
+            for queue in self.queues.values():
+                if queue.entry.topic_id == topic_id:
+                    queue.add_lane(partition)
+
+    def _add_queue(self, entry: QueueEntry) -> None:
+        topic = self.catalogue.by_id[entry.topic_id]
+        route = self.routes[topic.name]
+        queue = RunningQueue(entry, route[0].shard, self.queue_secret)
+        for partition in route:
+            queue.add_lane(partition)
+        self.queues[entry.number] = queue
+        state = self._unmet_queues.pop(entry.number, None)
+        if state is not None:
+            queue.restore(state)
+
+    def restore_queues(self, states: dict[int, list[Any]]) -> None:
+        """Take over what a snapshot knew of queues; those that the catalogue has not met yet wait for it."""
+        for number, state in states.items():
+            queue = self.queues.get(number)
+            if queue is not None:
+                queue.restore(state)
+            else:
+                self._unmet_queues[number] = state
+
+    def _add_hidden(self, entry: QueueEntry, number: int) -> None:
+        queue = self.queues[entry.number]
+        options = self._hidden_options()
+        log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
+        partition = Partition(f"{entry.name}#{number}", bytes(16), 0, queue.shard, log, options)
+        self.partitions[number] = partition
+        queue.add_hidden(partition)
+
+    def _hidden_options(self) -> TopicOptions:
+        """A log of what is not due yet loses nothing by age."""
+        return resolve(self.options, {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": "16777216"})
+
+    def _drop_queue(self, queue_id: bytes) -> None:
+        entry = self.catalogue.queues.by_id[queue_id]
+        queue = self.queues.pop(entry.number)
+        queue.removed = True
+        for partition in queue.lanes.values():
+            partition.listeners.remove(queue)
+        for partition in list(queue.hidden.values()):
+            self._drop_partition(partition)
+        queue.waiters.wake(len(queue.waiters))
+
+    def _drop_hidden(self, entry: QueueEntry, number: int) -> None:
+        partition = self.partitions.get(number)
+        self.queues[entry.number].drop_hidden(number)
+        if partition is not None:
+            self._drop_partition(partition)
+
+    def _drop_partition(self, partition: Partition) -> None:
+        """Its files go after the next checkpoint."""
+        partition.deleted = True
+        del self.partitions[partition.log.partition]
+        self.tail_bytes -= partition.log.tail_bytes
+        self.tails.pop(partition.log.partition, None)
+        self.dropped.append(partition)
+        partition.wake()
 
     def _drop_topic(self, topic_id: bytes, replayed: bool) -> None:
         topic = self.catalogue.by_id[topic_id]
         for partition in self.routes.pop(topic.name):
-            partition.deleted = True
-            del self.partitions[partition.log.partition]
-            self.tail_bytes -= partition.log.tail_bytes
-            self.tails.pop(partition.log.partition, None)
-            self.dropped.append(partition)
-            partition.wake()
+            self._drop_partition(partition)
         self.topic_traffic.pop(topic.name, None)
         if not replayed:  # What the listeners wrote is in the log as well.
             for listener in self.on_topic_deleted:

@@ -28,6 +28,20 @@ class Watcher:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Listener:
+    """Somebody whose state follows from the batches of a partition: a queue that stands on it."""
+
+    def on_batch(self, partition: Partition, header: BatchHeader, stored: bytes, now_ms: int) -> None:
+        """A batch was appended, now or before a replay; `stored` may be its header alone when it is large."""
+        raise NotImplementedError
+
+    @property
+    def wants_bodies(self) -> bool:
+        """Whether `stored` must always be whole."""
+        raise NotImplementedError
+
+
 @final
 class Partition(Committable):
     """See the module."""
@@ -45,6 +59,7 @@ class Partition(Committable):
         self.producers: ProducerTable | None = None
         self.high_watermark = 0
         self.watchers: dict[Watcher, None] = {}  # In the order they came.
+        self.listeners: list[Listener] = []
         self.deleted = False
 
     def committed(self, value: int) -> None:
@@ -90,6 +105,8 @@ class Partition(Committable):
 
     def fold(self, header: BatchHeader, stored: bytes, now_ms: int) -> None:
         """Let the tables that follow from the log see a batch; `stored` must be whole when it is a control batch."""
+        for listener in self.listeners:
+            listener.on_batch(self, header, stored, now_ms)
         if header.producer_id < 0:
             return
         if header.is_control:
@@ -98,6 +115,14 @@ class Partition(Committable):
                 self.table().apply_marker(header, header.base_offset, marker.commit, marker.coordinator_epoch, now_ms)
         else:
             self.table().apply(header, header.base_offset, now_ms)
+
+    @property
+    def wants_bodies(self) -> bool:
+        """Whether a replay must find every batch whole in the write-ahead log."""
+        for listener in self.listeners:
+            if listener.wants_bodies:
+                return True
+        return False
 
     def snapshot(self) -> list[Any]:
         """For `restore`, once the log's tail is flushed and synced."""

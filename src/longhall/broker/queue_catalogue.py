@@ -25,6 +25,7 @@ class QueueEntry:
     def __init__(self, declared: QueueDeclared) -> None:
         self.name = declared.name
         self.queue_id = declared.queue_id
+        self.number = declared.number
         self.topic_id = declared.topic_id
         self.owns_topic = declared.owns_topic
         self.settings = declared.settings
@@ -42,7 +43,14 @@ class QueueCatalogue:
         self.by_id: dict[bytes, QueueEntry] = {}
 
     def decide_declare(
-        self, name: str, queue_id: bytes, topic_id: bytes, owns_topic: bool, settings: QueueSettings, now_ms: int
+        self,
+        name: str,
+        queue_id: bytes,
+        number: int,
+        topic_id: bytes,
+        owns_topic: bool,
+        settings: QueueSettings,
+        now_ms: int,
     ) -> QueueDeclared | Code:
         """A new queue on a topic."""
         if not is_legal_name(name):
@@ -50,7 +58,13 @@ class QueueCatalogue:
         if name in self.by_name:
             return Code.QUEUE_EXISTS
         return QueueDeclared(
-            name=name, queue_id=queue_id, topic_id=topic_id, owns_topic=owns_topic, settings=settings, at_ms=now_ms
+            name=name,
+            queue_id=queue_id,
+            number=number,
+            topic_id=topic_id,
+            owns_topic=owns_topic,
+            settings=settings,
+            at_ms=now_ms,
         )
 
     def decide_configure(self, name: str, settings: QueueSettings, now_ms: int) -> QueueConfigured | Code:
@@ -90,6 +104,7 @@ class QueueCatalogue:
             [
                 entry.name,
                 entry.queue_id,
+                entry.number,
                 entry.topic_id,
                 entry.owns_topic,
                 msgspec.to_builtins(entry.settings),
@@ -102,10 +117,11 @@ class QueueCatalogue:
 
     def restore(self, state: list[Any]) -> None:
         """Take over what `snapshot` gave."""
-        for name, queue_id, topic_id, owns_topic, settings, created_ms, modified_ms, lanes in state:
+        for name, queue_id, number, topic_id, owns_topic, settings, created_ms, modified_ms, lanes in state:
             declared = QueueDeclared(
                 name=name,
                 queue_id=queue_id,
+                number=number,
                 topic_id=topic_id,
                 owns_topic=owns_topic,
                 settings=msgspec.convert(settings, QueueSettings),

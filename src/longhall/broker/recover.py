@@ -25,9 +25,12 @@ from longhall.log.frames import BATCH, CONTINUED, CONTINUES, EVENT, REFERENCE, E
 from longhall.log.layout import IDENTITY, PARTITIONS, SHARDS, segment_path
 from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import Damage
+from longhall.queues.events import decoder as queue_decoder
+from longhall.queues.redrive import Redrives
+from longhall.queues.steps import MoveEvent, StagingEvent
 from longhall.records.batch import CRC_COVERS_FROM, parse_header
 from longhall.records.crc import crc_of
-from longhall.shards.shard import CATALOGUE, GROUPS, SHARD, TRANSACTIONS
+from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, QUEUES, SHARD, STAGING, TRANSACTIONS
 from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
 from longhall.topics.events import GroupEvent, TransactionEvent
 from longhall.topics.groups import Groups
@@ -39,6 +42,8 @@ FORMAT: Final = 1
 
 _group_decoder = msgspec.msgpack.Decoder(GroupEvent)
 _transaction_decoder = msgspec.msgpack.Decoder(TransactionEvent)
+_staging_decoder = msgspec.msgpack.Decoder(StagingEvent)
+_move_decoder = msgspec.msgpack.Decoder(MoveEvent)
 _decoder = msgspec.msgpack.Decoder()
 
 
@@ -48,6 +53,7 @@ class Identity(msgspec.Struct, kw_only=True):
     format: int = FORMAT
     hall_id: str
     shards: int
+    secret: str = ""  # Receipts are keyed with it.
 
 
 @final
@@ -80,7 +86,7 @@ def identify(disk: Disk, entropy: Entropy, options: HallOptions) -> Identity:
         return identity
     if disk.list("wal") or disk.list(PARTITIONS):
         raise LonghallError(Code.STORAGE_DAMAGED, f"the directory holds data but no {IDENTITY}: restore it")
-    identity = Identity(hall_id=entropy.bytes(16).hex(), shards=options.shards)
+    identity = Identity(hall_id=entropy.bytes(16).hex(), shards=options.shards, secret=entropy.bytes(32).hex())
     file = disk.open(IDENTITY + ".new", create=True)
     file.write_at(0, (msgspec.json.encode(identity) + b"\n",))
     disk.sync_now(file)
@@ -137,6 +143,7 @@ def _make_rooms(hall: Hall) -> None:
     for _ in hall.shards[1:]:
         hall.groups.append(Groups(groups))
         hall.transactions.append(Transactions(transactions))
+        hall.redrives.append(Redrives())
 
 
 def _restore_snapshots(hall: Hall) -> tuple[list[int], dict[int, list[Any]]]:
@@ -158,6 +165,8 @@ def _restore_snapshots(hall: Hall) -> tuple[list[int], dict[int, list[Any]]]:
             hall.restore_catalogue(state["catalogue"])
             continue
         waiting.update(state["partitions"])
+        hall.restore_queues(state["queues"])
+        hall.redrives[shard.number - 1].restore(state["moves"])
         hall.groups[shard.number - 1].restore(state["groups"], now_ms)
         hall.transactions[shard.number - 1].restore(state["transactions"])
     _restore_partitions(hall, waiting)
@@ -298,6 +307,18 @@ class _Replay:
             if partition is not None:
                 hall.trim(partition, trimmed.start_offset)
                 partition.high_watermark = max(partition.high_watermark, trimmed.start_offset)
+        elif room == QUEUES:
+            changed = queue_decoder.decode(event)
+            queue = hall.queues.get(changed.queue)
+            if queue is not None:
+                queue.queue.apply(changed)
+        elif room == STAGING:
+            staged = _staging_decoder.decode(event)
+            queue = hall.queues.get(staged.queue)
+            if queue is not None:
+                queue.staging.apply(staged)
+        elif room == MOVES:
+            hall.redrives[shard - 1].apply(_move_decoder.decode(event))
         elif room == SHARD:
             hall.shards[shard].epoch = epoch_decoder.decode(event).epoch
 

@@ -120,7 +120,9 @@ def append(
     header.leader_epoch = shard.epoch
     prefix = stored_prefix(header.base_offset, size, shard.epoch)
     journal = hall.journal
-    if size >= DIRECT_BYTES_MIN and (size > ENTRY_BYTES_MAX - 4096 or _goes_direct(hall, log, header, now_ms)):
+    if size > ENTRY_BYTES_MAX - 4096 or (
+        size >= DIRECT_BYTES_MIN and not partition.wants_bodies and _goes_direct(hall, log, header, now_ms)
+    ):
         tail_before = log.tail_bytes
         try:
             flags, position, file = log.append_direct(

@@ -15,6 +15,7 @@ from longhall.errors import LonghallError
 def serve(
     data: Annotated[str | None, typer.Option(help="The directory of everything the node keeps.")] = None,
     kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where Kafka clients connect.")] = None,
+    sqs: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where SQS clients connect.")] = None,
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where health and metrics are.")] = None,
     ready_file: Annotated[str | None, typer.Option(help="Written when every door is open.")] = None,
     settings: Annotated[
@@ -45,6 +46,7 @@ def serve(
         **_given(
             data=data,
             kafka=kafka,
+            sqs=sqs,
             http=http,
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,

@@ -185,6 +185,13 @@ class PartitionLog:
         except OSError:  # The file is gone, or the disk cannot read it: no reason to fail anything but this read.
             return Read(Code.STORAGE_DAMAGED)
 
+    def behind_damage(self, offset: int) -> int:
+        """The next offset worth trying behind one that cannot be read."""
+        for first, behind in self.damaged:
+            if first <= offset < behind:
+                return behind
+        return offset + 1
+
     def _read_tail(self, offset: int, bytes_max: int, limit_offset: int) -> Read:
         result = Read(None)
         at = max(bisect_right(self._tail, offset, key=_tail_base) - 1, 0)

@@ -91,6 +91,7 @@ class Wal:
         self._closed: list[tuple[int, bytes]] = []  # Frames of this round that were full: number of entries, body.
         self._closed_bytes = 0
         self._unsynced: list[File] = []  # Files left behind since the last sync began.
+        self._held = False
         self._reserved = True  # Whether the disk has promised room for the rest of the current file.
 
     # Appending
@@ -104,6 +105,22 @@ class Wal:
             self._body.append(second)
             self._body_bytes += len(second)
         self._entries += 1
+        if self._body_bytes >= FRAME_BYTES_MAX and not self._held:
+            self._close_frame()
+
+    def hold(self) -> None:
+        """What is appended until `let_go` stands in one frame: all of it survives a crash, or none.
+
+        The caller keeps it within the size of one entry.
+        """
+        assert not self._held
+        if self._body_bytes >= FRAME_BYTES_MAX // 2:
+            self._close_frame()
+        self._held = True
+
+    def let_go(self) -> None:
+        """The end of what belongs together."""
+        self._held = False
         if self._body_bytes >= FRAME_BYTES_MAX:
             self._close_frame()
 

@@ -19,6 +19,7 @@ from longhall.broker.coordinate import Coordinator
 from longhall.broker.hall import Hall
 from longhall.broker.keep import Housekeeper
 from longhall.broker.options import HallOptions
+from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import identify, recover
 from longhall.broker.transact import Transactor
 from longhall.console.http import HttpServer
@@ -27,6 +28,8 @@ from longhall.console.process import process_families
 from longhall.console.routes import open_console
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.server import KafkaServer
+from longhall.doors.sqs.door import Door as SqsDoor
+from longhall.doors.sqs.server import SqsServer
 from longhall.front.admission import Budget
 from longhall.node.addresses import Address, parse_address
 from longhall.node.settings import Settings
@@ -44,6 +47,7 @@ class Node:
 
     def __init__(self, world: World, settings: Settings) -> None:
         self.kafka = Address("", 0)
+        self.sqs = Address("", 0)
         self.http = Address("", 0)
         self._world = world
         self._settings = settings
@@ -51,8 +55,10 @@ class Node:
         options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
         self.hall = Hall(world, options)
         self.hall.hall_id = identity.hall_id
+        self.hall.queue_secret = bytes.fromhex(identity.secret)
         self._coordinator = Coordinator(self.hall)
         self._transactor = Transactor(self.hall, self._coordinator)
+        self._desk = Desk(self.hall)
         self._housekeeper = Housekeeper(self.hall)
         budget = Budget(settings.memory_bytes)
         door = Door(self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings))
@@ -63,6 +69,14 @@ class Node:
             settings.connections_max,
             settings.connections_per_address_max,
             settings.connection_idle_ms / 1000,
+        )
+        self._sqs = SqsServer(
+            SqsDoor(self._desk),
+            budget,
+            world.clock,
+            world.entropy,
+            connections_max=settings.connections_max,
+            connections_per_address_max=settings.connections_per_address_max,
         )
         self.status = NodeStatus(self.hall, self._kafka, budget)
         registry = Registry()
@@ -95,25 +109,32 @@ class Node:
         self._housekeeper.start()
         self._coordinator.arm()
         self._transactor.start()
+        self._desk.start()
         await self._open()
         self.status.state = None
 
     async def _open(self) -> None:
         settings = self._settings
         kafka = parse_address(settings.kafka)
+        sqs = parse_address(settings.sqs)
         http = parse_address(settings.http)
         door = self._kafka.door
         self.kafka = Address(kafka.host, await self._kafka.open(self._world.network, kafka.host, kafka.port))
         advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka else self.kafka
         door.host = "127.0.0.1" if advertised.is_everywhere else advertised.host
         door.port = advertised.port or self.kafka.port
+        self.sqs = Address(sqs.host, await self._sqs.open(self._world.network, sqs.host, sqs.port))
+        self._sqs.door.authority = str(self.sqs)
         self.http = Address(http.host, await self._console.start(self._world.network, http.host, http.port))
 
     async def stop(self) -> None:
         """Drain, write everything down, and close."""
         self.status.state = "draining"
         self._kafka.stop_accepting()
-        await self._kafka.drain(self._settings.drain_ms / 1000)
+        self._sqs.stop_accepting()
+        drain_s = self._settings.drain_ms / 1000
+        await asyncio.gather(self._kafka.drain(drain_s), self._sqs.drain(drain_s))
+        await self._desk.stop()
         self._coordinator.stop()
         await self._transactor.stop()
         await self._housekeeper.stop()

@@ -86,8 +86,9 @@ async def _serve(world: RealWorld, settings: Settings) -> int:
 
 
 def _announce(settings: Settings, node: Node) -> None:
-    addresses = {"kafka": str(node.kafka), "http": str(node.http)}
-    print(f"longhall: ready; kafka {addresses['kafka']}, http {addresses['http']}, data {settings.data}", flush=True)
+    addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "http": str(node.http)}
+    doors = ", ".join(f"{door} {address}" for door, address in addresses.items())
+    print(f"longhall: ready; {doors}, data {settings.data}", flush=True)
     if settings.ready_file:
         beside = settings.ready_file + ".new"
         with open(beside, "w", encoding="utf-8") as file:

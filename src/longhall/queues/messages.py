@@ -5,9 +5,20 @@ from __future__ import annotations
 import msgspec
 
 from longhall.errors import Code
+from longhall.queues.settings import QueueSettings
 
 # An attribute keeps the type that its sender gave: "String", "Number", "Binary" or one of those with ".suffix".
 Attribute = tuple[str, bytes]
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue as it stands now."""
+
+    name: str
+    queue_id: str
+    settings: QueueSettings
+    created_ms: int = 0
+    modified_ms: int = 0
 
 
 class Outgoing(msgspec.Struct, kw_only=True):

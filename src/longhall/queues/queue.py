@@ -183,11 +183,13 @@ class Queue:
 
     # The queue as a thing
 
-    def decide_purge(self, now_ms: int, ends: Sequence[tuple[int, int]], apart_ms: int = 0) -> Purged | Code:
-        """Everything below these ends (lane, offset) goes. Purges may have to be so far apart."""
+    def decide_purge(
+        self, now_ms: int, ends: Sequence[tuple[int, int]], apart_ms: int = 0, messages: int = 0, bytes: int = 0
+    ) -> Purged | Code:
+        """Everything below these ends (lane, offset) goes, and so much is left. Purges may have to be so far apart."""
         if self.state.purged_ms >= 0 and now_ms < self.state.purged_ms + apart_ms:
             return Code.PURGE_RUNNING
-        return Purged(queue=self.queue_id, positions=list(ends), at_ms=now_ms)
+        return Purged(queue=self.queue_id, positions=list(ends), at_ms=now_ms, messages=messages, bytes=bytes)
 
     def decide_rewind(self, lane_id: int, offset: int, messages: int, bytes: int) -> Rewound | Code:
         """Give out again from `offset` on. The caller knows what the queue holds then. Forward is no rewinding."""

@@ -45,6 +45,8 @@ class Receipts:
             raw = urlsafe_b64decode(receipt)
         except binascii.Error:
             return Code.INVALID_RECEIPT
+        if urlsafe_b64encode(raw) != receipt.encode("ascii"):
+            return Code.INVALID_RECEIPT  # The decoder forgives what the encoder never writes.
         body = raw[:_BODY_BYTES]
         if not compare_digest(raw[_BODY_BYTES:], self._mac(body)):
             return Code.INVALID_RECEIPT

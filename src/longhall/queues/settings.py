@@ -1,7 +1,7 @@
 """Everything that can be chosen about a queue, with bounds in the types.
 
-A queue is stored with its settings whole; unknown fields of a newer version are kept out of the way, not refused, because
-these are read back from the log. Doors check what people write before it gets here, in their own dialect.
+A queue is stored with its settings whole; unknown fields of a newer version are passed over, not refused, because these
+are read back from the log. Doors check what people write before it gets here, in their own dialect.
 """
 
 from __future__ import annotations

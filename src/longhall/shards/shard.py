@@ -23,6 +23,9 @@ GROUPS: Final = 1
 TRANSACTIONS: Final = 2
 PARTITIONS: Final = 3
 SHARD: Final = 4
+QUEUES: Final = 5
+STAGING: Final = 6
+MOVES: Final = 7
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -20,9 +20,8 @@ from longhall.doors.sqs.policies import (
     read_redrive_policy,
     write_redrive_policy,
 )
-from longhall.doors.sqs.verbs import QueueView
 from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_NAME, INVALID_ATTRIBUTE_VALUE, SqsError
-from longhall.queues.messages import Depth
+from longhall.queues.messages import Depth, QueueView
 from longhall.queues.settings import QueueSettings
 
 RETENTION_S: Final = 345_600

@@ -8,8 +8,9 @@ from typing import final
 import msgspec
 
 from longhall.doors.sqs.addresses import queue_of_url
-from longhall.doors.sqs.verbs import Queues, QueueView
+from longhall.doors.sqs.verbs import Queues
 from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
+from longhall.queues.messages import QueueView
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"

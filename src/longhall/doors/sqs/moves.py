@@ -9,9 +9,8 @@ import msgspec
 
 from longhall.doors.sqs.addresses import queue_of_arn
 from longhall.doors.sqs.door import Door
-from longhall.doors.sqs.verbs import QueueView
 from longhall.doors.sqs.wire.faults import NO_SUCH_RESOURCE, SqsError, wrong_value
-from longhall.queues.messages import MoveTask
+from longhall.queues.messages import MoveTask, QueueView
 
 
 class _Handle(msgspec.Struct, rename="camel"):

@@ -12,7 +12,6 @@ from longhall.errors import Code
 from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
 
-
 # The verb `list` hides the type of that name inside the class.
 Outgoings = list[Outgoing]
 Accepteds = list[Accepted]

@@ -9,11 +9,11 @@ from longhall.doors.sqs.addresses import check_name
 from longhall.doors.sqs.attributes import first_difference, new_settings
 from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.tags import check_tags
-from longhall.doors.sqs.verbs import QueueView
 from longhall.doors.sqs.wire.faults import QUEUE_EXISTS, SqsError, missing
 from longhall.doors.sqs.wire.requests import CreateQueueRequest
 from longhall.doors.sqs.wire.results import CreateQueueResult
 from longhall.errors import Code, LonghallError
+from longhall.queues.messages import QueueView
 from longhall.queues.settings import QueueSettings
 
 

@@ -1,0 +1,109 @@
+"""Declare queues: make, change and delete them."""
+
+from __future__ import annotations
+
+import zlib
+
+from longhall.broker.declare import commit_event
+from longhall.broker.events import TopicCreated, TopicDeleted
+from longhall.broker.hall import Hall
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import together, write_queue
+from longhall.broker.waiting import Commit, committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.events import LaneOpened
+from longhall.queues.settings import QueueSettings
+
+SEGMENT_BYTES = "16777216"  # Space of settled messages comes back by whole segments: small ones come back soon.
+
+
+async def create(hall: Hall, name: str, settings: QueueSettings) -> RunningQueue:
+    """Make a queue with a topic of its own."""
+    now_ms = hall.time.now_ms()
+    topic = hall.catalogue.decide_create(
+        name,
+        hall.world.entropy.bytes(16),
+        settings.partitions,
+        _configuration(settings),
+        now_ms,
+        _shard_for(hall, name, settings),
+    )
+    if isinstance(topic, Code):
+        code = Code.QUEUE_EXISTS if topic is Code.TOPIC_EXISTS else topic
+        raise LonghallError(code, f"The name '{name}' cannot be used: {code.value}.")
+    return await _declare(hall, name, settings, topic, None)
+
+
+async def declare(hall: Hall, name: str, topic_name: str, settings: QueueSettings) -> RunningQueue:
+    """Let an existing topic be consumed as a queue under this name, from its beginning on."""
+    topic = hall.topic(topic_name)
+    if topic is None:
+        raise LonghallError(Code.UNKNOWN_TOPIC, f"There is no topic '{topic_name}'.")
+    return await _declare(hall, name, settings, None, topic.topic_id)
+
+
+async def _declare(
+    hall: Hall, name: str, settings: QueueSettings, topic: TopicCreated | None, topic_id: bytes | None
+) -> RunningQueue:
+    if not hall.has_room(1024 * 1024):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    identity = topic.topic_id if topic is not None else topic_id
+    assert identity is not None
+    number = topic.partitions[-1] + 1 if topic is not None else hall.catalogue.next_partition
+    declared = hall.catalogue.queues.decide_declare(
+        name, hall.world.entropy.bytes(16), number, identity, topic is not None, settings, hall.time.now_ms()
+    )
+    if isinstance(declared, Code):
+        raise LonghallError(declared, f"Queue '{name}' cannot be made: {declared.value}.")
+    commit = Commit()
+    with together(hall):
+        if topic is not None:
+            hall.append_catalogue(topic, Commit())
+        hall.append_catalogue(declared, commit)
+        queue = hall.queues[declared.number]
+        opened = [LaneOpened(queue=number, lane=lane, start=at.log.start_offset) for lane, at in queue.lanes.items()]
+        write_queue(hall, queue, opened)
+    await commit.future
+    await committed(hall, queue.shard)
+    return queue
+
+
+async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) -> None:
+    """Other settings from now on."""
+    decided = hall.catalogue.queues.decide_configure(queue.entry.name, settings, hall.time.now_ms())
+    if isinstance(decided, Code):
+        raise LonghallError(decided, f"There is no queue '{queue.entry.name}'.")
+    if settings.fifo != queue.settings.fifo:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "Whether a queue is FIFO is decided when it is made.")
+    await commit_event(hall, decided)
+
+
+async def delete(hall: Hall, queue: RunningQueue) -> None:
+    """The queue and, if it made it, its topic."""
+    removed = hall.catalogue.queues.decide_remove(queue.entry.name)
+    if isinstance(removed, Code):
+        raise LonghallError(removed, f"There is no queue '{queue.entry.name}'.")
+    commit = Commit()
+    entry = queue.entry
+    with together(hall):
+        hall.append_catalogue(removed, commit)
+        if entry.owns_topic:
+            hall.append_catalogue(TopicDeleted(topic_id=entry.topic_id), Commit())
+    await commit.future
+
+
+def _configuration(settings: QueueSettings) -> dict[str, str]:
+    return {
+        "retention.ms": str(settings.retention_ms or -1),
+        "segment.bytes": SEGMENT_BYTES,
+        "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
+    }
+
+
+def _shard_for(hall: Hall, name: str, settings: QueueSettings) -> int:
+    """With its dead letters where it has such, so that a move is one step within one shard."""
+    if settings.dead_letters is not None:
+        letters = hall.running_queue(settings.dead_letters.queue)
+        if letters is not None:
+            return letters.shard.number
+    return 1 + zlib.crc32(name.encode()) % (len(hall.shards) - 1)

@@ -1,0 +1,206 @@
+"""The desk: all verbs of queues in one place, by the queue's name, as doors ask for them."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues import declare
+from longhall.broker.queues.move import Mover
+from longhall.broker.queues.receive import receive
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.send import send
+from longhall.broker.queues.settle import change_leases, settle
+from longhall.broker.queues.stage import Stager
+from longhall.broker.queues.write import together, write_queue, write_staging
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.events import Switched
+from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
+from longhall.queues.settings import QueueSettings
+
+ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
+ATTEMPTS_MAX: Final = 10_000
+
+PURGE_APART_MS: Final = 60_000
+
+# The verb `list` hides the type of that name inside the class.
+Views = list[QueueView]
+Names = list[str]
+Outgoings = list[Outgoing]
+Accepteds = list[Accepted]
+Deliveries = list[Delivery]
+Codes = list[Code | None]
+Changes = list[tuple[str, int]]
+Moves = list[MoveTask]
+
+
+@final
+class Desk:
+    """See the module."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self.stager = Stager(hall)
+        self.mover = Mover(hall)
+        self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
+
+    def start(self) -> None:
+        """Go on with delays and moves."""
+        self.stager.start()
+        self.mover.start()
+
+    async def stop(self) -> None:
+        """Finish what is under way."""
+        await self.mover.stop()
+        await self.stager.stop()
+
+    # The queue as a thing
+
+    async def create(self, name: str, settings: QueueSettings) -> QueueView:
+        """Make a queue; QUEUE_EXISTS when the name is taken."""
+        return _view(await declare.create(self._hall, name, settings))
+
+    async def declare(self, name: str, topic: str, settings: QueueSettings) -> QueueView:
+        """Let a topic be consumed as a queue under this name."""
+        return _view(await declare.declare(self._hall, name, topic, settings))
+
+    async def delete(self, name: str) -> None:
+        """The queue and everything in it."""
+        await declare.delete(self._hall, self._find(name))
+
+    def view(self, name: str) -> QueueView | None:
+        """The queue of this name."""
+        queue = self._hall.running_queue(name)
+        return _view(queue) if queue is not None else None
+
+    def list(self, prefix: str) -> Views:
+        """All queues whose names begin so, by name."""
+        names = sorted(name for name in self._hall.catalogue.queues.by_name if name.startswith(prefix))
+        return [_view(self._find(name)) for name in names]
+
+    async def configure(self, name: str, settings: QueueSettings) -> None:
+        """Other settings from now on."""
+        await declare.configure(self._hall, self._find(name), settings)
+
+    async def switch(self, name: str, paused: bool) -> None:
+        """Pause a queue, or resume it; sending goes on meanwhile."""
+        queue = self._find(name)
+        write_queue(self._hall, queue, [Switched(queue=queue.number, paused=paused)])
+        queue.waiters.wake(len(queue.waiters))
+        await committed(self._hall, queue.shard)
+
+    async def purge(self, name: str) -> None:
+        """Everything that is in the queue now is gone."""
+        queue = self._find(name)
+        hall = self._hall
+        if not hall.has_room(EVENT_ROOM_BYTES // 4):
+            raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+        ends = [(lane, partition.log.next_offset) for lane, partition in queue.lanes.items()]
+        purged = queue.queue.decide_purge(hall.time.now_ms(), ends, PURGE_APART_MS)
+        if isinstance(purged, Code):
+            raise LonghallError(purged, "the queue was purged less than a minute ago")
+        with together(hall):
+            write_queue(hall, queue, [purged])
+            staged = queue.staging.decide_purge()
+            if staged is not None:
+                write_staging(hall, queue, [staged])
+        self.stager.arm(queue)
+        await committed(hall, queue.shard)
+
+    def depth(self, name: str) -> Depth:
+        """How full it is."""
+        queue = self._find(name)
+        ends = [(lane, partition.high_watermark) for lane, partition in queue.lanes.items()]
+        return Depth(
+            available=queue.queue.waiting(ends),
+            in_flight=queue.queue.in_flight + queue.queue.held_back,
+            delayed=queue.staging.count,
+            bytes=sum(partition.log.bytes_kept() for partition in queue.lanes.values()),
+        )
+
+    def sources(self, name: str) -> Names:
+        """Queues whose dead letters go here."""
+        return sorted(
+            entry.name
+            for entry in self._hall.catalogue.queues.by_name.values()
+            if entry.settings.dead_letters is not None and entry.settings.dead_letters.queue == name
+        )
+
+    # Messages
+
+    async def send(self, name: str, messages: Outgoings) -> Accepteds:
+        """Take messages, each by itself."""
+        return await send(self._hall, self.stager, self._find(name), messages)
+
+    async def receive(self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str) -> Deliveries:
+        """Give out messages; the same ones again to whoever repeats a request under its id."""
+        queue = self._find(name)
+        if attempt_id:
+            repeated = self._repeated(queue, attempt_id)
+            if repeated is not None:
+                return repeated
+        wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
+        lease_ms = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
+        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms)
+        if attempt_id and deliveries:
+            if len(self._attempts) >= ATTEMPTS_MAX:
+                self._attempts.pop(next(iter(self._attempts)))
+            self._attempts[queue.number, attempt_id] = (self._hall.time.now_ms(), deliveries)
+        return deliveries
+
+    def _repeated(self, queue: RunningQueue, attempt_id: str) -> Deliveries | None:
+        """What an earlier request of this id got, if it is all still leased to it."""
+        found = self._attempts.get((queue.number, attempt_id))
+        if found is None:
+            return None
+        now_ms = self._hall.time.now_ms()
+        for delivery in found[1]:
+            receipt = queue.receipts.verify(delivery.receipt)
+            lease = None if isinstance(receipt, Code) else queue.queue.lease_of(receipt[0], receipt[1])
+            fresh = lease is not None and not isinstance(receipt, Code) and lease[0] == receipt[2]
+            if not fresh or lease is None or lease[1] <= now_ms or now_ms - found[0] > ATTEMPT_MS:
+                del self._attempts[queue.number, attempt_id]
+                return None
+        return found[1]
+
+    async def settle(self, name: str, receipts: Names) -> Codes:
+        """Messages are done with."""
+        return await settle(self._hall, self._find(name), receipts)
+
+    async def change_lease(self, name: str, changes: Changes) -> Codes:
+        """Leases end at another time; 0 gives back."""
+        return await change_leases(self._hall, self._find(name), changes)
+
+    # Moves
+
+    async def start_move(self, source: str, target: str, rate_max: int) -> MoveTask:
+        """Move the messages of a queue to another, or each back to where it came from."""
+        if target:
+            self._find(target)
+        return await self.mover.start_move(self._find(source), target, rate_max)
+
+    async def cancel_move(self, task_id: str) -> MoveTask:
+        """Stop a move."""
+        return await self.mover.cancel_move(task_id)
+
+    def moves(self, source: str) -> Moves:
+        """The moves of a queue, the newest first."""
+        return self.mover.moves(self._find(source))
+
+    def _find(self, name: str) -> RunningQueue:
+        queue = self._hall.running_queue(name)
+        if queue is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        return queue
+
+
+def _view(queue: RunningQueue) -> QueueView:
+    entry = queue.entry
+    return QueueView(
+        name=entry.name,
+        queue_id=entry.queue_id.hex(),
+        settings=entry.settings,
+        created_ms=entry.created_ms,
+        modified_ms=entry.modified_ms,
+    )

@@ -1,0 +1,109 @@
+"""Receive: give out messages under a lease, waiting for some if there are none.
+
+decide    the cursor chooses; what died on the way is buried first
+cold      what is not in memory is read beside the loop, and the cursor is asked again
+park      nothing, and time left: wait until something is committed, given back, or a lease ends
+release   the leases are committed before anybody sees a message
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from longhall.broker.fetch import Wanted, supply
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.bury import bury
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import write_queue
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import decode_record
+from longhall.queues.hours import is_open
+from longhall.queues.messages import Delivery
+from longhall.queues.outcomes import Candidate, Given, Outcome, Status
+from longhall.records.record import Record
+
+STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
+
+
+async def receive(hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int) -> list[Delivery]:
+    """At most `count_max` messages; none when the time is over."""
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + wait_ms / 1000
+    for _ in range(STEPS_MAX):
+        if queue.removed:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
+        if not hall.has_room(EVENT_ROOM_BYTES // 4):
+            raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+        outcome = _decide(hall, queue, count_max, lease_ms)
+        if outcome.given:
+            deliveries = [_delivery(queue, given) for given in outcome.given]
+            await committed(hall, queue.shard)
+            return deliveries
+        if outcome.status is Status.COLD:
+            await warm(hall, queue, outcome.cold_lane)
+        elif outcome.status is Status.TOO_MANY and not queue.settings.fifo:
+            raise LonghallError(Code.TOO_MANY_IN_FLIGHT, "too many messages are in flight")
+        elif outcome.status not in (Status.DEATHS, Status.MORE):
+            left_s = ends_s - loop.time()
+            if left_s <= 0:
+                return []
+            await queue.waiters.wait(list(queue.lanes.values()), min(left_s, _until_change_s(hall, queue)))
+    return []
+
+
+def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int) -> Outcome:
+    def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
+        return queue.window(lane).look(offset, count)
+
+    now_ms = hall.time.now_ms()
+    opened = is_open(queue.settings.hours, now_ms)
+    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, peek, opened)
+    write_queue(hall, queue, outcome.events)
+    if outcome.deaths:
+        bury(hall, queue, outcome.deaths)
+    return outcome
+
+
+async def warm(hall: Hall, queue: RunningQueue, lane: int) -> None:
+    """Bring into memory what a look at this log was missing."""
+    window = queue.window(lane)
+    if window.cold is not None:
+        cold, window.cold = window.cold, None
+        window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
+
+
+def _until_change_s(hall: Hall, queue: RunningQueue) -> float:
+    """How long nothing becomes available by time alone."""
+    deadline_ms = queue.queue.next_deadline_ms()
+    if deadline_ms is None:
+        return 60.0
+    return max(deadline_ms - hall.time.now_ms(), 1) / 1000
+
+
+def _delivery(queue: RunningQueue, given: Given) -> Delivery:
+    record = given.candidate.payload
+    assert isinstance(record, Record)
+    fields = decode_record(record, given.lane)
+    settles = queue.settings.delivery == "at-most-once"
+    return Delivery(
+        message_id=fields.message_id,
+        receipt="" if settles else queue.receipts.encode(given.lane, record.offset, given.number),
+        body=fields.body,
+        attributes=fields.attributes,
+        system=fields.system,
+        key=fields.key,
+        group=fields.group,
+        deduplication_id=fields.deduplication_id,
+        sequence=record.offset if queue.settings.fifo else -1,
+        sent_ms=fields.sent_ms,
+        first_received_ms=given.first_ms,
+        attempts=given.attempts,
+        priority=fields.priority,
+        sender=fields.sender,
+        reply_to=fields.reply_to,
+        correlation_id=fields.correlation_id,
+        dead_letter_source=fields.dead_letter_source,
+        dead_letter_reason=fields.dead_letter_reason,
+    )

@@ -1,0 +1,119 @@
+"""Send to a queue: deduplicate, make room, append to the lane or to the staging, and wait for the commit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.bury import bury
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.stage import Stager
+from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.deduplication import Remembered, deduplication_id, fingerprint
+from longhall.queues.envelope import derive_message_id, encode_record
+from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.outcomes import Candidate, Overflow
+from longhall.records.record import Record
+
+FULL_WAIT_S_MAX: Final = 10.0  # How long a producer waits for room in a queue that asks it to.
+FULL_STEP_S: Final = 0.01
+
+
+async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
+    """Take these messages, each by itself; answered when all that were taken are committed."""
+    answers: list[Accepted] = []
+    for message in messages:
+        try:
+            answers.append(await _send_one(hall, stager, queue, message))
+        except LonghallError as error:
+            answers.append(Accepted(code=error.code, message=str(error)))
+    await committed(hall, queue.shard)
+    return answers
+
+
+async def _send_one(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
+    settings = queue.settings
+    size = len(message.body)
+    if size > settings.message_bytes_max:
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {settings.message_bytes_max} bytes")
+    if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    now_ms = hall.time.now_ms()
+    if settings.deduplication != "off":
+        identity = deduplication_id(message.deduplication_id, message.body, settings.deduplication == "content")
+        message.deduplication_id = identity
+        repeated = _repeated(queue, message, now_ms)
+        if repeated is not None:
+            return repeated
+    await _make_room(hall, queue, size)
+    if queue.removed:
+        raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
+    now_ms = hall.time.now_ms()
+    delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
+    record = _record(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
+    with together(hall):
+        if delay_ms > 0:
+            lane, offset = stager.stage(queue, record, now_ms + delay_ms, now_ms)
+        else:
+            partition = queue.lane_for(message.priority, message.group)
+            lane = partition.log.partition
+            written = write_records(hall, partition, [record], now_ms)
+            if isinstance(written, Code):
+                raise LonghallError(written)
+            offset = written
+    return Accepted(message_id=derive_message_id(lane, offset), sequence=offset if settings.fifo else -1)
+
+
+def _record(queue: RunningQueue, message: Outgoing, now_ms: int, due_ms: int) -> Record:
+    """Its id is made from the place it gets, so it need not be written down."""
+    settings = queue.settings
+    lives_ms = message.time_to_live_ms if message.time_to_live_ms >= 0 else settings.time_to_live_ms
+    expires_ms = max(due_ms, now_ms) + lives_ms if lives_ms > 0 else 0
+    return encode_record(message, "", now_ms, expires_ms, due_ms)
+
+
+def _repeated(queue: RunningQueue, message: Outgoing, now_ms: int) -> Accepted | None:
+    """The answer to a send that came before within the window, or None if this is the first."""
+    settings = queue.settings
+    if not message.deduplication_id:
+        return None
+    scope = message.group if settings.deduplication_scope == "group" else ""
+    mark = fingerprint(message.deduplication_id, scope)
+    refuses = settings.repeated_sends == "refuse"
+    decided = queue.sent.decide(mark, now_ms, settings.deduplication_window_ms, refuses)
+    if isinstance(decided, Remembered):
+        return Accepted(message_id=decided.message_id, sequence=decided.sequence, repeated=True)
+    if isinstance(decided, Code):
+        raise LonghallError(decided, "the message was sent before")
+    return None
+
+
+async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> None:
+    """What a full queue asks for: refuse, wait, or let the oldest go."""
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + FULL_WAIT_S_MAX
+    while True:
+        decided = queue.queue.decide_send(1, size)
+        if decided is None:
+            return
+        if isinstance(decided, Code):
+            raise LonghallError(decided, f"Queue '{queue.entry.name}' is full.")
+        if decided.wait:
+            if loop.time() >= ends_s:
+                raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' stayed full.")
+            await asyncio.sleep(FULL_STEP_S)
+        elif not _drop_oldest(hall, queue, decided):
+            raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full of messages in flight.")
+
+
+def _drop_oldest(hall: Hall, queue: RunningQueue, overflow: Overflow) -> bool:
+    def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
+        return queue.window(lane).look(offset, count)
+
+    outcome = queue.queue.decide_drop(hall.time.now_ms(), overflow.messages, overflow.bytes, peek)
+    write_queue(hall, queue, outcome.events)
+    bury(hall, queue, outcome.deaths)
+    return bool(outcome.deaths)

@@ -1,0 +1,193 @@
+"""Stage: messages wait, hidden and durable, until they are due.
+
+Each queue has a machine that knows slices of due time (`queues.staging`); here its slices get logs, what is due is
+moved to where it can be received, and what is far away is staged again, finer, as its time comes near. A move appends
+the message to its new place and settles the staged copy in one step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, final
+
+from longhall.broker.events import LaneDropped, LaneMade
+from longhall.broker.fetch import Wanted, supply
+from longhall.broker.hall import Hall
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import together, write_records, write_staging
+from longhall.broker.waiting import Commit
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import decode_record, due_of, moved_record
+from longhall.queues.outcomes import Candidate
+from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Work
+from longhall.queues.steps import StagedSettled
+from longhall.records.record import Record
+
+STEP_MAX: Final = 500
+RETRY_S: Final = 1.0
+WAIT_S_MAX: Final = 3600.0
+
+_log = logging.getLogger("longhall.queues")
+
+
+@final
+class Stager:
+    """The delays of all queues of a node."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        """Look at every queue once; those with something staged are looked at again when it is due."""
+        for queue in self._hall.queues.values():
+            self.arm(queue)
+
+    async def stop(self) -> None:
+        """Finish the steps that are under way."""
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def stage(self, queue: RunningQueue, record: Record, due_ms: int, now_ms: int) -> tuple[int, int]:
+        """Put a message where it waits; returns its log and offset."""
+        key, lane = queue.staging.place(due_ms, now_ms)
+        if lane == NO_LANE:
+            lane = self._open(queue, key)
+        written = write_records(self._hall, queue.hidden[lane], [record], now_ms)
+        if isinstance(written, Code):
+            raise LonghallError(written)
+        self.arm(queue)
+        return lane, written
+
+    def _open(self, queue: RunningQueue, key: int) -> int:
+        hall = self._hall
+        fresh = NO_LANE
+        if not queue.staging.has_idle_lane:
+            fresh = hall.catalogue.next_partition
+            made = LaneMade(queue_id=queue.entry.queue_id, partition=fresh, key=str(key))
+            hall.append_catalogue(made, Commit())
+        opened = queue.staging.decide_open(key, fresh)
+        write_staging(hall, queue, [opened])
+        return opened.lane
+
+    # Time
+
+    def arm(self, queue: RunningQueue) -> None:
+        """Wake up when something of this queue is due."""
+        if self._stopped or queue.number in self._tasks:
+            return
+        now_ms = self._hall.time.now_ms()
+        deadline_ms = queue.staging.next_deadline_ms(now_ms)
+        timer = self._timers.pop(queue.number, None)
+        if timer is not None:
+            timer.cancel()
+        if deadline_ms is not None and not queue.removed:
+            delay_s = min(max(deadline_ms - now_ms, 0) / 1000, WAIT_S_MAX)
+            self._timers[queue.number] = asyncio.get_running_loop().call_later(delay_s, self._begin, queue)
+
+    def _begin(self, queue: RunningQueue) -> None:
+        self._timers.pop(queue.number, None)
+        if queue.number not in self._tasks and not queue.removed:
+            self._tasks[queue.number] = asyncio.get_running_loop().create_task(self._work(queue))
+
+    async def _work(self, queue: RunningQueue) -> None:
+        try:
+            while not self._stopped and not queue.removed:
+                work = queue.staging.next_work(self._hall.time.now_ms())
+                if work is None:
+                    break
+                await self._do(queue, work)
+                await asyncio.sleep(0)
+        except (OSError, LonghallError) as error:
+            _log.warning("staged messages wait", extra={"queue": queue.entry.name, "reason": str(error)})
+            await asyncio.sleep(RETRY_S)
+        finally:
+            del self._tasks[queue.number]
+            self.arm(queue)
+
+    async def _do(self, queue: RunningQueue, work: Work) -> None:
+        if work.kind == MOVE:
+            await self._move_due(queue)
+        elif work.kind == LOAD:
+            found = await self._read(queue, work.lane, work.from_offset, STEP_MAX)
+            entries = [(due_of(record), record.offset) for record in found[0] if record.offset < work.until_offset]
+            queue.staging.load(work.key, entries, min(max(found[1], work.from_offset + 1), work.until_offset))
+        elif work.kind == RESTAGE:
+            await self._restage(queue, work)
+        elif work.kind == DROP:
+            self._drop(queue, work)
+
+    async def _move_due(self, queue: RunningQueue) -> None:
+        """What is due becomes available, the longest due first."""
+        hall = self._hall
+        for lane, offset in queue.staging.due(hall.time.now_ms(), STEP_MAX):
+            records, _ = await self._read(queue, lane, offset, 1)
+            if queue.removed:
+                return
+            now_ms = hall.time.now_ms()
+            with together(hall):
+                if records and records[0].offset == offset:
+                    fields = decode_record(records[0], lane)
+                    moved = moved_record(records[0], fields.message_id, now_ms)
+                    target = queue.lane_for(fields.priority, fields.group)
+                    write_records(hall, target, [moved], now_ms, message=False)
+                write_staging(hall, queue, queue.staging.decide_settle([(lane, offset)]))
+
+    async def _restage(self, queue: RunningQueue, work: Work) -> None:
+        """A coarse slice has begun: its messages go to finer ones."""
+        hall = self._hall
+        records, behind = await self._read(queue, work.lane, work.from_offset, STEP_MAX)
+        settled: list[tuple[int, int]] = []
+        for record in records:
+            if record.offset >= work.until_offset or queue.staging.is_settled(work.lane, record.offset):
+                continue
+            now_ms = hall.time.now_ms()
+            due_ms = due_of(record)
+            fields = decode_record(record, work.lane)
+            key = queue.staging.route(work.key, due_ms, now_ms)
+            with together(hall):
+                if key == DUE_NOW:
+                    moved = moved_record(record, fields.message_id, now_ms)
+                    write_records(hall, queue.lane_for(fields.priority, fields.group), [moved], now_ms, message=False)
+                else:
+                    lane = queue.staging.lane_of(key)
+                    if lane == NO_LANE:
+                        lane = self._open(queue, key)
+                    moved = moved_record(record, fields.message_id, now_ms, due_ms)
+                    write_records(hall, queue.hidden[lane], [moved], now_ms, message=False)
+                why: list[StagedSettled] = queue.staging.decide_settle([(work.lane, record.offset)], "restaged")
+                write_staging(hall, queue, why)
+            settled.append((work.lane, record.offset))
+        if not settled:  # Nothing but gaps: let the slice forget them.
+            gone = [(work.lane, offset) for offset in range(work.from_offset, min(behind, work.until_offset))]
+            write_staging(hall, queue, queue.staging.decide_settle(gone, "cancelled"))
+
+    def _drop(self, queue: RunningQueue, work: Work) -> None:
+        dropped = queue.staging.decide_drop(work.key)
+        with together(self._hall):
+            write_staging(self._hall, queue, [dropped])
+            if dropped.lane_deleted:
+                event = LaneDropped(queue_id=queue.entry.queue_id, partition=work.lane)
+                self._hall.append_catalogue(event, Commit())
+
+    async def _read(self, queue: RunningQueue, lane: int, offset: int, count: int) -> tuple[list[Record], int]:
+        """Records of a hidden log from `offset` on, and the offset behind them."""
+        window = queue.window(lane)
+        while True:
+            found = window.look(offset, count)
+            if found is not None:
+                break
+            assert window.cold is not None
+            cold, window.cold = window.cold, None
+            window.supplied = await supply(self._hall, Wanted(window.partition, 0, 0, -1), cold)
+        return _records_of(found), found[-1].next_offset if found else offset
+
+
+def _records_of(candidates: list[Candidate]) -> list[Record]:
+    return [candidate.payload for candidate in candidates if isinstance(candidate.payload, Record)]

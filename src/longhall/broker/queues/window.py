@@ -1,0 +1,137 @@
+"""Messages of one log as a queue sees them, read from memory where they are, with a little kept for the next look.
+
+Only committed messages are shown, and of transactions only those that were committed. What would have to wait for the
+disk is left in `cold`; whoever asked fetches it and asks again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol, final
+
+from longhall.broker.partition import Partition
+from longhall.errors import Code, LonghallError
+from longhall.log.reading import Cold, Supplied
+from longhall.queues.envelope import group_text, peek_fields
+from longhall.queues.outcomes import Candidate
+from longhall.records.batch import BatchHeader, parse_header, read_records
+
+READ_BYTES: Final = 256 * 1024
+KEPT_MAX: Final = 2  # Stretches of the log that are kept decoded.
+
+
+class Sizing(Protocol):
+    """Who knows whether anybody counts bytes."""
+
+    @property
+    def counts_bytes(self) -> bool: ...
+
+
+@final
+class _Stretch:
+    """Decoded messages from `first` up to `behind`, without gaps between: what is missing is there as a gap."""
+
+    def __init__(self, first: int, behind: int, candidates: list[Candidate], limit: int) -> None:
+        self.first = first
+        self.behind = behind
+        self.candidates = candidates
+        self.limit = limit  # How far readers could see when it was read.
+
+
+@final
+class Window:
+    """See the module."""
+
+    def __init__(self, partition: Partition, sizing: Sizing) -> None:
+        self.partition = partition
+        self._sizing = sizing
+        self.cold: Cold | None = None
+        self.supplied: Supplied | None = None
+        self._kept: list[_Stretch] = []
+
+    def look(self, offset: int, count_max: int) -> list[Candidate] | None:
+        """Messages from `offset` on, as many as are at hand and wanted; None when they are cold."""
+        stretch = self._find(offset)
+        if stretch is None:
+            found = self._read(offset)
+            if not isinstance(found, _Stretch):
+                return found
+            stretch = found
+        candidates = stretch.candidates
+        low = 0
+        high = len(candidates)
+        while low < high:
+            middle = (low + high) // 2
+            if candidates[middle].next_offset <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return candidates[low : low + count_max]
+
+    def _find(self, offset: int) -> _Stretch | None:
+        for stretch in self._kept:
+            if stretch.first <= offset < stretch.behind:
+                return stretch
+        return None
+
+    def _read(self, offset: int) -> _Stretch | list[Candidate] | None:
+        log = self.partition.log
+        limit = self.partition.last_stable_offset
+        offset = max(offset, log.start_offset)
+        read = log.read(offset, READ_BYTES, limit, self.supplied)
+        if read.cold is not None:
+            self.cold = read.cold
+            return None
+        self.supplied = None
+        if read.code is Code.STORAGE_DAMAGED:
+            return [Candidate(offset, log.behind_damage(offset), -1)]
+        if read.code is not None or not read.size_bytes:
+            return []
+        candidates = self._decode(b"".join(read.buffers), offset, limit)
+        if not candidates:
+            return []
+        stretch = _Stretch(offset, candidates[-1].next_offset, candidates, limit)
+        self._kept = [stretch, *self._kept[: KEPT_MAX - 1]]
+        return stretch
+
+    def _decode(self, data: bytes, offset: int, limit: int) -> list[Candidate]:
+        candidates: list[Candidate] = []
+        at = 0
+        while at < len(data):
+            header = parse_header(data, at)
+            if candidates and candidates[-1].next_offset < header.base_offset:
+                candidates.append(Candidate(candidates[-1].next_offset, header.base_offset, -1))
+            if header.is_control or self._is_aborted(header):
+                candidates.append(Candidate(header.base_offset, header.next_offset, -1))
+            else:
+                self._open(data, at, header, candidates)
+            at += header.size_bytes
+        return candidates
+
+    def _open(self, data: bytes, at: int, header: BatchHeader, candidates: list[Candidate]) -> None:
+        try:
+            records = read_records(data, at)
+        except LonghallError:
+            candidates.append(Candidate(header.base_offset, header.next_offset, -1))
+            return
+        behind = header.base_offset
+        for record in records:
+            if record.offset > behind:
+                candidates.append(Candidate(behind, record.offset, -1))
+            group, expires_ms = peek_fields(record)
+            size = len(record.value or b"") if self._sizing.counts_bytes else 0
+            candidate = Candidate(
+                record.offset, record.offset + 1, size, group_text(group), expires_ms if expires_ms > 0 else -1, record
+            )
+            candidates.append(candidate)
+            behind = record.offset + 1
+        if behind < header.next_offset:
+            candidates.append(Candidate(behind, header.next_offset, -1))
+
+    def _is_aborted(self, header: BatchHeader) -> bool:
+        producers = self.partition.producers
+        if producers is None or not header.is_transactional:
+            return False
+        for producer_id, first, last in producers.aborted_ranges():
+            if producer_id == header.producer_id and first <= header.base_offset <= last:
+                return True
+        return False
