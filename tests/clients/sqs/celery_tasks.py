@@ -39,5 +39,5 @@ def flaky(self: object, name: str) -> None:
     count = int(attempts.read_text()) + 1 if attempts.exists() else 1
     attempts.write_text(str(count))
     if count < 3:
-        raise self.retry(countdown=1)  # type: ignore[attr-defined]
+        raise self.retry(countdown=1)
     (results / name).write_text("done")

@@ -1,0 +1,182 @@
+"""What became of every message, as its senders and receivers saw it, and whether that can be.
+
+The load tells each step here: before it asks and after it was answered, with the time of both. The book holds the node
+to its promises at every step and keeps complaints in words; no complaint means that nobody was lied to. A call without
+an answer may have happened or not, and both are allowed. Nothing here knows how the load talks to a node.
+
+Times are seconds of one monotone clock. A lease is reckoned from when it was asked for, and a delivery from when it
+arrived, so that delays on the way can only excuse the node, never accuse it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+COMPLAINTS_MAX: Final = 10
+SLACK_SECONDS: Final = 0.05  # The node counts in milliseconds, by a clock of its own.
+
+Place = tuple[str, str]  # A queue and the key of a message.
+
+
+@dataclass
+class Fate:
+    """One message in one queue."""
+
+    acknowledged: bool = False
+    due_at: float = 0.0
+    leased_until: float | None = None
+    settle_tried: bool = False
+    settled_at: float | None = None
+    deliveries: int = 0
+    message_ids: set[str] = field(default_factory=set)
+    born_life: int = -1
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One message of one answer."""
+
+    key: str
+    message_id: str
+    count: int  # How often it was given out, as the node says.
+
+
+class Book:
+    """All fates, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fates: dict[Place, Fate] = {}
+        self._floors: dict[Place, tuple[int, float]] = {}
+        self._waiting: dict[Place, set[int]] = {}
+        self.complaints: list[str] = []
+        self.life = 0
+
+    def counts(self) -> dict[str, int]:
+        with self._lock:
+            fates = list(self._fates.values())
+        return {
+            "acknowledged": sum(fate.acknowledged for fate in fates),
+            "delivered": sum(fate.deliveries for fate in fates),
+            "settled": sum(fate.settled_at is not None for fate in fates),
+        }
+
+    def complain(self, words: str) -> None:
+        if len(self.complaints) < COMPLAINTS_MAX:
+            self.complaints.append(words)
+
+    def sending(self, queue: str, key: str, asked_at: float, delay_seconds: float = 0.0) -> None:
+        with self._lock:
+            if (queue, key) not in self._fates:  # A repeated send changes nothing.
+                self._fates[queue, key] = Fate(due_at=asked_at + delay_seconds)
+
+    def acknowledged(self, queue: str, key: str, message_id: str) -> None:
+        """The node said that it has it, and under which id."""
+        with self._lock:
+            fate = self._fates[queue, key]
+            fate.acknowledged = True
+            fate.born_life = self.life
+            self._same_id(queue, key, fate, message_id)
+            if not fate.settle_tried and (line := _line(key)) is not None:
+                self._waiting.setdefault((queue, line[0]), set()).add(line[1])
+
+    def delivered(
+        self, queue: str, answer: Sequence[Delivery], asked_at: float, arrived_at: float, lease_seconds: float
+    ) -> None:
+        """The messages of one answer, in its order."""
+        with self._lock:
+            for each in answer:
+                fate = self._fates.setdefault((queue, each.key), Fate())
+                self._may_come(queue, each.key, fate, asked_at, arrived_at)
+                self._same_id(queue, each.key, fate, each.message_id)
+                fate.deliveries += 1
+                fate.leased_until = asked_at + lease_seconds
+            self._in_order(queue, [each.key for each in answer], asked_at, arrived_at)
+
+    def _may_come(self, queue: str, key: str, fate: Fate, asked_at: float, arrived_at: float) -> None:
+        if fate.settled_at is not None and asked_at > fate.settled_at:
+            self.complain(f"{queue}: {key} came back {asked_at - fate.settled_at:.3f} s after it was settled")
+        if fate.leased_until is not None and arrived_at < fate.leased_until - SLACK_SECONDS:
+            self.complain(f"{queue}: {key} was delivered {fate.leased_until - arrived_at:.3f} s before its lease ended")
+        if arrived_at < fate.due_at - SLACK_SECONDS:
+            self.complain(f"{queue}: {key} was delivered {fate.due_at - arrived_at:.3f} s before it was due")
+
+    def _same_id(self, queue: str, key: str, fate: Fate, message_id: str) -> None:
+        fate.message_ids.add(message_id)
+        if len(fate.message_ids) > 1:
+            self.complain(f"{queue}: {key} is there more than once: {sorted(fate.message_ids)}")
+
+    def _in_order(self, queue: str, keys: Sequence[str], asked_at: float, arrived_at: float) -> None:
+        """Keys `group/number` stand in lines: in each, nothing overtakes what is not settled, and nothing goes back."""
+        numbers: dict[str, list[int]] = {}
+        for key in keys:
+            if (line := _line(key)) is not None:
+                numbers.setdefault(line[0], []).append(line[1])
+        for group, came in numbers.items():
+            if came != sorted(came):
+                self.complain(f"{queue}: group {group} came as {came} in one answer")
+            before = {number for number in self._waiting.get((queue, group), ()) if number < came[-1]}
+            if overtaken := before - set(came):
+                self.complain(f"{queue}: {came} of group {group} overtook {sorted(overtaken)[:5]}")
+            floor, since = self._floors.get((queue, group), (-1, 0.0))
+            if came[0] < floor and asked_at > since:
+                self.complain(f"{queue}: group {group} went back to {came[0]} after {floor} had come without it")
+            if came[0] > floor:
+                self._floors[queue, group] = (came[0], arrived_at)
+
+    def giving_back(self, queue: str, key: str) -> None:
+        """Said before it is asked: from now on it may come again at any time."""
+        with self._lock:
+            self._fates[queue, key].leased_until = None
+
+    def extended(self, queue: str, key: str, until: float) -> None:
+        with self._lock:
+            self._fates[queue, key].leased_until = until
+
+    def settling(self, queue: str, key: str) -> None:
+        """Said before it is asked: from now on it need not come again."""
+        with self._lock:
+            self._fates[queue, key].settle_tried = True
+            if (line := _line(key)) is not None:
+                self._waiting.get((queue, line[0]), set()).discard(line[1])
+
+    def settled(self, queue: str, key: str, answered_at: float, lease_until: float) -> None:
+        """Settled by a receipt whose own lease held until then; one that outlived it may be taken without effect."""
+        with self._lock:
+            if answered_at < lease_until:
+                self._fates[queue, key].settled_at = answered_at
+
+    def fate(self, queue: str, key: str) -> Fate:
+        with self._lock:
+            return self._fates[queue, key]
+
+    def missing(self, queue: str, found: set[str]) -> list[str]:
+        """Acknowledged messages that nobody tried to settle and that are not there at the end."""
+        with self._lock:
+            return [
+                f"{queue}: {key} was acknowledged and is not there"
+                for (place, key), fate in self._fates.items()
+                if place == queue and fate.acknowledged and not fate.settle_tried and key not in found
+            ][:COMPLAINTS_MAX]
+
+    def resurrected(self, queue: str, found: set[str]) -> list[str]:
+        """Settled messages that are there at the end."""
+        with self._lock:
+            return [
+                f"{queue}: {key} was settled and is there again"
+                for (place, key), fate in self._fates.items()
+                if place == queue and fate.settled_at is not None and key in found
+            ][:COMPLAINTS_MAX]
+
+    def acknowledged_keys(self, queue: str) -> set[str]:
+        with self._lock:
+            return {key for (place, key), fate in self._fates.items() if place == queue and fate.acknowledged}
+
+
+def _line(key: str) -> tuple[str, int] | None:
+    """Keys with a slash stand in a line."""
+    group, slash, number = key.partition("/")
+    return (group, int(number)) if slash else None
