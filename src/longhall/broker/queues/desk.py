@@ -111,6 +111,7 @@ class Desk:
     def depth(self, name: str) -> Depth:
         """How full it is."""
         queue = self._find(name)
+        queue.queue.tick(self._hall.time.now_ms())
         ends = [(lane, partition.high_watermark) for lane, partition in queue.lanes.items()]
         return Depth(
             available=queue.queue.waiting(ends),

@@ -53,6 +53,7 @@ class Mover:
         """Begin to move what is in the source now."""
         hall = self._hall
         ends = tuple((lane, partition.high_watermark) for lane, partition in source.lanes.items())
+        source.queue.tick(hall.time.now_ms())
         waiting = source.queue.waiting(list(ends))
         task_id = hall.world.entropy.bytes(16).hex()
         redrives = self._redrives(source)
