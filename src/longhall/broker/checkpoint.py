@@ -98,7 +98,8 @@ async def sync_names(hall: Hall) -> None:
     try:
         await hall.world.janitor.run("sync_directories", {"paths": sorted(names)})
     except OSError as error:
-        hall.commits.fail(error)
+        if error.filename is not None:  # The disk said so. If the janitor died at it, the next one tries again.
+            hall.commits.fail(error)
         raise
     hall.files.names_synced(names)
 
