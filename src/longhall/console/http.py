@@ -1,8 +1,8 @@
 """The HTTP port of the console: questions without bodies, answered from a table of routes.
 
-How a connection speaks and what it refuses is `front.http`'s; this says who may connect, how long anything may take, and
-what is answered. A connection stays within its bounds: connections, bytes of a request's head, the time until the head
-is complete, the time until the answer is taken.
+How a connection speaks and what it refuses is `front.http`'s; this says who may connect, how long anything may take,
+and what is answered. Everything a client can make grow has a bound: connections, bytes of a request's head, the time
+until the head is complete, the time until the answer is taken.
 
 It knows nothing of what is asked: routes are a table from path to handler.
 """

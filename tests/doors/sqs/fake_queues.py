@@ -6,9 +6,8 @@ import asyncio
 from typing import Final
 
 from longhall.doors.sqs import verbs
-from longhall.doors.sqs.verbs import QueueView
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing
+from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
 
 NOW_MS: Final = 1_700_000_000_000
