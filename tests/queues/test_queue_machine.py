@@ -99,6 +99,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(lane=st.sampled_from(sorted(LANES)), group=st.sampled_from(GROUPS), live_ms=st.integers(0, 3000))
     def send_short_lived(self, lane: int, group: str, live_ms: int) -> None:
         self.note(lane, self.desk.send(1, lane, group, size=5, expires_ms=self.now_ms + live_ms))
+        self.note(lane, self.desk.send(1, lane, group, size=1))
 
     def note(self, lane: int, offsets: list[int]) -> None:
         for candidate in self.desk.logs[lane][-len(offsets) :]:
@@ -155,6 +156,19 @@ class QueueMachine(RuleBasedStateMachine):
             assert code is None
             message.fate = "settled"
 
+    @precondition(lambda self: self.stale())
+    @rule(data=st.data())
+    def settle_too_late(self, data: st.DataObject) -> None:
+        """With a receipt for what somebody else has got since."""
+        given = data.draw(st.sampled_from(self.stale()))
+        assert self.desk.settle(self.now_ms, given) == [Code.RECEIPT_SUPERSEDED]
+        assert self.desk.extend(self.now_ms, given, 1000) is Code.RECEIPT_SUPERSEDED
+        assert self.desk.give_back(self.now_ms, given) is Code.RECEIPT_SUPERSEDED
+
+    def stale(self) -> list[Given]:
+        recent = [(given, self.messages[given.lane, given.candidate.offset]) for given in self.given[-40:]]
+        return [given for given, message in recent if not message.fate and message.number != given.number]
+
     @precondition(lambda self: self.given)
     @rule(data=st.data(), lease_ms=st.integers(0, 3000), back=st.booleans())
     def change(self, data: st.DataObject, lease_ms: int, back: bool) -> None:
@@ -179,15 +193,20 @@ class QueueMachine(RuleBasedStateMachine):
         assert woke == (due_ms is not None and due_ms <= self.now_ms)
 
     @precondition(lambda self: sum(not message.fate for message in self.messages.values()) > 15)
-    @rule()
-    def purge(self) -> None:
-        event = self.desk.queue.decide_purge(self.now_ms, list(self.desk.ends.items()), apart_ms=600)
+    @rule(lanes=st.sampled_from([(10,), (11,), (10, 11)]), back=st.integers(0, 6))
+    def purge(self, lanes: tuple[int, ...], back: int) -> None:
+        """All of some lanes, but for the last few offsets."""
+        ends = {lane: max(0, self.desk.ends[lane] - back) for lane in lanes}
+        gone = [m for m in self.messages.values() if not m.fate and m.candidate.offset < ends.get(m.lane, 0)]
+        left = [m for m in self.messages.values() if not m.fate and m not in gone]
+        size = sum(message.candidate.size_bytes for message in left)
+        event = self.desk.queue.decide_purge(self.now_ms, list(ends.items()), 600, len(left), size)
         if isinstance(event, Code):
             assert event is Code.PURGE_RUNNING
             return
         self.desk.write(event)
-        for message in self.messages.values():
-            message.fate = message.fate or "purged"
+        for message in gone:
+            message.fate = "purged"
 
     @rule(crash=st.booleans())
     def pause_and_resume(self, crash: bool) -> None:

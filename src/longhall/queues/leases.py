@@ -22,7 +22,7 @@ from __future__ import annotations
 import sys
 from array import array
 from heapq import heapify, heappop, heappush
-from typing import Final, final
+from typing import Any, Final, final
 
 FREE: Final = 0
 READY: Final = 1
@@ -215,12 +215,12 @@ class Leases:
                 columns[name] = getattr(self, name).tobytes()
         return columns
 
-    def restore(self, columns: dict[str, bytes]) -> list[int]:
+    def restore(self, columns: dict[str, Any]) -> list[int]:
         """Become what `snapshot` described, groups apart. Returns the rows in use, by lane and offset."""
         self.clear()
         if "state" not in columns:
             return []
-        swapped = str(columns["byte_order"]) != sys.byteorder
+        swapped = columns["byte_order"] != sys.byteorder
         for name in (*_LONG, *_SHORT, "state"):
             column: array[int] = getattr(self, name)
             column.frombytes(columns[name])
