@@ -89,6 +89,8 @@ class Node:
             str(self.data),
             "--kafka",
             self._kafka,
+            "--sqs",
+            "127.0.0.1:0",
             "--http",
             "127.0.0.1:0",
             "--ready-file",

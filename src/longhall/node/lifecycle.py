@@ -117,12 +117,14 @@ def _about_directory(settings: Settings, error: OSError) -> str:
 
 def _about(settings: Settings, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE or "address already in use" in str(error).lower():
-        # Of the two, a port that was chosen freely cannot be taken; the system names the other one in its message.
-        chosen = [address for address in (settings.kafka, settings.http) if parse_address(address).port]
+        # Of them, a port that was chosen freely cannot be taken; the system names the other one in its message.
+        addresses = (settings.kafka, settings.sqs, settings.http)
+        chosen = [address for address in addresses if parse_address(address).port]
         taken = [address for address in chosen if str(parse_address(address).port) in str(error)] or chosen
-        return f"{' or '.join(taken)} is taken: stop whoever has it, or choose others with --kafka and --http"
+        return f"{' or '.join(taken)} is taken: stop whoever has it, or choose others with --kafka, --sqs and --http"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
-        return f"cannot listen at {settings.kafka} and {settings.http} ({error.strerror}): choose others"
+        addresses = (settings.kafka, settings.sqs, settings.http)
+        return f"cannot listen at {', '.join(addresses)} ({error.strerror}): choose others"
     if error.errno == errno.ENOSPC:
         return f"there is no space left in {settings.data}: free some, or choose another directory with --data"
     return str(error)
