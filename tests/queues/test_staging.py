@@ -282,3 +282,19 @@ def test_a_replay_that_knows_the_time_leaves_nothing_behind_of_slices_that_are_g
     broker.now_ms += 10
     broker.work(10)
     assert broker.main == [0, 1, 2, 3]
+
+
+def test_gaps_in_a_lane_hold_up_nothing() -> None:
+    staging = Staging()
+    key, _ = staging.place(START_MS + 10, START_MS)
+    staging.apply(staging.decide_open(key, 1))
+    for offset in (0, 3, 20):
+        staging.appended(1, offset, START_MS + 10, START_MS)
+    assert staging.count == 3
+    assert staging.due(START_MS + 10) == [(1, 0), (1, 3), (1, 20)]
+    for event in staging.decide_settle([(1, offset) for offset in range(21)]):
+        staging.apply(event)
+    assert staging.count == 0
+    work = staging.next_work(START_MS + MINUTE_MS)
+    assert work is not None
+    assert work.kind == DROP

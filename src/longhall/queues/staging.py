@@ -119,6 +119,8 @@ class Staging:
         one = self._lanes[lane]
         if offset < one.end:
             return  # Told before.
+        if offset > one.end:
+            self._pass_gap(one, offset)
         if one.slot < 0 and one.loaded == offset and level_of(one.key) == 0 and begins_ms_of(one.key) <= now_ms:
             self._take_slot(one)
         if one.loaded == offset and one.slot >= 0 and self._wheel.count < self._index_max:
@@ -129,6 +131,15 @@ class Staging:
             self._quiet_until_ms = min(self._quiet_until_ms, begins_ms_of(one.key))
         one.end = offset + 1
         one.live += 1
+
+    def _pass_gap(self, one: Slice, offset: int) -> None:
+        """Offsets that hold no message count as left, so that the slice can become empty."""
+        first = one.end
+        if one.loaded == first:
+            one.loaded = offset
+        one.live += offset - first
+        one.end = offset
+        one.settle(first, offset - first)
 
     def is_settled(self, lane: int, offset: int) -> bool:
         """Whether what stands there has left, so that nobody may move it any more."""
