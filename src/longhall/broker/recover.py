@@ -165,8 +165,9 @@ def _restore_snapshots(hall: Hall) -> tuple[list[int], dict[int, list[Any]]]:
             hall.restore_catalogue(state["catalogue"])
             continue
         waiting.update(state["partitions"])
-        hall.restore_queues(state["queues"])
-        hall.redrives[shard.number - 1].restore(state["moves"])
+        if "queues" in state:  # Snapshots from before there were queues have none.
+            hall.restore_queues(state["queues"])
+            hall.redrives[shard.number - 1].restore(state["moves"])
         hall.groups[shard.number - 1].restore(state["groups"], now_ms)
         hall.transactions[shard.number - 1].restore(state["transactions"])
     _restore_partitions(hall, waiting)
