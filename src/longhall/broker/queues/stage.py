@@ -25,6 +25,7 @@ from longhall.queues.steps import StagedSettled
 from longhall.records.record import Record
 
 STEP_MAX: Final = 500
+MOVE_BYTES_MAX: Final = 512 * 1024  # Of messages moved in one step.
 RETRY_S: Final = 1.0
 WAIT_S_MAX: Final = 3600.0
 
@@ -124,20 +125,43 @@ class Stager:
             self._drop(queue, work)
 
     async def _move_due(self, queue: RunningQueue) -> None:
-        """What is due becomes available, the longest due first."""
+        """What is due becomes available, the longest due first, as many in one step as fit an entry."""
+        places = queue.staging.due(self._hall.time.now_ms(), STEP_MAX)
+        moved = 0
+        try:
+            while moved < len(places):
+                batch: list[tuple[int, Record]] = []
+                size = 0
+                taken = moved
+                while taken < len(places) and size < MOVE_BYTES_MAX:
+                    lane, offset = places[taken]
+                    records, _ = await self._read(queue, lane, offset, 1)
+                    if records and records[0].offset == offset:
+                        batch.append((lane, records[0]))
+                        size += len(records[0].value or b"")
+                    taken += 1
+                if queue.removed:
+                    return
+                self._move(queue, batch, places[moved:taken])
+                moved = taken
+        finally:
+            for lane, offset in places[moved:]:  # Something failed on the way: they are due all the same.
+                queue.staging.put_back(lane, offset, self._hall.time.now_ms())
+
+    def _move(self, queue: RunningQueue, batch: list[tuple[int, Record]], places: list[tuple[int, int]]) -> None:
+        """Append these to where they can be received and settle their staged copies, in one step."""
         hall = self._hall
-        for lane, offset in queue.staging.due(hall.time.now_ms(), STEP_MAX):
-            records, _ = await self._read(queue, lane, offset, 1)
-            if queue.removed:
-                return
-            now_ms = hall.time.now_ms()
-            with together(hall):
-                if records and records[0].offset == offset:
-                    fields = decode_record(records[0], lane)
-                    moved = moved_record(records[0], fields.message_id, now_ms)
-                    target = queue.lane_for(fields.priority, fields.group)
-                    write_records(hall, target, [moved], now_ms, message=False)
-                write_staging(hall, queue, queue.staging.decide_settle([(lane, offset)]))
+        now_ms = hall.time.now_ms()
+        targets: dict[int, list[Record]] = {}
+        for lane, record in batch:
+            if not queue.staging.is_settled(lane, record.offset):  # A purge may have come while it was read.
+                fields = decode_record(record, lane)
+                target = queue.lane_for(fields.priority, fields.group).log.partition
+                targets.setdefault(target, []).append(moved_record(record, fields.message_id, now_ms))
+        with together(hall):
+            for target, records in targets.items():
+                write_records(hall, queue.lanes[target], records, now_ms, message=False)
+            write_staging(hall, queue, queue.staging.decide_settle(places))
 
     async def _restage(self, queue: RunningQueue, work: Work) -> None:
         """A coarse slice has begun: its messages go to finer ones."""
