@@ -96,7 +96,7 @@ def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[Ran]:
 def simulate(seeds: range, scenario: str | None, processes: int, *, bug: str = "", verbose: bool) -> int:
     """All seeds, and the sum of it. Returns an exit code."""
     jobs = [Job(seed, scenario or scenario_of(seed), bug) for seed in seeds]
-    again = {job: index for index, job in enumerate(jobs) if index % TWICE_EVERY == 0}
+    again = jobs[::TWICE_EVERY] if len(jobs) > 1 else []
     began = time.monotonic()
     virtual_s = 0.0
     counts = [0, 0, 0, 0]
