@@ -71,4 +71,5 @@ class Send:
 
     def __str__(self) -> str:
         at = f" at {self.offset}" if self.offset >= 0 else ""
-        return f"{self.values[0].partition(b':')[0].decode(errors='replace')} ({self.outcome.value}{at}) in {self.place}"
+        name = self.values[0].partition(b":")[0].decode(errors="replace")
+        return f"{name} ({self.outcome.value}{at}) in {self.place}"
