@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from typing import Any
 from urllib.parse import urlsplit
@@ -135,7 +136,6 @@ def test_actions_that_are_none(endpoint: str, action: str) -> None:
         (b"QueueUrl=x", "MissingAction"),
         (b"Action=SendMessage&QueueUrl=x&MessageBody=%zz", None),
         (b"Action=CreateQueue", "MissingParameter"),
-        (b"Action=CreateQueue&QueueName=q&Attribute.0.Name=x&Attribute.x=1", None),
         (b"Action=ReceiveMessage&QueueUrl=/000000000000/q&MaxNumberOfMessages=many", None),
     ],
 )
@@ -236,4 +236,4 @@ def test_requests_one_behind_the_other_are_answered_in_order(endpoint: str, queu
         got = b""
         while piece := connection.recv(65536):
             got += piece
-    assert [line.split()[1] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1")] == [b"200", b"400", b"200"]
+    assert re.findall(rb"HTTP/1\.1 (\d+)", got) == [b"200", b"400", b"200"]

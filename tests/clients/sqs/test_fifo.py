@@ -65,7 +65,7 @@ def test_the_same_id_is_taken_once(sqs: Any, fifo: str) -> None:
 def test_the_same_body_is_taken_once_whatever_its_attributes(sqs: Any, fifo: str) -> None:
     send(sqs, fifo, "body", MessageGroupId="g")
     send(sqs, fifo, "body", MessageGroupId="h", MessageAttributes={"a": {"DataType": "String", "StringValue": "v"}})
-    send(sqs, fifo, "body", MessageGroupId="g", MessageDeduplicationId="of its own")
+    send(sqs, fifo, "body", MessageGroupId="g", MessageDeduplicationId="of-its-own")
     got = sqs.receive_message(QueueUrl=fifo, MaxNumberOfMessages=10)["Messages"]
     assert len(got) == 2
 
