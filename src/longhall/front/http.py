@@ -3,10 +3,10 @@
     received bytes -> parser -> `gate.serve(call)` -> ... -> `call.ready(answer)` -> slots -> one write
 
 Invariants. Everything a client can make grow has a bound: the head, the headers, the body, what is under way, what it
-does not read, and, through the gate's budget, all bodies of all connections together. Where a request ends is never in
-doubt: what could be read in two ways (two lengths, a length beside chunks, a second host, a folded line, a bare line
-feed) is refused and the connection closed. Answers leave in the order of the requests; those that are ready in one turn
-of the loop leave in one write. It knows nothing of what is asked.
+does not read, and, through the gate's budget, all bodies and answers of all connections together. Where a request
+ends is never in doubt: what could be read in two ways (two lengths, a length beside chunks, a second host, a folded
+line, a bare line feed) is refused and the connection closed. Answers leave in the order of the requests; those that are
+ready in one turn of the loop leave in one write. It knows nothing of what is asked.
 
 Time is the gate's: it looks at `arriving_since_s`, `stalled_since_s` and `active_s` now and then and calls `abort`.
 """
@@ -21,12 +21,12 @@ from typing import Final, cast, final
 
 import httptools
 
-from longhall.front.admission import Budget
+from longhall.front.admission import SMALL_BYTES_MAX, Budget
 
 HEAD_BYTES_MAX: Final = 16 * 1024
 HEADERS_MAX: Final = 100
 CHUNKING_BYTES_MAX: Final = 64 * 1024  # Beside twice the body: sizes and ends of chunks, and trailers.
-SLOTS_MAX: Final = 128  # Requests of one connection that are under way.
+SLOTS_MAX: Final = 32  # Requests of one connection that are under way; more of them wait, unread where that can be.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -61,7 +61,7 @@ class HttpCall:
         assert self.answer is None, "answered twice"
         self.answer = answer
         self.on_close = None
-        self.connection.answered(self)
+        self.connection.answered(self, len(answer))
 
 
 class HttpGate:
@@ -118,6 +118,7 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         self._held_bytes = 0
         self._wanted_bytes = 0  # What the request that arrives still needs of the budget.
+        self._unsent_bytes = 0  # Of the budget, for answers that were written and not taken.
         self._receiving = False
         self._flushing = False
         self._paused = False
@@ -147,6 +148,10 @@ class HttpConnection(asyncio.Protocol):
         budget.forget(id(self))
         held = self._held_bytes
         self._held_bytes = 0
+        held += self._unsent_bytes
+        self._unsent_bytes = 0
+        for call in self._unadmitted:
+            held += call.held_bytes
         for call in self._slots:
             held += call.held_bytes
             if call.answer is None and call.on_close is not None:
@@ -178,7 +183,7 @@ class HttpConnection(asyncio.Protocol):
             self.arriving_since_s = 0.0
         if self._slots and self._slots[0].answer is not None:
             self._flush()
-        if self._wanting or len(self._slots) >= SLOTS_MAX:
+        if self._wanting or self._unadmitted or len(self._slots) >= SLOTS_MAX:
             self._regulate()
 
     def _bound(self) -> None:
@@ -192,7 +197,7 @@ class HttpConnection(asyncio.Protocol):
         # Who waits for messages and hangs up must not be given any; who asked for something else gets the answer.
         self._ended = True
         waits = any(call.answer is None and call.on_close is not None for call in self._slots)
-        return bool(self._slots) and not waits
+        return not self.idle and not waits
 
     def pause_writing(self) -> None:
         self.stalled_since_s = self._loop.time()
@@ -200,6 +205,9 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.stalled_since_s = 0.0
+        if self._unsent_bytes:
+            self._gate.budget.give(self._unsent_bytes)
+            self._unsent_bytes = 0
         self._regulate()
         self._flush_soon()
 
@@ -313,7 +321,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._is_current or not self._parser.should_keep_alive():
             call.closes = True
             self._ended = True
-        if self._wanting:
+        if self._wanting and not self._held_bytes:
             self._wanted_bytes = self._body_bytes = 0
             self._unadmitted.append(call)
             return
@@ -322,6 +330,9 @@ class HttpConnection(asyncio.Protocol):
         self._held_bytes = self._body_bytes = 0
         if spare:
             self._gate.budget.give(spare)
+        if self._unadmitted or len(self._slots) >= SLOTS_MAX:
+            self._unadmitted.append(call)
+            return
         self._slots.append(call)
         self._gate.serve(call)
 
@@ -338,15 +349,9 @@ class HttpConnection(asyncio.Protocol):
             return
         budget = self._gate.budget
         self._wanting = False
-        while self._unadmitted:
-            call = self._unadmitted[0]
-            if not budget.take(len(call.body)):
-                self._want()
-                return
-            self._unadmitted.popleft()
-            call.held_bytes = len(call.body)
-            self._slots.append(call)
-            self._gate.serve(call)
+        self._serve_waiting()
+        if self._wanting:
+            return
         if self._wanted_bytes:
             if not budget.take(self._wanted_bytes):
                 self._want()
@@ -355,6 +360,19 @@ class HttpConnection(asyncio.Protocol):
             self.arriving_since_s = self._loop.time()  # It was we who kept it waiting.
         self._regulate()
         self._flush_soon()
+
+    def _serve_waiting(self) -> None:
+        """Whole requests that found no room in the budget or no slot, as far as there is some now."""
+        while self._unadmitted and len(self._slots) < SLOTS_MAX and not self.stalled_since_s:
+            call = self._unadmitted[0]
+            if not call.held_bytes and call.body:
+                if not self._gate.budget.take(len(call.body)):
+                    self._want()
+                    return
+                call.held_bytes = len(call.body)
+            self._unadmitted.popleft()
+            self._slots.append(call)
+            self._gate.serve(call)
 
     @property
     def is_kept_waiting(self) -> bool:
@@ -366,7 +384,8 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or self._closing:
             return
-        stop = self._stopped or self._wanting or self.stalled_since_s > 0.0 or len(self._slots) >= SLOTS_MAX
+        full = len(self._slots) >= SLOTS_MAX or bool(self._unadmitted)
+        stop = self._stopped or self._wanting or self.stalled_since_s > 0.0 or full
         if stop and not self._paused:
             self._paused = True
             transport.pause_reading()
@@ -391,8 +410,11 @@ class HttpConnection(asyncio.Protocol):
         self._slots.append(call)
         self._flush_soon()
 
-    def answered(self, call: HttpCall) -> None:
-        """An answer is ready."""
+    def answered(self, call: HttpCall, size_bytes: int) -> None:
+        """An answer is ready. A large one counts until the client took it, though nothing can be refused by now."""
+        if size_bytes > SMALL_BYTES_MAX and not self._closing:
+            call.held_bytes += size_bytes
+            self._gate.budget.used_bytes += size_bytes
         if self._slots and self._slots[0] is call:
             self._flush_soon()
 
@@ -425,8 +447,13 @@ class HttpConnection(asyncio.Protocol):
         if out:
             self.active_s = now_s
             transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if freed:
+        if self.stalled_since_s:
+            self._unsent_bytes += freed
+        elif freed:
             self._gate.budget.give(freed)
+        if self._unadmitted and not self._wanting and not closes:
+            self._serve_waiting()
+            self._flush_soon()
         if closes and self._refused:
             self._linger()
         elif closes or (self._ended and not slots and not self._unadmitted):

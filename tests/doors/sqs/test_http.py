@@ -333,6 +333,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(monkeypatch: pytest.
         _, writer = await asyncio.open_connection("127.0.0.1", door.port, limit=1024)
         writer.write(ask("ReceiveMessage", {"QueueUrl": "q", "MaxNumberOfMessages": 10}) * 40)
         await until(lambda: any(one.stalled_since_s for one in door.server.connections))
+        assert door.server.budget.used_bytes > 1_000_000
         await until(lambda: not door.server.connections)
         assert door.server.budget.used_bytes == 0
         writer.close()
@@ -363,6 +364,18 @@ async def test_bodies_wait_for_room_in_the_budget() -> None:
         writer.close()
         budget.give(95_000)
         await until(lambda: budget.used_bytes == 0)
+
+
+async def test_nothing_more_is_given_out_while_answers_fill_the_memory() -> None:
+    async with opened(budget_bytes=100_000) as door:
+        await door.said(make("q", CLOSE))
+        receive = ask("ReceiveMessage", {"QueueUrl": "q"}, CLOSE)
+        door.server.budget.used_bytes += 100_001
+        answer = await door.said(receive)
+        assert answer.startswith(b"HTTP/1.1 403 ")
+        assert b"RequestThrottled" in answer
+        door.server.budget.give(100_001)
+        assert (await door.said(receive)).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_too_many_requests_at_once_wait_in_the_socket(door: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,6 +222,9 @@ class SqsServer(HttpGate):
     def _start(
         self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
     ) -> None:
+        if operation.waits and self.budget.used_bytes > self.budget.bytes_max:
+            # Messages that nobody takes away fill the memory; giving out more would only lease them for nothing.
+            raise SqsError(faults.THROTTLED, "Too much is under way; try again later.")
         caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
         outcome = operation.handler(self.door, request, caller)
         if isinstance(outcome, Result):
