@@ -18,7 +18,8 @@ from typing import Final, NamedTuple, final
 import httptools
 
 from longhall.front.admission import Budget
-from longhall.front.http import HttpCall, HttpConnection, HttpGate
+from longhall.front.calls import HttpCall, HttpGate
+from longhall.front.http import HttpConnection
 from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64

@@ -26,7 +26,8 @@ from longhall.doors.sqs.wire.requests import Request
 from longhall.doors.sqs.wire.results import Result
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
-from longhall.front.http import HttpCall, HttpConnection, HttpGate
+from longhall.front.calls import HttpCall, HttpGate
+from longhall.front.http import HttpConnection
 from longhall.meters import Histogram
 from longhall.world.ports import Clock, Entropy, Listener, Network
 
