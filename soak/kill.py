@@ -2,7 +2,7 @@
 
 `python -m soak.kill --rounds 100` ends with 0 when nothing acknowledged was missing, out of order, doubled or half
 visible after any of the rounds. On a violation it says what, keeps the data directory and the node's log, and ends
-with 1. The seed decides when each kill comes. Every seventh time the node is asked to stop instead.
+with 1. The seed decides when each kill comes. After every seventh the node is also asked to stop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from soak.node import Node
 from soak.reckoning import reckon
 
 LOAD_SECONDS: Final = (0.1, 1.2)
-CLEAN_EVERY: Final = 7  # So often the node is asked to stop instead: the way back from that must hold as well.
+CLEAN_EVERY: Final = 7  # After so many kills one clean stop: the way back from that must hold as well.
 Say = Callable[[str], None]
 
 
@@ -42,6 +42,8 @@ class Soak:
         self._random = random.Random(seed)
         self._say = say
         self._meanwhile = meanwhile
+        self.kills = 0
+        self.clean_stops = 0
 
     def run(self, rounds: int) -> Told:
         """All the rounds and the last reckoning; raises Violation. Returns what was acknowledged."""
@@ -50,20 +52,24 @@ class Soak:
             load = Load(self.node.bootstrap, self.history)
             load.start()
             for number in range(1, rounds + 1):
-                self._one_round(number, rounds)
+                self._one_round(f"kill {number}/{rounds}", self.node.kill)
+                self.kills += 1
+                if number % CLEAN_EVERY == 0:
+                    self._one_round("clean stop", self._stop)
+                    self.clean_stops += 1
                 self._judge(load.failures())
             load.finish()
             return self._at_rest()
         finally:
             self.node.kill()
 
-    def _one_round(self, number: int, rounds: int) -> None:
+    def _stop(self) -> None:
+        code = self.node.stop()
+        self._judge([f"asked to stop, the node ended with {code}"] if code else [])
+
+    def _one_round(self, name: str, end: Callable[[], None]) -> None:
         time.sleep(self._random.uniform(*LOAD_SECONDS))
-        if number % CLEAN_EVERY:
-            self.node.kill()
-        else:
-            code = self.node.stop()
-            self._judge([f"asked to stop, the node ended with {code}"] if code else [])
+        end()
         told = self.history.snapshot()
         if self._meanwhile is not None:
             self._meanwhile(self.node.data)
@@ -72,9 +78,7 @@ class Soak:
         ready_seconds = time.monotonic() - began
         seen, complaints = reckon(self.node.bootstrap, told)
         self._judge(complaints)
-        self._say(
-            f"round {number}/{rounds}: {told.count()} acknowledged, {seen.count()} read, ready in {ready_seconds:.2f} s"
-        )
+        self._say(f"{name}: {told.count()} acknowledged, {seen.count()} read, ready in {ready_seconds:.2f} s")
 
     def _at_rest(self) -> Told:
         """Everybody has stopped; now even what had no answer must be all there or not at all."""
@@ -90,19 +94,21 @@ class Soak:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="soak.kill", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=100, help="how many kills")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--directory", type=Path, help="where the data goes; kept afterwards")
     arguments = parser.parse_args()
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="longhall-kill-"))
     directory.mkdir(parents=True, exist_ok=True)
+    soak = Soak(directory, arguments.seed, lambda line: print(line, flush=True))
     try:
-        told = Soak(directory, arguments.seed, lambda line: print(line, flush=True)).run(arguments.rounds)
+        told = soak.run(arguments.rounds)
     except Violation as violation:
         print(f"VIOLATION (seed {arguments.seed}, kept in {directory}):\n  {violation}", file=sys.stderr)
         return 1
     print(
-        f"{arguments.rounds} kills: {told.count()} records and {len(told.transactions)} transactions, all accounted for"
+        f"{soak.kills} kills and {soak.clean_stops} clean stops: {told.count()} records and "
+        f"{len(told.transactions)} transactions, all accounted for"
     )
     if arguments.directory is None:
         shutil.rmtree(directory)

@@ -10,12 +10,14 @@ import pytest
 from soak import reckoning
 from soak.kill import Soak, Violation
 
-ROUNDS = 11  # One of them is a clean stop, ten are kills.
+KILLS = 10
 
 
 @pytest.mark.timeout(300)
 def test_ten_kills_under_load(tmp_path: Path) -> None:
-    told = Soak(tmp_path, seed=20).run(ROUNDS)
+    soak = Soak(tmp_path, seed=20)
+    told = soak.run(KILLS)
+    assert soak.kills == KILLS
     assert told.count() > 500, "the load did next to nothing, so the rounds show nothing"
     assert len(told.transactions) > 20
 
