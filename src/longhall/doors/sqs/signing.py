@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, final
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ SKEW_MS_MAX: Final = 15 * 60_000
 PRESIGNED_S_MAX: Final = 7 * 24 * 3600
 SIGNED_HEADERS_MAX: Final = 50
 KEYS_KEPT_MAX: Final = 1024
+REMEMBERED_MAX: Final = 256
 
 _PART = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
 _HEADER_NAMES = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+(;[a-z0-9!#$%&'*+.^_`|~-]+)*")
@@ -82,7 +84,7 @@ class Verifier:
                 method.decode("latin-1"),
                 _canonical_path(path),
                 _canonical_query(claim.query),
-                *[f"{name}:{_canonical_value(headers[name.encode()])}" for name in names],
+                *[f"{name}:{_canonical_value(headers[key])}" for name, key in names],
                 "",
                 claim.signed_headers,
                 digest,
@@ -165,11 +167,7 @@ def _scope(credential: str) -> list[str]:
 
 
 def _check_time(claim: _Claim, now_ms: int) -> None:
-    try:
-        moment = datetime.datetime.strptime(claim.time, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
-    except ValueError:
-        raise _refuse(INCOMPLETE_SIGNATURE, "The date of the request is none.") from None
-    signed_ms = int(moment.timestamp()) * 1000
+    signed_ms = _moment_ms(claim.time)
     late_ms_max = claim.seconds_max * 1000 if claim.seconds_max else SKEW_MS_MAX
     if now_ms > signed_ms + late_ms_max:
         raise _refuse(WRONG_SIGNATURE, f"Signature expired: {claim.time} is too long ago.")
@@ -177,17 +175,38 @@ def _check_time(claim: _Claim, now_ms: int) -> None:
         raise _refuse(WRONG_SIGNATURE, f"Signature not yet current: {claim.time} is in the future.")
 
 
-def _signed_names(claim: _Claim, headers: Mapping[bytes, bytes]) -> list[str]:
-    """The signed headers; what could change the meaning of the request must be among them."""
-    if _HEADER_NAMES.fullmatch(claim.signed_headers) is None or _SIGNATURE.fullmatch(claim.signature) is None:
-        raise _refuse(INCOMPLETE_SIGNATURE, "The signature or the list of signed headers is malformed.")
-    names = claim.signed_headers.split(";")
-    if len(names) > SIGNED_HEADERS_MAX or len(set(names)) != len(names):
+@lru_cache(REMEMBERED_MAX)
+def _moment_ms(time: str) -> int:
+    """Many requests come in one second."""
+    try:
+        moment = datetime.datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
+    except ValueError:
+        raise _refuse(INCOMPLETE_SIGNATURE, "The date of the request is none.") from None
+    return int(moment.timestamp()) * 1000
+
+
+@lru_cache(REMEMBERED_MAX)
+def _names(signed_headers: str) -> tuple[tuple[str, bytes], ...]:
+    """The names in a list of signed headers, as text and as bytes: an SDK sends few different lists."""
+    names = signed_headers.split(";")
+    if (
+        _HEADER_NAMES.fullmatch(signed_headers) is None
+        or len(names) > SIGNED_HEADERS_MAX
+        or len(set(names)) != len(names)
+    ):
         raise _refuse(INCOMPLETE_SIGNATURE, "The list of signed headers is malformed.")
-    for name in names:
-        if name.encode() not in headers:
+    return tuple((name, name.encode()) for name in names)
+
+
+def _signed_names(claim: _Claim, headers: Mapping[bytes, bytes]) -> tuple[tuple[str, bytes], ...]:
+    """The signed headers; what could change the meaning of the request must be among them."""
+    if _SIGNATURE.fullmatch(claim.signature) is None:
+        raise _refuse(INCOMPLETE_SIGNATURE, "The signature is malformed.")
+    names = _names(claim.signed_headers)
+    for name, key in names:
+        if key not in headers:
             raise _refuse(WRONG_SIGNATURE, f"The signed header {name[:100]} is not in the request.")
-    signed = frozenset(name.encode() for name in names)
+    signed = {key for _, key in names}
     for header in headers:
         if header not in signed and (header == b"host" or header.startswith(b"x-amz-")):
             raise _refuse(WRONG_SIGNATURE, f"The header {header.decode('latin-1')} must be signed.")
@@ -198,6 +217,8 @@ def _signed_names(claim: _Claim, headers: Mapping[bytes, bytes]) -> list[str]:
 
 def _canonical_path(path: bytes) -> str:
     """The path without dots and doubled slashes, encoded once more: so every service but one wants it."""
+    if path == b"/":
+        return "/"
     out: list[str] = []
     text = path.decode("latin-1")
     for part in text.split("/"):
@@ -217,4 +238,5 @@ def _canonical_query(query: list[tuple[str, str]]) -> str:
 
 
 def _canonical_value(value: bytes) -> str:
-    return _SPACES.sub(" ", value.decode("latin-1").strip())
+    text = value.decode("latin-1").strip()
+    return _SPACES.sub(" ", text) if "  " in text else text
