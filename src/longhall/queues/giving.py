@@ -27,7 +27,7 @@ Peek = Callable[[int, int, int], "list[Candidate] | None"]
 LOOKED_AT_MAX: Final = 1024
 DEATHS_MAX: Final = 128
 _FAIR_FACTOR: Final = 4
-_FAIR_MIN: Final = 32
+_FAIR_MIN: Final = 16
 
 
 @final
@@ -70,15 +70,15 @@ class Giving:
 
     def take_from(self, lane: Lane, first_number: int, deadline_ms: int) -> bool:
         """Gather from one lane; False if the request ends here."""
-        self._rows = []
-        self._candidates = []
-        self._fresh = []
-        self._window = []
-        self._at = 0
-        self._position = lane.cursor.scan
-        if self._rules.fifo:
+        if self._looked_at:  # In a lane before this one.
+            self._rows = []
+            self._candidates = []
+            self._fresh = []
+            self._window = []
+            self._at = 0
             self._taken = {}
             self._blocked = set()
+        self._position = lane.cursor.scan
         wanted = self.wanted - len(self.outcome.given)
         window = wanted
         if self._rules.fair and lane.groups is not None:
@@ -123,11 +123,10 @@ class Giving:
             if candidate is None:
                 goes_on = self._stop_cold(lane, offset)
                 break
-            self._looked_at += 1
             if self._has_died(lane, row, offset, candidate):
+                self._looked_at += 1
                 continue
-            self._rows.append(row)
-            self._candidates.append(candidate)
+            self._gather(row, candidate)
             if self._rules.fifo:
                 self._taken[candidate.group] = self._taken.get(candidate.group, 0) + 1
                 below = leases.below[row]
@@ -157,6 +156,7 @@ class Giving:
 
     def _gather_scan(self, lane: Lane, window: int) -> bool:
         rules = self._rules
+        is_plain = not rules.fifo and not self.is_dropping
         while len(self._rows) < window:
             if self._is_over():
                 return False
@@ -166,7 +166,14 @@ class Giving:
             if not candidates:
                 return True
             for candidate in candidates:
-                if len(self._rows) >= window or self._is_over():
+                if len(self._rows) >= window:
+                    break
+                if is_plain and candidate.size_bytes >= 0 and candidate.expires_ms < 0:
+                    self._gather(NO_ROW, candidate)
+                    self._fresh.append(candidate)
+                    self._position = candidate.next_offset
+                    continue
+                if self._is_over():
                     break
                 if candidate.size_bytes < 0:
                     self._looked_at += 1
@@ -176,8 +183,7 @@ class Giving:
                 if not self._has_died(lane, NO_ROW, candidate.offset, candidate):
                     gathered = not rules.fifo or self._may_follow(lane, candidate.group)
                 if gathered:
-                    self._rows.append(NO_ROW)
-                    self._candidates.append(candidate)
+                    self._gather(NO_ROW, candidate)
                 else:
                     if self._passed + self._leases.ready >= rules.passed_max:
                         if self.outcome.deaths and self.outcome.deaths[-1].offset == candidate.offset:
@@ -185,11 +191,16 @@ class Giving:
                         self.outcome.status = Status.TOO_MANY
                         return False
                     self._passed += 1
+                    self._looked_at += 1
                     self._blocked.add(candidate.group)
-                self._looked_at += 1
                 self._fresh.append(candidate)
                 self._position = candidate.next_offset
         return True
+
+    def _gather(self, row: int, candidate: Candidate) -> None:
+        self._looked_at += 1
+        self._rows.append(row)
+        self._candidates.append(candidate)
 
     def _may_follow(self, lane: Lane, name: str) -> bool:
         """FIFO: whether everything of this group that came before goes out in the same answer."""

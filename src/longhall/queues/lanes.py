@@ -70,7 +70,8 @@ class Lane:
 
     def lease(self, row: int, number: int, now_ms: int, deadline_ms: int) -> None:
         """The message goes out."""
-        self._hide(row)
+        if self.groups is not None:
+            self._hide(row)
         self._leases.lease(row, number, now_ms, deadline_ms)
 
     def extend(self, row: int, deadline_ms: int) -> None:

@@ -117,7 +117,8 @@ class Leases:
 
     def lease(self, row: int, number: int, now_ms: int, deadline_ms: int) -> None:
         """Give the message out."""
-        self._reveal(row)
+        if self.state[row] >= LEASED:
+            self._reveal(row)
         if self.attempts[row] == 0:
             self.first_ms[row] = now_ms
         self.attempts[row] += 1

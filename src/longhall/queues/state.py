@@ -127,37 +127,48 @@ class State:
         at_ms = event.at_ms
         deadline_ms = event.deadline_ms
         settled = event.settled
+        gone: list[int] = []
         for index, offset in enumerate(offsets):
             if index < known:
                 row = cursor.find(offset)
                 if settled:
-                    self._forget(lane, row)
+                    gone.append(self.leases.size[row])
+                    lane.drop(row)
                     continue
             elif settled:
-                self._release(sizes[index - known])
+                gone.append(sizes[index - known])
                 continue
             else:
                 name = names[event.owners[index - known]] if names else ""
                 row = lane.admit(offset, sizes[index - known], name)
             lane.lease(row, number + index, at_ms, deadline_ms)
+        if settled:
+            self._release(gone)
 
     def _apply_settled(self, event: Settled) -> None:
         lane = self.lanes[event.lane]
         leases = self.leases
         at_ms = event.at_ms
+        gone: list[int] = []
         for offset in event.offsets:
             row = lane.cursor.find(offset)
             if row != NO_ROW:
                 self.work.note(at_ms - leases.leased_ms[row], at_ms > leases.deadline_ms[row])
-                self._forget(lane, row)
+                gone.append(leases.size[row])
+                lane.drop(row)
+        self._release(gone)
 
     def _apply_died(self, event: Died) -> None:
         lane = self.lanes[event.lane]
+        gone: list[int] = []
         for offset in event.offsets:
             row = lane.cursor.find(offset)
             if row != NO_ROW:
-                self.deaths[event.reason] = self.deaths.get(event.reason, 0) + 1
-                self._forget(lane, row)
+                gone.append(self.leases.size[row])
+                lane.drop(row)
+        if gone:
+            self.deaths[event.reason] = self.deaths.get(event.reason, 0) + len(gone)
+        self._release(gone)
 
     def _apply_purged(self, event: Purged) -> None:
         positions = dict(event.positions)
@@ -186,13 +197,9 @@ class State:
         lane.note_available()
         self._hold(event.messages, event.bytes)
 
-    def _forget(self, lane: Lane, row: int) -> None:
-        self._release(self.leases.size[row])
-        lane.drop(row)
-
-    def _release(self, size: int) -> None:
+    def _release(self, sizes: list[int]) -> None:
         # What others appended may be measured less exactly; the counts never fall below nothing.
-        self._hold(self.messages - 1, self.bytes - size)
+        self._hold(self.messages - len(sizes), self.bytes - sum(sizes))
 
     def _hold(self, messages: int, bytes: int) -> None:
         self.messages = max(0, messages)
