@@ -285,6 +285,7 @@ static void answered(Connection *c, const char *content, const char *end) {
     int64_t now = now_ns();
     int received = mode == RECEIVE || (mode == DRAIN && !c->deleting) ? take_messages(c, content, end) : 0;
     c->state = IDLE;
+    if (mode == RECEIVE) asked -= batch - received; /* What did not come is asked for again. */
     if (mode == RECEIVE && !received) {
         empty_answers++;
         c->state = DONE; /* The queue has no more; this answer is not counted, and the clock stopped before it. */
