@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from longhall.doors.sqs.recent import RecentNames
 from tests.doors.sqs.clients import client
 from tests.doors.sqs.running import Running, running
 
@@ -21,6 +22,7 @@ def shared_door() -> Iterator[Running]:
 def door(shared_door: Running) -> Running:
     shared_door.queues.queues.clear()
     shared_door.queues.tasks.clear()
+    shared_door.names = RecentNames()
     shared_door.queues.refusal = None
     return shared_door
 

@@ -94,7 +94,7 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
         attributes=fields.attributes,
         system=fields.system,
         key=fields.key,
-        group=fields.group,
+        group=fields.group or (given.candidate.group if queue.settings.fifo else ""),
         deduplication_id=fields.deduplication_id,
         sequence=record.offset if queue.settings.fifo else -1,
         sent_ms=fields.sent_ms,

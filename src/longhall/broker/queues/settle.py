@@ -58,14 +58,16 @@ async def change_leases(hall: Hall, queue: RunningQueue, changes: list[tuple[str
 def _decide(hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], lease_ms: int) -> Code | None:
     lane, offset, number = receipt
     now_ms = hall.time.now_ms()
+    lease = queue.queue.lease_of(lane, offset) if lane in queue.lanes else None
+    if lease is None:
+        return Code.RECEIPT_SUPERSEDED  # It is settled or dead: there is no lease to change any more.
     if lease_ms > 0:
         extended = queue.queue.decide_extend(now_ms, lane, offset, number, lease_ms)
         if isinstance(extended, Code):
             return extended
         write_queue(hall, queue, [extended])
         return None
-    lease = queue.queue.lease_of(lane, offset) if lane in queue.lanes else None
-    delay_ms = retry_delay_ms(queue.settings.retry, lease[2] if lease is not None else 1)
+    delay_ms = retry_delay_ms(queue.settings.retry, lease[2])
     given_back = queue.queue.decide_return(now_ms, lane, offset, number, delay_ms)
     if isinstance(given_back, Code):
         return given_back

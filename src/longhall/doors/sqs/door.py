@@ -8,6 +8,7 @@ from typing import final
 import msgspec
 
 from longhall.doors.sqs.addresses import queue_of_url
+from longhall.doors.sqs.recent import RecentNames
 from longhall.doors.sqs.verbs import Queues
 from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
 from longhall.queues.messages import QueueView
@@ -40,6 +41,7 @@ class Door:
         self.region = region
         self.account = account
         self.limits = limits or SqsLimits()
+        self.names = RecentNames()
         self.scheme = "http"
         self.authority = ""  # Known when the door is open: host and port for clients that name none.
 

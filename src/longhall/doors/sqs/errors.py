@@ -33,7 +33,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.NOT_IN_FLIGHT: faults.NOT_IN_FLIGHT,
     Code.TOO_MANY_IN_FLIGHT: faults.OVER_LIMIT,
     Code.REPEATED_SEND: faults.INVALID_PARAMETER,
-    Code.MOVE_RUNNING: faults.UNSUPPORTED,
+    Code.MOVE_RUNNING: faults.INVALID_PARAMETER,
     Code.MOVE_UNKNOWN: faults.NO_SUCH_RESOURCE,
     Code.PURGE_RUNNING: faults.PURGE_IN_PROGRESS,
     # Come back later: SDKs try these again by themselves.

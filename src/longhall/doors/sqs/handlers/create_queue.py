@@ -26,6 +26,7 @@ async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) 
     settings = new_settings(door, name, attributes, check_tags(request.tags or {}))
     view = door.queues.view(name)
     if view is None:
+        door.names.check(name)
         try:
             view = await door.queues.create(name, settings)
         except LonghallError as error:

@@ -8,5 +8,7 @@ from longhall.doors.sqs.wire.results import Nothing
 
 
 async def delete_queue(door: Door, request: DeleteQueueRequest, caller: Caller) -> Nothing:
-    await door.queues.delete(door.queue(request.queue_url).name)
+    name = door.queue(request.queue_url).name
+    await door.queues.delete(name)
+    door.names.deleted(name)
     return Nothing()
