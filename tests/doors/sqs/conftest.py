@@ -22,7 +22,7 @@ def shared_door() -> Iterator[Running]:
 def door(shared_door: Running) -> Running:
     shared_door.queues.queues.clear()
     shared_door.queues.tasks.clear()
-    shared_door.names = RecentNames()
+    shared_door.server.door.names = RecentNames()
     shared_door.queues.refusal = None
     return shared_door
 
