@@ -347,7 +347,7 @@ def test_redrives(sqs: Any) -> None:
     make(sqs, "orders", **redrive(ARN + "dead"))
     make(sqs, "other.fifo", FifoQueue="true")
     handle = sqs.start_message_move_task(SourceArn=ARN + "dead", MaxNumberOfMessagesPerSecond=500)["TaskHandle"]
-    expected = ("AWS.SimpleQueueService.UnsupportedOperation", 400, "UnsupportedOperation")
+    expected = ("InvalidParameterValue", 400, "ClientError")
     assert refused(sqs.start_message_move_task, SourceArn=ARN + "dead") == expected
     (task,) = sqs.list_message_move_tasks(SourceArn=ARN + "dead")["Results"]
     assert task.pop("StartedTimestamp") > NOW_MS
