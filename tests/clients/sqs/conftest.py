@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here not in item.path.parents:
             continue
-        reason = known.get(item.name) or known.get(item.name.split("[")[0])
+        reason = known.get(item.name.split("[")[0]) or known.get(item.path.name)
         if reason is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
