@@ -270,3 +270,22 @@ def test_counts_may_be_corrected() -> None:
     assert (desk.queue.state.messages, desk.queue.state.bytes) == (2, 20)
     desk.write(Died(queue=QUEUE, lane=0, offsets=[3], reason=GONE))  # Not outstanding: nothing happens.
     assert desk.queue.state.messages == 2
+
+
+def test_a_lane_whose_scan_has_to_stop_does_not_stop_the_others() -> None:
+    desk = Desk(QueueSettings(fifo=True, priorities=2), {1: 0, 2: 5}, passed_max=3)
+    desk.send(4, lane=1, group="a")
+    assert len(desk.receive(0, count=3, lease_ms=10)) == 3
+    desk.send(1, lane=2, group="b", expires_ms=5)
+    desk.send(2, lane=2, group="b")
+    # The first one of lane 2 dies, and the ones behind it would have to be passed: there is no room for that.
+    assert [(given.lane, given.candidate.offset) for given in desk.receive(20)] == [(1, 0)]
+    assert [(given.lane, given.candidate.offset) for given in desk.receive(20)] == [(2, 1)]
+
+
+def test_what_waits_after_it_was_given_back_counts_against_the_bound() -> None:
+    desk = Desk(QueueSettings(in_flight_max=2))
+    desk.send(4)
+    given = desk.receive(0, count=2)
+    assert desk.give_back(1, given[0], delay_ms=500) is None
+    assert desk.ask(2).status is Status.TOO_MANY

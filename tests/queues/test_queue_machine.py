@@ -253,11 +253,16 @@ class QueueMachine(RuleBasedStateMachine):
         if self.settings.fair and not self.settings.fifo and not self.settings.one_by_one:
             assert set(offsets) <= set(expected)
             assert sorted(offsets, key=lambda place: (-LANES[place[0]], place[1])) == offsets
+        elif self.settings.fifo and self.desk.passed_max < 1000:
+            # A lane that cannot pass any more lets the next one have its turn.
+            for lane in LANES:
+                here = [place for place in offsets if place[0] == lane]
+                assert here == [place for place in expected if place[0] == lane][: len(here)]
         else:
             assert offsets == expected[: len(offsets)]
         if outcome.status is Status.EMPTY:
             assert not expected
-            assert not dying
+            assert all(self.settings.fifo and self.is_blocked(place) for place in dying)
         if outcome.status is Status.TOO_MANY:
             assert room <= 0 or self.settings.fifo or self.desk.passed_max < 1000
         for given in outcome.given:
@@ -290,6 +295,12 @@ class QueueMachine(RuleBasedStateMachine):
             elif (message.lane, message.candidate.group) not in blocked:
                 going.append(place)
         return going, dying
+
+    def is_blocked(self, place: tuple[int, int]) -> bool:
+        """FIFO: whether something of its group is out, so that nobody looks at it yet."""
+        group = self.messages[place].candidate.group
+        live = [message for message in self.messages.values() if not message.fate and message.lane == place[0]]
+        return any(message.candidate.group == group and message.hidden(self.now_ms) for message in live)
 
     def take(self, outcome: Outcome, lease_ms: int) -> None:
         """Do to the naive queue what the outcome said."""

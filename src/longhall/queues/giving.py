@@ -179,20 +179,18 @@ class Giving:
                     self._looked_at += 1
                     self._position = candidate.next_offset
                     continue
-                gathered = False
-                if not self._has_died(lane, NO_ROW, candidate.offset, candidate):
-                    gathered = not rules.fifo or self._may_follow(lane, candidate.group)
-                if gathered:
-                    self._gather(NO_ROW, candidate)
-                else:
-                    if self._passed + self._leases.ready >= rules.passed_max:
-                        if self.outcome.deaths and self.outcome.deaths[-1].offset == candidate.offset:
-                            self.outcome.deaths.pop()
-                        self.outcome.status = Status.TOO_MANY
-                        return False
-                    self._passed += 1
+                if self._has_died(lane, NO_ROW, candidate.offset, candidate):
                     self._looked_at += 1
                     self._blocked.add(candidate.group)
+                elif not rules.fifo or self._may_follow(lane, candidate.group):
+                    self._gather(NO_ROW, candidate)
+                elif self._passed + self._leases.ready < rules.passed_max:
+                    self._looked_at += 1
+                    self._passed += 1
+                    self._blocked.add(candidate.group)
+                else:
+                    self.outcome.status = Status.TOO_MANY
+                    return True  # Other lanes may have something that needs no passing.
                 self._fresh.append(candidate)
                 self._position = candidate.next_offset
         return True
