@@ -74,6 +74,7 @@ class Hall:
         self.traffic = Traffic()
         self.topic_traffic: dict[str, Traffic] = {}
         self.storage_full = False
+        self.space_bytes = 1 << 62  # What messages may still take before the reserve, as of the last look at the disk.
         self.draining = False
         self.tails: dict[int, Partition] = {}  # Partitions with something in memory that is not in its segment yet.
         self.tail_bytes = 0

@@ -18,6 +18,7 @@ from longhall.errors import LonghallError
 
 TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
+RESERVE_MARGIN: Final = 16
 TAILS_FLUSHED_MAX: Final = 256  # In one turn of the loop.
 
 _log = logging.getLogger("longhall.keep")
@@ -35,6 +36,7 @@ class Housekeeper:
 
     def start(self) -> None:
         """Begin."""
+        self._look_at_space()
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._every_second(), name="keep"),
@@ -84,7 +86,10 @@ class Housekeeper:
         """Refuse producers before the disk is full, and let them in again when it is not."""
         hall = self._hall
         free = hall.world.disk.free_bytes()
-        full = free < hall.options.disk_reserve_bytes or not hall.has_room(2 * EVENT_ROOM_BYTES)
+        hall.space_bytes = free - hall.options.disk_reserve_bytes - hall.tail_bytes
+        # A little more than the reserve, so that what was refused for its size is not followed by what is smaller.
+        margin = hall.options.disk_reserve_bytes // RESERVE_MARGIN
+        full = hall.space_bytes < margin or not hall.has_room(2 * EVENT_ROOM_BYTES)
         if full != hall.storage_full:
             _log.warning("the disk is full" if full else "the disk is no longer full", extra={"free_bytes": free})
         hall.storage_full = full

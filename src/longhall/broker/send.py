@@ -112,8 +112,11 @@ def append(
     """Append a batch that has been checked, and apply it. Markers (`message` False) may use space kept for them."""
     size = header.size_bytes
     if message:
+        if hall.space_bytes < size:
+            hall.storage_full = True
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
             return Code.STORAGE_FULL
+        hall.space_bytes -= size  # A fast producer could use up the reserve between two looks.
     log = partition.log
     shard = partition.shard
     header.base_offset = log.next_offset

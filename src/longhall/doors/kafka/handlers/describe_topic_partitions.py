@@ -46,6 +46,8 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
                         leader_epoch=partition.shard.epoch,
                         replica_nodes=[door.node_id],
                         isr_nodes=[door.node_id],
+                        eligible_leader_replicas=[],
+                        last_known_elr=[],
                     )
                     for partition in shown
                 ],
