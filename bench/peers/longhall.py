@@ -52,7 +52,16 @@ class Longhall(Node):
 
     def command(self) -> list[str]:
         serve = [str(COMMAND), "serve", "--data", str(self.data)]
-        doors = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", str(self._ready_path())]
+        doors = [
+            "--kafka",
+            "127.0.0.1:0",
+            "--sqs",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--ready-file",
+            str(self._ready_path()),
+        ]
         return [*self._before, *serve, *doors, *self._arguments]
 
     def environment(self) -> dict[str, str]:
