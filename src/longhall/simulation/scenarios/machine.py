@@ -7,6 +7,7 @@ end with anything but an OSError: that is a bug, and ends the run.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import traceback
 from collections.abc import Awaitable, Callable
@@ -18,9 +19,30 @@ from longhall.simulation.loop import PowerCut
 from longhall.simulation.world import SimulatedWorld, Simulation
 
 NODE: Final = "node"
+NODE_LOGGER: Final = "longhall.node"
 KAFKA_PORT: Final = 9092
 LOOK_S: Final = 0.05
 STOP_S: Final = 60.0
+
+
+@final
+class DamageReports(logging.Handler):
+    """What the node says of damage in its log: where nobody damaged anything, that is a mistake."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.sentences: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "damaged" in record.getMessage():
+            self.sentences.append(record.getMessage())
+
+    def __enter__(self) -> DamageReports:
+        logging.getLogger(NODE_LOGGER).addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger(NODE_LOGGER).removeHandler(self)
 
 
 class Running(Protocol):

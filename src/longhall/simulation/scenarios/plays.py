@@ -70,18 +70,19 @@ class Play:
         hall.close()
 
     async def end(self, rage_s: float, calm_s: float) -> Played:
-        raging = asyncio.ensure_future(self.nemesis.rage(rage_s, calm_s))
-        await self.stage.watch(rage_s)
-        await raging
-        await self.verdict.speak()
+        with self.verdict.reports:
+            raging = asyncio.ensure_future(self.nemesis.rage(rage_s, calm_s))
+            await self.stage.watch(rage_s)
+            await raging
+            await self.verdict.speak()
         digest = self.simulation.trace.digest()
         log = self.stage.log
         seconds = asyncio.get_running_loop().time()
         return Played(seconds, log.sends, log.acknowledged, self.machine.host.boots, self.nemesis.happened, digest)
 
     def small_segments(self) -> dict[str, str]:
-        """So that segments roll, close and are read cold within a run."""
-        return {"segment.bytes": str(self.chance.choice((4_096, 20_000, 200_000)))}
+        """So that segments roll, close and are read cold within a run, or so that large batches go straight to them."""
+        return {"segment.bytes": str(self.chance.choice((4_096, 20_000, 2_000_000, 10_000_000)))}
 
     def write(self, places: list[Place], *, plain: int, idempotent: int, transactional: int, pause_s: float) -> None:
         stage = self.stage
@@ -133,6 +134,7 @@ async def crashes(simulation: Simulation, starter: Starter) -> Played:
     menu = ["power_cut_on_a_slow_disk", *CUTS, "kill", "kill_twice", "stop_cleanly"]
     play = Play(simulation, starter, menu)
     await play.begin({"events": (4, play.small_segments())})
+    play.stage.large_chance = play.chance.choice((0.02, 0.2))
     play.write(places_of("events", 4), plain=0, idempotent=2, transactional=3, pause_s=0.3)
     play.read(places_of("events", 4))
     play.commit(1, 0.5)

@@ -21,6 +21,7 @@ from longhall.simulation.world import Simulation
 
 CLIENTS: Final = "clients"
 PATIENCE_MS: Final = 5_000
+LARGE_CHANCE: Final = 0.02  # How often a batch is large enough to bypass the write-ahead log.
 
 
 @final
@@ -33,6 +34,7 @@ class Stage:
         self.log = LogOracle()
         self.topics = TopicOracle()
         self.closing = False
+        self.large_chance = LARGE_CHANCE
         self._world = simulation.host(CLIENTS).boot()
         self._actors: list[asyncio.Task[None]] = []
         self._halls: list[Hall] = []

@@ -116,7 +116,7 @@ class TransactionalWriter:
 
     async def _write(self, hall: Hall, transaction: Transaction, place: Place) -> bool:
         send: Send = self._stage.log.sending(
-            place, self._name, self._sends, values_for(self._chance, self._name, self._sends), transaction
+            place, self._name, self._sends, values_for(self._stage, self._chance, self._name, self._sends), transaction
         )
         self._sends += 1
         batch = build_batch(

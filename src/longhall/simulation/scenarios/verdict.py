@@ -12,6 +12,7 @@ from longhall.simulation.checkers.log import Entries
 from longhall.simulation.checkers.sends import Place
 from longhall.simulation.checkers.tables import KeyOracle, OffsetOracle, RetentionOracle
 from longhall.simulation.checkers.violation import demand
+from longhall.simulation.scenarios.machine import DamageReports
 from longhall.simulation.scenarios.nemesis import Nemesis
 from longhall.simulation.scenarios.readers import entries_of, read_all
 from longhall.simulation.scenarios.stage import Stage
@@ -32,6 +33,7 @@ class Verdict:
         self.offsets: list[OffsetOracle] = []
         self.transactional: list[TransactionalWriter] = []
         self.damage_allowed = False
+        self.reports = DamageReports()
         self._stage = stage
         self._nemesis = nemesis
 
@@ -44,6 +46,8 @@ class Verdict:
         stage.machine.host.cut_power()
         await stage.machine.up(HEALED_S)
         await stage.on_clients(self._judge("second"))
+        said = self.reports.sentences
+        demand(self.damage_allowed or not said, f"nobody damaged anything, and the node says: {said[:1]}")
         stage.check_failures()
         stage.close()
 

@@ -16,7 +16,6 @@ from longhall.simulation.scenarios.outcomes import produce_once
 from longhall.simulation.scenarios.stage import Stage
 
 PIPELINE_MAX: Final = 4
-LARGE_CHANCE: Final = 0.02
 LARGE_BYTES: Final = (65_000, 150_000)  # Around the size from which batches bypass the write-ahead log.
 SMALL_BYTES: Final = (20, 2_000)
 COMPRESSIONS: Final = 5
@@ -24,9 +23,9 @@ COMPRESSIONS: Final = 5
 _AMNESIA: Final = frozenset({45, 46, 47, 59})
 
 
-def values_for(chance: random.Random, name: str, number: int) -> list[bytes]:
+def values_for(stage: Stage, chance: random.Random, name: str, number: int) -> list[bytes]:
     """Values that are sent once: their writer, number and index, and some bytes to make them longer."""
-    if chance.random() < LARGE_CHANCE:
+    if chance.random() < stage.large_chance:
         return [f"{name}/{number}/0:".encode() + chance.randbytes(chance.randrange(*LARGE_BYTES))]
     count = chance.choice((1, 1, 1, 2, 5))
     return [
@@ -49,7 +48,7 @@ async def write_plainly(stage: Stage, name: str, places: list[Place], pause_s: f
         await asyncio.sleep(chance.expovariate(1 / pause_s))
         attempts = []
         for _ in range(chance.randint(1, PIPELINE_MAX)):
-            send = stage.log.sending(chance.choice(places), name, -1, values_for(chance, name, number))
+            send = stage.log.sending(chance.choice(places), name, -1, values_for(stage, chance, name, number))
             batch = build_batch(records_of(stage, send), compression=chance.randrange(COMPRESSIONS))
             attempts.append(produce_once(hall, stage.log, send, batch))
             number += 1
@@ -67,7 +66,7 @@ async def write_idempotently(stage: Stage, name: str, places: list[Place], pause
     while not stage.closing:
         await asyncio.sleep(chance.expovariate(1 / pause_s))
         place = chance.choice(places)
-        send = stage.log.sending(place, name, number, values_for(chance, name, number))
+        send = stage.log.sending(place, name, number, values_for(stage, chance, name, number))
         batch = build_batch(
             records_of(stage, send),
             producer_id=who.producer_id,
