@@ -71,7 +71,8 @@ class Verdict:
 
     async def _judge_log(self, hall: Hall, place: Place) -> tuple[int, Entries]:
         start, records, damaged = await read_all(hall, place, stable=False, seconds=HEALED_S)
-        _, stable, hidden = await read_all(hall, place, stable=True, seconds=HEALED_S)
+        later_start, stable, hidden = await read_all(hall, place, stable=True, seconds=HEALED_S)
+        start = max(start, later_start)  # Retention goes on while we read.
         damaged += hidden
         demand(self.damage_allowed or not damaged, f"{place} is refused as damaged at {damaged[:3]}")
         trimmed = self._stage.log.trimmed(place)
