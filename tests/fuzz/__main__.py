@@ -1,9 +1,9 @@
-"""Runs the fuzz targets: every `fuzz_<name>.py` here has one function `TestOneInput(data)` that may raise nothing at all.
+"""Runs the fuzz targets: every `fuzz_<name>.py` here has one function `TestOneInput(data)` that may raise nothing.
 
 Each target runs in a process of its own on the plain sources, where the fuzzer sees which lines an input reaches. The
-inputs it found worth keeping are then given to the installed build, which may be compiled: both must stand them. They are
-kept under build/fuzz, so that the next run begins where this one ended. An input that breaks a target is kept as well and
-printed with the command that repeats it.
+inputs it found worth keeping are then given to the installed build, which may be compiled: both must stand them. They
+are kept under build/fuzz, so that the next run begins where this one ended. An input that breaks a target is kept as
+well and printed with the command that repeats it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Clean: give back the space of what nobody needs any more.
 
-Retention moves the start of a log behind segments that are too old or too many; the move is committed first, and the
-files go with the next checkpoint. Compaction keeps the last message of every key: the janitor rewrites closed segments
-beside the old ones, and here they change places between two turns of the loop, so that no reader sees half of it.
+Retention moves the start of a log behind segments that are too old or too many, or whose messages a queue has settled;
+the move is committed first, and the files go with the next checkpoint. Compaction keeps the last message of every key:
+the janitor rewrites closed segments beside the old ones, and here they change places between two turns of the loop, so
+that no reader sees half of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final, final
 from longhall.broker.events import LogTrimmed
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.running import RunningQueue
 from longhall.broker.waiting import committed
 from longhall.errors import LonghallError
 from longhall.log.layout import partition_directory, segment_path
@@ -64,6 +66,7 @@ class Cleaner:
         start = log.start_for_retention(
             hall.time.now_ms(), options.retention_ms, options.retention_bytes, partition.last_stable_offset
         )
+        start = max(start, log.closed_before(_settled_before(partition)))
         if start > log.start_offset and hall.flush_tail(partition):
             event = LogTrimmed(partition=log.partition, start_offset=start)
             hall.append_event(partition.shard, PARTITIONS, event)
@@ -109,6 +112,19 @@ class Cleaner:
                 log.replaced(changed["base_offset"], changed["new_size_bytes"], changed["max_timestamp_ms"])
         log.cleaned_offset = result["cleaned_until"]
         _log.info("compacted", extra=_place(partition, log.cleaned_offset))
+
+
+def _settled_before(partition: Partition) -> int:
+    """Below this offset every queue on this log is done with its messages, and none wants to keep them."""
+    floors: list[int] = []
+    owned = False
+    for listener in partition.listeners:
+        if isinstance(listener, RunningQueue):
+            if listener.settings.settled != "free" or partition.log.partition not in listener.lanes:
+                return 0
+            owned = owned or listener.entry.owns_topic
+            floors.append(listener.queue.cursor(partition.log.partition).floor())
+    return min(floors) if floors and owned else 0
 
 
 def _place(partition: Partition, offset: int) -> dict[str, object]:

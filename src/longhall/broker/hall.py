@@ -87,6 +87,7 @@ class Hall:
         self.recovery_seconds = 0.0
         self.on_topic_deleted: list[Callable[[str], None]] = []
         self.on_transaction_changed: Callable[[], None] = _nothing
+        self.on_names_wanted: Callable[[], None] = _nothing  # Large batches wait for the name of their file.
 
     # Looking up
 

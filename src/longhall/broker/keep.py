@@ -33,6 +33,8 @@ class Housekeeper:
         self._cleaner = Cleaner(hall)
         self._tasks: list[asyncio.Task[None]] = []
         self._weak_timer: asyncio.TimerHandle | None = None
+        self._names_wanted = asyncio.Event()
+        hall.on_names_wanted = self._names_wanted.set
 
     def start(self) -> None:
         """Begin."""
@@ -40,6 +42,7 @@ class Housekeeper:
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._every_second(), name="keep"),
+            loop.create_task(self._when_names_are_wanted(), name="names"),
             loop.create_task(self._clean(), name="clean"),
         ]
         self._sync_weak()
@@ -66,6 +69,12 @@ class Housekeeper:
             await self._sync_names()
             if self._checkpoint_due():
                 await self._checkpoint()
+
+    async def _when_names_are_wanted(self) -> None:
+        while True:
+            await self._names_wanted.wait()
+            self._names_wanted.clear()
+            await self._sync_names()
 
     async def _sync_names(self) -> None:
         """Large batches go straight to their segment only when its name is durable: see to it beside the loop."""

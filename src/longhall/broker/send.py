@@ -168,7 +168,12 @@ def wait(hall: Hall, partition: Partition, target: Committable, value: int) -> N
 
 def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int) -> bool:
     """Whether a large batch is better written to its segment; otherwise the write-ahead log has room for it too."""
-    return hall.journal.file_count < DIRECT_FILES_MAX and log.takes_direct(header, now_ms)
+    if hall.journal.file_count >= DIRECT_FILES_MAX:
+        return False
+    if log.takes_direct(header, now_ms):
+        return True
+    hall.on_names_wanted()
+    return False
 
 
 def _check_time(header: BatchHeader, options: TopicOptions, now_ms: int) -> Sent | None:

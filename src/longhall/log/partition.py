@@ -362,6 +362,15 @@ class PartitionLog:
             size -= segment.size_bytes
         return start
 
+    def closed_before(self, offset: int) -> int:
+        """The end of the last closed segment that holds nothing at or behind `offset`; the start if there is none."""
+        end = self.start_offset
+        for segment in self.segments[:-1]:
+            if segment.next_offset > offset:
+                break
+            end = max(end, segment.next_offset)
+        return end
+
     def replaced(self, base_offset: int, size_bytes: int, max_timestamp_ms: int) -> None:
         """The cleaner put another file in the place of this closed segment; its index lies beside it."""
         path = segment_path(self.partition, base_offset)

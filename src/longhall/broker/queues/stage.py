@@ -11,9 +11,10 @@ import asyncio
 import logging
 from typing import Final, final
 
-from longhall.broker.events import LaneDropped, LaneMade
+from longhall.broker.events import LaneDropped, LaneMade, LogTrimmed
 from longhall.broker.fetch import Wanted, supply
 from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
 from longhall.broker.waiting import Commit
@@ -23,6 +24,7 @@ from longhall.queues.outcomes import Candidate
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Work
 from longhall.queues.steps import StagedSettled
 from longhall.records.record import Record
+from longhall.shards.shard import PARTITIONS
 
 STEP_MAX: Final = 500
 MOVE_BYTES_MAX: Final = 512 * 1024  # Of messages moved in one step.
@@ -199,6 +201,18 @@ class Stager:
             if dropped.lane_deleted:
                 event = LaneDropped(queue_id=queue.entry.queue_id, partition=work.lane)
                 self._hall.append_catalogue(event, Commit())
+            else:
+                self._empty(queue.hidden[work.lane])
+
+    def _empty(self, partition: Partition) -> None:
+        """Nothing in this log is needed any more; it will serve another slice."""
+        hall = self._hall
+        end = partition.log.next_offset
+        if end > partition.log.start_offset and hall.flush_tail(partition):
+            hall.append_event(
+                partition.shard, PARTITIONS, LogTrimmed(partition=partition.log.partition, start_offset=end)
+            )
+            hall.trim(partition, end)
 
     async def _read(self, queue: RunningQueue, lane: int, offset: int, count: int) -> tuple[list[Record], int]:
         """Records of a hidden log from `offset` on, and the offset behind them."""
