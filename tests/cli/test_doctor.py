@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,9 +101,12 @@ def test_what_a_kill_leaves_is_no_damage(run: Run, node: Node, lines: Path, larg
 @pytest.mark.clients
 def test_a_large_batch_that_only_the_log_vouches_for(run: Run, node: Node, lines: Path, large_lines: Path) -> None:
     produced(run, node, "parcels", large_lines)
+    time.sleep(2)  # The first ones go through the log, until the name of the new segment is durable.
+    produced(run, node, "parcels", large_lines)
     produced(run, node, "letters", lines)  # So that the parcels are behind the horizon of a later frame.
     node.kill()
-    flip(segment_with(node, b"x" * 1000), LARGE_BYTES // 2)
+    segment = segment_with(node, b"x" * 1000)
+    flip(segment, segment.stat().st_size - LARGE_BYTES // 2)
     ended, report = examined(run, node)
     assert ended.code == Exit.REFUSED
     assert "parcels-0" in json.dumps(report["findings"])
