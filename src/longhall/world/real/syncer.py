@@ -26,7 +26,7 @@ import sys
 REQUEST_BYTES_MAX = 65536
 DESCRIPTORS_MAX = 250
 PASS_REQUESTS_MAX = 256
-TOGETHER_FILES_MIN = 16
+TOGETHER_FILES_MIN = 48  # Fewer are synced one by one: the other way may have to write what strangers left dirty.
 
 
 def _u32(message: bytes, at: int) -> int:
