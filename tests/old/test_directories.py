@@ -9,7 +9,7 @@ them anew: a change that cannot read them needs a new format and a way from the 
 from __future__ import annotations
 
 import json
-import tarfile
+import shutil
 from pathlib import Path
 
 import boto3
@@ -26,8 +26,7 @@ HERE = Path(__file__).parent
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", ["format-1-stopped", "format-1-killed"])
 def test_it_is_read(name: str, tmp_path: Path) -> None:
-    with tarfile.open(HERE / f"{name}.tar.gz") as kept:
-        kept.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(HERE / f"{name}.tar.gz", tmp_path)
     with Node(tmp_path / "data", options=["--sqs", "127.0.0.1:0"]) as node:
         letters = read_all(node.bootstrap, "letters")
         assert [message.value() for message in letters] == [b"a", b"b", b"c"]
