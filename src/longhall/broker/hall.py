@@ -171,7 +171,7 @@ class Hall:
                 self._add_queue(self.catalogue.queues.by_id[event.queue_id])
             case QueueConfigured():
                 entry = self.catalogue.queues.by_id[event.queue_id]
-                self.queues[entry.number].queue.configure(entry.settings)
+                self.queues[entry.number].configured()
             case LaneMade():
                 self._add_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
             case LaneDropped():

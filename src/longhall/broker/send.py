@@ -38,6 +38,7 @@ from longhall.topics.producers import Duplicate
 
 DIRECT_BYTES_MIN: Final = 64 * 1024  # From here on a batch is worth a sync of its own segment.
 DIRECT_FILES_MAX: Final = 8  # So many segments are synced with one round at most; other large batches go inline.
+ENTRY_SLACK_BYTES: Final = 4096
 _PREFIX_BYTES: Final = 16
 
 
@@ -117,13 +118,15 @@ def append(
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
             return Code.STORAGE_FULL
         hall.space_bytes -= size  # A fast producer could use up the reserve between two looks.
+    if size > ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES and partition.wants_bodies:
+        return Code.MESSAGE_TOO_LARGE  # A queue must find every message whole in the write-ahead log.
     log = partition.log
     shard = partition.shard
     header.base_offset = log.next_offset
     header.leader_epoch = shard.epoch
     prefix = stored_prefix(header.base_offset, size, shard.epoch)
     journal = hall.journal
-    if size > ENTRY_BYTES_MAX - 4096 or (
+    if size > ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES or (
         size >= DIRECT_BYTES_MIN and not partition.wants_bodies and _goes_direct(hall, log, header, now_ms)
     ):
         tail_before = log.tail_bytes

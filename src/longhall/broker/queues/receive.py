@@ -58,6 +58,9 @@ def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int) -> O
         return queue.window(lane).look(offset, count)
 
     now_ms = hall.time.now_ms()
+    queue.follow_letters(
+        queue.settings.dead_letters is not None and hall.running_queue(queue.settings.dead_letters.queue) is not None
+    )
     opened = is_open(queue.settings.hours, now_ms)
     outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, peek, opened)
     write_queue(hall, queue, outcome.events)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import zlib
 from typing import Any, final
 
+import msgspec
+
 from longhall.broker.partition import Listener, Partition
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.waiters import Waiters
@@ -42,6 +44,7 @@ class RunningQueue(Listener):
         self.working = False  # Whether somebody moves what is due at the moment.
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.removed = False
+        self._letters_exist = entry.settings.dead_letters is not None
         self._turn = 0
 
     @property
@@ -53,6 +56,18 @@ class RunningQueue(Listener):
     def settings(self) -> QueueSettings:
         """As they are now."""
         return self.entry.settings
+
+    def configured(self) -> None:
+        """The catalogue has other settings for it."""
+        self._letters_exist = self.settings.dead_letters is not None
+        self.queue.configure(self.settings)
+
+    def follow_letters(self, exist: bool) -> None:
+        """Without a place for dead letters nothing dies of its attempts: it is given out again, not lost."""
+        if exist != self._letters_exist:
+            self._letters_exist = exist
+            settings = self.settings if exist else msgspec.structs.replace(self.settings, dead_letters=None)
+            self.queue.configure(settings)
 
     def add_lane(self, partition: Partition) -> None:
         """A log whose messages are given out."""

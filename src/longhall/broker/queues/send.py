@@ -60,10 +60,7 @@ async def _send_one(hall: Hall, stager: Stager, queue: RunningQueue, message: Ou
         else:
             partition = queue.lane_for(message.priority, message.group)
             lane = partition.log.partition
-            written = write_records(hall, partition, [record], now_ms)
-            if isinstance(written, Code):
-                raise LonghallError(written)
-            offset = written
+            offset = write_records(hall, partition, [record], now_ms)
     return Accepted(message_id=derive_message_id(lane, offset), sequence=offset if settings.fifo else -1)
 
 

@@ -18,7 +18,7 @@ from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
 from longhall.broker.waiting import Commit
-from longhall.errors import Code, LonghallError
+from longhall.errors import LonghallError
 from longhall.queues.envelope import decode_record, due_of, moved_record
 from longhall.queues.outcomes import Candidate
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Work
@@ -62,11 +62,9 @@ class Stager:
         key, lane = queue.staging.place(due_ms, now_ms)
         if lane == NO_LANE:
             lane = self._open(queue, key)
-        written = write_records(self._hall, queue.hidden[lane], [record], now_ms)
-        if isinstance(written, Code):
-            raise LonghallError(written)
+        offset = write_records(self._hall, queue.hidden[lane], [record], now_ms)
         self.arm(queue)
-        return lane, written
+        return lane, offset
 
     def _open(self, queue: RunningQueue, key: int) -> int:
         hall = self._hall

@@ -9,7 +9,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.send import append
-from longhall.errors import Code
+from longhall.errors import LonghallError
 from longhall.queues.events import QueueEvent
 from longhall.queues.steps import StagingEvent
 from longhall.records.batch import build_batch, parse_header
@@ -43,8 +43,8 @@ def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent
 
 def write_records(
     hall: Hall, partition: Partition, records: Sequence[Record], now_ms: int, message: bool = True
-) -> int | Code:
-    """Append these records as one batch and return the offset of the first.
+) -> int:
+    """Append these records as one batch and return the offset of the first; LonghallError if they are not taken.
 
     `message` is False for what was acknowledged before and only moves: it may use the space kept for that.
     """
@@ -55,8 +55,8 @@ def write_records(
     ]
     batch = build_batch(placed, base_offset=base)
     code = append(hall, partition, parse_header(batch, 0), batch, 0, now_ms, message)
-    if code is not None:
-        return code
+    if code is not None:  # Raised, so that nobody settles what was not written elsewhere.
+        raise LonghallError(code)
     partition.traffic.messages_in += len(records)
     partition.traffic.bytes_in += len(batch)
     return base

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.wire.messages.storage import (
@@ -15,10 +17,11 @@ from longhall.doors.kafka.wire.messages.storage import (
 
 def handle(door: Door, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
     hall = door.hall
+    wanted: list[tuple[str, Sequence[int]]]
     if request.topics is None:
         wanted = [(name, range(len(route))) for name, route in sorted(hall.routes.items())]
     else:
-        wanted = [(topic.topic, topic.partitions) for topic in request.topics]  # type: ignore[misc]
+        wanted = [(topic.topic, topic.partitions) for topic in request.topics]
     topics: list[DescribeLogDirsResponseTopic] = []
     for name, numbers in wanted:
         found = [partition for number in numbers if (partition := hall.partition(name, number)) is not None]
