@@ -157,3 +157,12 @@ def test_moves_that_are_refused(sqs: Any, pair: tuple[str, str], queue: str, fre
         sqs.cancel_message_move_task(TaskHandle="nonsense")
     with refused(sqs, "InvalidParameterValue"):
         sqs.list_message_move_tasks(SourceArn=arn(sqs, dead), MaxResults=11)
+
+
+def test_without_its_dead_letters_a_queue_loses_nothing(sqs: Any, pair: tuple[str, str]) -> None:
+    source, dead = pair
+    sqs.send_message(QueueUrl=source, MessageBody="kept")
+    sqs.delete_queue(QueueUrl=dead)
+    for _ in range(6):
+        (message,) = sqs.receive_message(QueueUrl=source, VisibilityTimeout=0, WaitTimeSeconds=5)["Messages"]
+        assert message["Body"] == "kept"
