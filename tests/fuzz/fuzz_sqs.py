@@ -18,6 +18,7 @@ from longhall.doors.sqs.wire import json, query
 from longhall.doors.sqs.wire.actions import ACTIONS
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.front.admission import Budget
+from longhall.front.credentials import Credentials
 from longhall.front.http import HttpConnection
 from longhall.queues.settings import QueueSettings
 from longhall.world.real.clock import RealClock
@@ -66,7 +67,7 @@ def TestOneInput(data: bytes) -> None:
     if kind == 0:
         _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=None))
     elif kind == 1:
-        _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=Verifier({"A": "s"})))
+        _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=Verifier(Credentials({"A": "s"}))))
     elif kind == 2:
         _decode(name, rest)
         _LOOP.run_until_complete(_drive(HEAD % (name.encode(), len(rest), rest), 65536, verifier=None))

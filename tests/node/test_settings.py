@@ -107,6 +107,14 @@ def test_others_can_reach_the_node_only_when_told_so(host: str, door: str) -> No
     load(flags={door: f"{host}:9092", "insecure": True, "advertised_kafka": "hall.example.org:9092"})
 
 
+def test_others_can_reach_the_sqs_door_when_they_are_asked_who_they_are() -> None:
+    everywhere = {"sqs": "0.0.0.0:9324"}
+    assert "--credentials" in refusal(flags=everywhere)
+    assert "--insecure" in refusal(flags=everywhere)
+    assert load(flags={**everywhere, "credentials": "keys"}).settings.credentials == "keys"
+    assert load(flags={**everywhere, "insecure": True}).settings.credentials is None
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]"])
 def test_loopback_needs_no_set_up(host: str) -> None:
     assert load(flags={"kafka": f"{host}:0"}).settings.kafka == f"{host}:0"

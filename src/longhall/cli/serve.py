@@ -24,6 +24,9 @@ def serve(
     advertised_kafka: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="The address that Kafka clients are told to use.")
     ] = None,
+    credentials: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let others reach the node without authentication and encryption.")
     ] = False,
@@ -50,6 +53,7 @@ def serve(
             http=http,
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
+            credentials=credentials,
             insecure=insecure or None,
             durability=durability,
             log_level=log_level,

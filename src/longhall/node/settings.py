@@ -67,6 +67,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str | None,
         Meta(description="The address that Kafka clients are told to use, when it is not the one listened at."),
     ] = None
+    credentials: Annotated[
+        str | None,
+        Meta(
+            description="A file of access keys and secrets, in the format of AWS's tools: SQS requests must be signed "
+            "with one of them. SIGHUP reads it again."
+        ),
+    ] = None
     insecure: Annotated[
         bool, Meta(description="Listen on addresses that others can reach without authentication and encryption.")
     ] = False

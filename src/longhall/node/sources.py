@@ -196,6 +196,12 @@ def _check_together(settings: Settings) -> None:
                 f"{name} = {address} can be reached by others, and this version has no authentication or TLS yet: "
                 "listen on 127.0.0.1, or say --insecure if the network is trusted"
             )
+    sqs = parse_address(settings.sqs)
+    if not sqs.is_loopback and settings.credentials is None and not settings.insecure:
+        raise _refused(
+            f"sqs = {sqs} can be reached by others, and nobody would be asked who they are: name a file of access keys "
+            "with --credentials, listen on 127.0.0.1, or say --insecure if the network is trusted"
+        )
     advertised = _advertised(settings)
     if kafka.is_everywhere and advertised is None:
         raise _refused(

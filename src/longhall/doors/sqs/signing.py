@@ -20,7 +20,9 @@ from typing import Final, NamedTuple, final
 from urllib.parse import quote
 
 from longhall.doors.sqs.wire.faults import (
+    EXPIRED,
     INCOMPLETE_SIGNATURE,
+    INVALID_SECURITY,
     INVALID_TOKEN,
     MISSING_TOKEN,
     WRONG_SIGNATURE,
@@ -28,6 +30,7 @@ from longhall.doors.sqs.wire.faults import (
     SqsError,
 )
 from longhall.doors.sqs.wire.query import parse_form
+from longhall.front.credentials import Credentials
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 SERVICE: Final = "sqs"
@@ -42,6 +45,9 @@ _HEADER_NAMES = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+(;[a-z0-9!#$%&'*+.^_`|~-]+)
 _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
 _SPACES = re.compile(r" +")
+# How versions before this one said who signs: in the form, or with another word in the header.
+_OLDER: Final = b"AWSAccessKeyId="
+_OLDER_SCHEMES: Final = frozenset({"AWS", "AWS3", "AWS3-HTTPS"})
 
 
 class _Claim(NamedTuple):
@@ -59,17 +65,17 @@ class _Claim(NamedTuple):
 class Verifier:
     """Checks requests against known secrets."""
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
-        self._secrets = secrets
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
         self._keys: dict[tuple[str, str, str], bytes] = {}
 
     def verify(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int) -> str:
         """The access key of who made the request. Raises SqsError."""
         path, _, query_string = target.partition(b"?")
         query = parse_form(query_string)
-        claim = _claim(headers, query)
+        claim = _claim(headers, query, body)
         access_key, date, region, service, ending = _scope(claim.credential)
-        secret = self._secrets.get(access_key)
+        secret = self._credentials.secret(access_key)
         if secret is None:
             raise _refuse(INVALID_TOKEN, "The security token included in the request is invalid.")
         if service != SERVICE or ending != "aws4_request" or not claim.time.startswith(date):
@@ -93,7 +99,7 @@ class Verifier:
         scope = f"{date}/{region}/{service}/{ending}"
         hashed = hashlib.sha256(canonical.encode()).hexdigest()
         to_sign = f"{ALGORITHM}\n{claim.time}\n{scope}\n{hashed}"
-        expected = hmac.digest(self._key(access_key, secret, date, region), to_sign.encode(), "sha256").hex()
+        expected = hmac.digest(self._key(secret, date, region), to_sign.encode(), "sha256").hex()
         if not hmac.compare_digest(expected, claim.signature):
             raise _refuse(
                 WRONG_SIGNATURE,
@@ -102,15 +108,15 @@ class Verifier:
             )
         return access_key
 
-    def _key(self, access_key: str, secret: str, date: str, region: str) -> bytes:
-        found = self._keys.get((access_key, date, region))
+    def _key(self, secret: str, date: str, region: str) -> bytes:
+        found = self._keys.get((secret, date, region))
         if found is None:
             found = f"AWS4{secret}".encode()
             for part in (date, region, SERVICE, "aws4_request"):
                 found = hmac.digest(found, part.encode(), "sha256")
             if len(self._keys) >= KEYS_KEPT_MAX:
                 self._keys.clear()
-            self._keys[access_key, date, region] = found
+            self._keys[secret, date, region] = found
         return found
 
 
@@ -118,16 +124,20 @@ def _refuse(fault: Fault, message: str) -> SqsError:
     return SqsError(fault, message)
 
 
-def _claim(headers: Mapping[bytes, bytes], query: list[tuple[str, str]]) -> _Claim:
+def _claim(headers: Mapping[bytes, bytes], query: list[tuple[str, str]], body: bytes) -> _Claim:
     authorization = headers.get(b"authorization")
     presigned = dict(query)
     if authorization is None:
         if "X-Amz-Signature" not in presigned and "X-Amz-Algorithm" not in presigned:
+            if "AWSAccessKeyId" in presigned or _OLDER in body:
+                raise _refuse(INVALID_SECURITY, "The request is signed with an older version of signatures than 4.")
             raise _refuse(MISSING_TOKEN, "Request is missing Authentication Token")
         return _presigned_claim(presigned, query)
     if "X-Amz-Signature" in presigned:
         raise _refuse(INCOMPLETE_SIGNATURE, "A request is signed in its header or in its query, not in both.")
     algorithm, _, rest = authorization.decode("latin-1").strip().partition(" ")
+    if algorithm in _OLDER_SCHEMES:
+        raise _refuse(INVALID_SECURITY, "The request is signed with an older version of signatures than 4.")
     if algorithm != ALGORITHM:
         raise _refuse(INCOMPLETE_SIGNATURE, f"Authorization header requires the algorithm {ALGORITHM}.")
     parts: dict[str, str] = {}
@@ -168,11 +178,19 @@ def _scope(credential: str) -> list[str]:
 
 def _check_time(claim: _Claim, now_ms: int) -> None:
     signed_ms = _moment_ms(claim.time)
-    late_ms_max = claim.seconds_max * 1000 if claim.seconds_max else SKEW_MS_MAX
-    if now_ms > signed_ms + late_ms_max:
-        raise _refuse(WRONG_SIGNATURE, f"Signature expired: {claim.time} is too long ago.")
+    if claim.seconds_max:
+        if now_ms > signed_ms + claim.seconds_max * 1000:
+            raise _refuse(EXPIRED, f"The request of {claim.time} was good for {claim.seconds_max} seconds.")
+    elif now_ms > signed_ms + SKEW_MS_MAX:
+        bound = f"{_time(now_ms - SKEW_MS_MAX)} ({_time(now_ms)} - 15 min.)"
+        raise _refuse(WRONG_SIGNATURE, f"Signature expired: {claim.time} is now earlier than {bound}")
     if now_ms < signed_ms - SKEW_MS_MAX:
-        raise _refuse(WRONG_SIGNATURE, f"Signature not yet current: {claim.time} is in the future.")
+        bound = f"{_time(now_ms + SKEW_MS_MAX)} ({_time(now_ms)} + 15 min.)"
+        raise _refuse(WRONG_SIGNATURE, f"Signature not yet current: {claim.time} is still later than {bound}")
+
+
+def _time(moment_ms: int) -> str:
+    return datetime.datetime.fromtimestamp(moment_ms // 1000, datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 @lru_cache(REMEMBERED_MAX)

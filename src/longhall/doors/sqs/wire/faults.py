@@ -66,6 +66,7 @@ TOO_MANY_ENTRIES: Final = Fault("TooManyEntriesInBatchRequest", _AWS + "TooManyE
 UNSUPPORTED: Final = Fault("UnsupportedOperation", _AWS + "UnsupportedOperation")
 
 # Those that every service of the family has.
+EXPIRED: Final = Fault("RequestExpired", "RequestExpired")
 INCOMPLETE_SIGNATURE: Final = Fault("IncompleteSignature", "IncompleteSignature")
 INTERNAL: Final = Fault("InternalFailure", "InternalFailure", 500, sender=False)
 INVALID_ACTION: Final = Fault("InvalidAction", "InvalidAction")
