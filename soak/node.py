@@ -68,6 +68,10 @@ class Node:
         return str(self._ready["kafka"])
 
     @property
+    def sqs(self) -> str:
+        return str(self._ready["sqs"])
+
+    @property
     def http(self) -> str:
         return str(self._ready["http"])
 

@@ -9,6 +9,7 @@ from longhall.console.sources import (
     GroupOffsetStatus,
     GroupStatus,
     PartitionStatus,
+    QueueStatus,
     RequestStatus,
     StorageStatus,
     TopicStatus,
@@ -32,6 +33,11 @@ class FakeHall:
         offsets = [GroupOffsetStatus("orders", 0, 20, 5, 1.5), GroupOffsetStatus("orders", 1, 7, 0, None)]
         self.group_list: list[GroupStatus] = [GroupStatus('odd "name"\\\n', "Stable", 3, offsets)]
 
+        self.queue_list: list[QueueStatus] = [
+            QueueStatus("jobs", 5, 2, 1, 4096, 1.5, False, 9, 3, 1, {"attempts": 2, "expired": 1}),
+            QueueStatus("idle", 0, 0, 0, 0, 0.0, True, 0, 0, 0, {}),
+        ]
+
     def ready(self) -> str | None:
         return self.not_ready
 
@@ -46,6 +52,9 @@ class FakeHall:
 
     def groups(self) -> Sequence[GroupStatus]:
         return self.group_list
+
+    def queues(self) -> Sequence[QueueStatus]:
+        return self.queue_list
 
     def traffic(self) -> Traffic:
         return Traffic(messages_in=33, bytes_in=2049)

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
@@ -83,3 +84,34 @@ def test_a_stopped_node_leaves_no_ready_file(tmp_path: Path) -> None:
     with Node(tmp_path / "data") as node:
         assert node.stop() == 0
         assert not node.ready_file.exists()
+
+
+def test_a_queue_is_counted(node: Node) -> None:
+    sqs = boto3.client(
+        "sqs",
+        endpoint_url=f"http://{node.sqs}",
+        region_name="us-east-1",
+        aws_access_key_id="any",
+        aws_secret_access_key="any",
+    )
+    url = sqs.create_queue(QueueName="counted")["QueueUrl"]
+    for number in range(3):
+        sqs.send_message(QueueUrl=url, MessageBody=str(number))
+    sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=600)
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer.produce("counted", b"from elsewhere")
+    producer.flush(10)
+    taken = sqs.receive_message(QueueUrl=url, VisibilityTimeout=600)["Messages"]
+    samples = scraped(node)
+    assert value(samples, "longhall_queue_messages_ready", queue="counted") == 3
+    assert value(samples, "longhall_queue_messages_in_flight", queue="counted") == 1
+    assert value(samples, "longhall_queue_messages_delayed", queue="counted") == 1
+    assert value(samples, "longhall_queue_messages_sent_total", queue="counted") == 5
+    assert value(samples, "longhall_queue_deliveries_total", queue="counted") == 1
+    assert 0 < value(samples, "longhall_queue_oldest_message_age_seconds", queue="counted") < 60
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=taken[0]["ReceiptHandle"])
+    for _ in range(3):
+        sqs.receive_message(QueueUrl=url, VisibilityTimeout=600)
+    samples = scraped(node)
+    assert value(samples, "longhall_queue_messages_ready", queue="counted") == 0
+    assert value(samples, "longhall_queue_oldest_message_age_seconds", queue="counted") == 0

@@ -36,6 +36,10 @@ class Listener:
         """A batch was appended, now or before a replay; `stored` may be its header alone when it is large."""
         raise NotImplementedError
 
+    def on_sent(self, count: int) -> None:
+        """A producer sent so many messages, now: a replay does not say it again."""
+        raise NotImplementedError
+
     @property
     def wants_bodies(self) -> bool:
         """Whether `stored` must always be whole."""

@@ -104,6 +104,8 @@ def send(
     traffic = partition.traffic
     traffic.messages_in += header.record_count
     traffic.bytes_in += size_bytes
+    for listener in partition.listeners:
+        listener.on_sent(header.record_count)
     return Sent(None, header.base_offset, append_time_ms)
 
 

@@ -22,6 +22,7 @@ from longhall.console.metrics import (
     labels,
     summary_samples,
 )
+from longhall.console.queue_families import queue_families
 from longhall.console.sources import (
     GroupOffsetStatus,
     GroupStatus,
@@ -33,6 +34,8 @@ from longhall.console.sources import (
 )
 from longhall.console.windows import QuantileWindow
 from longhall.world.ports import Clock
+
+SLICE_QUEUES: Final = 25  # Asked about in one turn of the loop: a queue looks at its log for its oldest message.
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
@@ -93,7 +96,7 @@ class HallFamilies:
 
     def register(self, registry: Registry) -> None:
         """Show everything that the hall tells."""
-        for collector in (self.topics, self.groups, self.requests, self.storage):
+        for collector in (self.topics, self.groups, self.queues, self.requests, self.storage):
             registry.collect(collector)
 
     async def topics(self) -> list[Family]:
@@ -119,6 +122,10 @@ class HallFamilies:
     async def groups(self) -> list[Family]:
         """Members, offsets and lag, in messages and in seconds."""
         return list(_group_families(await gathered(self._hall.groups())))
+
+    async def queues(self) -> list[Family]:
+        """What is in the queues, how long it has waited, and what became of it."""
+        return list(queue_families(await gathered(self._hall.queues(), SLICE_QUEUES)))
 
     def requests(self) -> Iterator[Family]:
         """How many requests of which kind there were, how long they took and how they failed."""

@@ -116,12 +116,12 @@ class Registry:
         return b"".join(slices)
 
 
-async def gathered(things: Iterable[_T]) -> list[_T]:
+async def gathered(things: Iterable[_T], slice_things: int = SLICE_THINGS) -> list[_T]:
     """All of them, some in each turn of the loop: what generates them may take its time for each."""
     found: list[_T] = []
     for thing in things:
         found.append(thing)
-        if len(found) % SLICE_THINGS == 0:
+        if len(found) % slice_things == 0:
             await asyncio.sleep(0)
     return found
 

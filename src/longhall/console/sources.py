@@ -75,6 +75,23 @@ class GroupStatus:
 
 
 @dataclass(slots=True)
+class QueueStatus:
+    """One queue: what is in it now, and what has happened to its messages."""
+
+    name: str
+    ready: int
+    in_flight: int
+    delayed: int
+    size_bytes: int
+    oldest_age_seconds: float  # Of the messages that could be given out; 0 without one.
+    paused: bool
+    sends: int
+    deliveries: int
+    leases_outlived: int
+    dead_letters: Mapping[str, int]  # By reason.
+
+
+@dataclass(slots=True)
 class RequestStatus:
     """All requests of one kind, by the name that the protocol gives them ("Produce", "Fetch")."""
 
@@ -126,6 +143,8 @@ class HallStatus(Protocol):
     def topics(self) -> Iterable[TopicStatus]: ...
 
     def groups(self) -> Iterable[GroupStatus]: ...
+
+    def queues(self) -> Iterable[QueueStatus]: ...
 
     def traffic(self) -> Traffic: ...
 

@@ -108,6 +108,11 @@ class Index:
         at = bisect_left(self._timestamps, timestamp_ms)
         return self._offsets[at - 1] if at else 0
 
+    def timestamp_for_offset(self, relative_offset: int) -> int:
+        """About when this offset was written: the newest time up to the last entry that is not behind it."""
+        at = bisect_right(self._offsets, relative_offset)
+        return self._timestamps[max(at - 1, 0)]
+
     def last_position(self) -> int:
         """The position of the last entry; -1 if there is none."""
         return self._positions[-1] if self._positions else -1

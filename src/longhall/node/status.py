@@ -7,12 +7,14 @@ from typing import final
 
 from longhall.broker.hall import NODE_ID, Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.traffic import Traffic as Counted
 from longhall.console.sources import (
     BrokerStatus,
     GroupOffsetStatus,
     GroupStatus,
     PartitionStatus,
+    QueueStatus,
     RequestStatus,
     StorageStatus,
     TopicStatus,
@@ -95,6 +97,25 @@ class NodeStatus:
         header = parse_header(bytes(read.buffers[0][:61]), 0)
         newest_ms = header.base_timestamp_ms if header.base_offset == offset else header.max_timestamp_ms
         return max(self._hall.time.now_ms() - newest_ms, 0) / 1000
+
+    def queues(self) -> Iterator[QueueStatus]:
+        for queue in list(self._hall.queues.values()):
+            if not queue.removed:
+                depth = depth_of(self._hall, queue)
+                counts = counts_of(queue)
+                yield QueueStatus(
+                    queue.entry.name,
+                    depth.available,
+                    depth.in_flight,
+                    depth.delayed,
+                    depth.bytes,
+                    depth.oldest_age_ms / 1000,
+                    queue.queue.state.paused,
+                    counts.sends,
+                    counts.deliveries,
+                    counts.outlived,
+                    counts.deaths,
+                )
 
     def traffic(self) -> Traffic:
         whole = _traffic(self._hall.traffic)

@@ -19,6 +19,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     settings: QueueSettings
     created_ms: int = 0
     modified_ms: int = 0
+    paused: bool = False
 
 
 class Outgoing(msgspec.Struct, kw_only=True):
@@ -79,6 +80,16 @@ class Depth(msgspec.Struct, kw_only=True):
     delayed: int = 0
     bytes: int = 0
     oldest_age_ms: int = 0
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """What a queue has counted."""
+
+    sends: int = 0  # Messages that producers sent since the node started, repeats left out.
+    deliveries: int = 0
+    outlived: int = 0  # Settles that came after the end of their lease.
+    safe_lease_ms: int = 0  # A lease that would have been long enough for 99 of 100; 0 when nothing is known.
+    deaths: dict[str, int] = {}  # By reason.
 
 
 class MoveTask(msgspec.Struct, kw_only=True):

@@ -20,6 +20,7 @@ The queue refuses to know the log (the broker lets it peek), bodies, delays, ded
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop
 from typing import Any, Final, final
 
 from longhall.errors import Code
@@ -225,6 +226,17 @@ class Queue:
         for lane_id, end in ends:
             behind += max(0, end - self.state.lanes[lane_id].cursor.scan)
         return behind + self.state.leases.ready
+
+    def first_waiting(self, lane_id: int, end: int) -> int:
+        """The lowest offset of a lane that could be given out, given where its log ends; -1 if there is none."""
+        lane = self.state.lanes[lane_id]
+        ready = lane.cursor.ready
+        while ready:
+            row = lane.cursor.find(ready[0])
+            if row != NO_ROW and lane.is_available(row):
+                return ready[0]
+            heappop(ready)  # Out of date; whoever takes from the heap would pass over it as well.
+        return lane.cursor.scan if lane.cursor.scan < end else -1
 
     @property
     def in_flight(self) -> int:

@@ -6,6 +6,7 @@ from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues import declare
+from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
 from longhall.broker.queues.receive import receive
 from longhall.broker.queues.running import RunningQueue
@@ -16,7 +17,7 @@ from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Switched
-from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
+from longhall.queues.messages import Accepted, Counts, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
@@ -110,15 +111,11 @@ class Desk:
 
     def depth(self, name: str) -> Depth:
         """How full it is."""
-        queue = self._find(name)
-        queue.queue.tick(self._hall.time.now_ms())
-        ends = [(lane, partition.high_watermark) for lane, partition in queue.lanes.items()]
-        return Depth(
-            available=queue.queue.waiting(ends),
-            in_flight=queue.queue.in_flight + queue.queue.held_back,
-            delayed=queue.staging.count,
-            bytes=sum(partition.log.bytes_kept() for partition in queue.lanes.values()),
-        )
+        return depth_of(self._hall, self._find(name))
+
+    def counts(self, name: str) -> Counts:
+        """What it has counted."""
+        return counts_of(self._find(name))
 
     def sources(self, name: str) -> Names:
         """Queues whose dead letters go here."""
@@ -204,4 +201,5 @@ def _view(queue: RunningQueue) -> QueueView:
         settings=entry.settings,
         created_ms=entry.created_ms,
         modified_ms=entry.modified_ms,
+        paused=queue.queue.state.paused,
     )

@@ -43,6 +43,8 @@ class RunningQueue(Listener):
         self.waiters = Waiters()
         self.working = False  # Whether somebody moves what is due at the moment.
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
+        self.sends = 0  # Since the start, like `deaths`.
+        self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.
         self.removed = False
         self._letters_exist = entry.settings.dead_letters is not None
         self._turn = 0
@@ -129,6 +131,10 @@ class RunningQueue(Listener):
             self.queue.apply_sent(header.record_count, size)
         if self.settings.deduplication != "off":
             self._remember(stored, number)
+
+    def on_sent(self, count: int) -> None:
+        """A producer of the topic sent so many."""
+        self.sends += count
 
     def _remember(self, stored: bytes, number: int) -> None:
         """What was sent with a deduplication id is known by it for a while. Moves within the queue are not sends."""

@@ -61,6 +61,7 @@ async def _send_one(hall: Hall, stager: Stager, queue: RunningQueue, message: Ou
             partition = queue.lane_for(message.priority, message.group)
             lane = partition.log.partition
             offset = write_records(hall, partition, [record], now_ms)
+    queue.on_sent(1)
     return Accepted(message_id=derive_message_id(lane, offset), sequence=offset if settings.fifo else -1)
 
 

@@ -1,0 +1,68 @@
+"""Which number of a queue is shown under which name. Every sample has the queue's name as its label `queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from longhall.console.metrics import Family, Kind, Sample, labels
+from longhall.console.sources import QueueStatus
+
+
+class _OfQueues(NamedTuple):
+    """One sample a queue."""
+
+    name: str
+    kind: Kind
+    help: str
+    value: Callable[[QueueStatus], float]
+
+
+_ROWS: Final = (
+    _OfQueues("messages_ready", "gauge", "Messages that could be given out.", lambda of: of.ready),
+    _OfQueues(
+        "messages_in_flight", "gauge", "Messages that are leased, or wait after they were given back.",
+        lambda of: of.in_flight,
+    ),
+    _OfQueues("messages_delayed", "gauge", "Messages that are not due yet.", lambda of: of.delayed),
+    _OfQueues(
+        "messages", "gauge", "Messages of all three kinds.", lambda of: of.ready + of.in_flight + of.delayed
+    ),
+    _OfQueues(
+        "oldest_message_age_seconds", "gauge", "How long the oldest message that could be given out has waited.",
+        lambda of: of.oldest_age_seconds,
+    ),
+    _OfQueues("size_bytes", "gauge", "Bytes of the queue's log, settled messages included.", lambda of: of.size_bytes),
+    _OfQueues("paused", "gauge", "1 while nothing is given out.", lambda of: int(of.paused)),
+    _OfQueues("messages_sent_total", "counter", "Messages that producers sent.", lambda of: of.sends),
+    _OfQueues(
+        "deliveries_total", "counter", "Attempts: how often a message was given out.", lambda of: of.deliveries
+    ),
+    _OfQueues(
+        "leases_outlived_total", "counter", "Settles that came after the end of their lease.",
+        lambda of: of.leases_outlived,
+    ),
+)  # fmt: skip
+
+
+def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:
+    """The families of all queues."""
+    # The same labels for every family: made once.
+    labelled = [labels(("queue", queue.name)) for queue in queues]
+
+    def samples(value: Callable[[QueueStatus], float]) -> Iterator[Sample]:
+        for queue, text in zip(queues, labelled, strict=True):
+            yield "", text, value(queue)
+
+    for row in _ROWS:
+        yield Family(f"longhall_queue_{row.name}", row.kind, row.help, samples(row.value))
+    yield Family(
+        "longhall_queue_dead_letters_total",
+        "counter",
+        "Messages that left without being settled, by reason.",
+        (
+            ("", f"{text},{labels(('reason', reason))}", count)
+            for queue, text in zip(queues, labelled, strict=True)
+            for reason, count in queue.dead_letters.items()
+        ),
+    )
