@@ -65,6 +65,7 @@ class Code(enum.Enum):
     QUEUE_EXISTS = "queue-exists"  # With other settings.
     QUEUE_FULL = "queue-full"
     INVALID_RECEIPT = "invalid-receipt"  # Not one of ours, or of another queue.
+    RECEIPT_OF_OTHER_VERSION = "receipt-of-other-version"  # Well formed, but not as this version writes them.
     RECEIPT_SUPERSEDED = "receipt-superseded"  # The message has been given to somebody else since.
     NOT_IN_FLIGHT = "not-in-flight"
     TOO_MANY_IN_FLIGHT = "too-many-in-flight"

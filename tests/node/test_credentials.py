@@ -1,4 +1,4 @@
-"""The file of credentials: who may read it, what is wrong with it, and that a bad one later does no harm."""
+"""The files of credentials and keys: who may read it, what is wrong with it, and that a bad one later does no harm."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from longhall.doors.sqs.wire.faults import SqsError
 from longhall.errors import Code, LonghallError
-from longhall.node.credentials import FILE_BYTES_MAX, load_credentials, reload_credentials
+from longhall.node.credentials import Known
+from longhall.node.files import FILE_BYTES_MAX
+from longhall.queues.settings import QueueSettings
 
 FILE = "[alice]\naws_access_key_id = A\naws_secret_access_key = one\n"
 
@@ -20,9 +23,14 @@ def written(directory: Path, data: str | bytes = FILE, mode: int = 0o600) -> str
     return str(file)
 
 
+def secret(known: Known) -> str | None:
+    assert known.credentials is not None
+    return known.credentials.secret("A")
+
+
 def refusal(path: str) -> str:
     with pytest.raises(LonghallError) as caught:
-        load_credentials(path)
+        Known(path, None)
     assert caught.value.code is Code.INVALID_CONFIGURATION
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -30,7 +38,7 @@ def refusal(path: str) -> str:
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o440])
 def test_a_file_that_is_kept_to_oneself(tmp_path: Path, mode: int) -> None:
-    assert load_credentials(written(tmp_path, mode=mode)).secret("A") == "one"
+    assert secret(Known(written(tmp_path, mode=mode), None)) == "one"
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o602, 0o666])
@@ -50,12 +58,51 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 def test_it_is_read_again_and_a_bad_one_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = written(tmp_path)
-    held = load_credentials(path)
+    held = Known(path, None)
     written(tmp_path, FILE.replace("one", "two"))
-    reload_credentials(path, held)
-    assert held.secret("A") == "two"
+    held.reload()
+    assert secret(held) == "two"
     written(tmp_path, "nonsense")
-    reload_credentials(path, held)
-    assert held.secret("A") == "two"
+    held.reload()
+    assert secret(held) == "two"
     assert "the old ones hold" in caplog.text
     assert "two" not in caplog.text
+
+
+KEYS = "[keys]\nalias/Mine = enabled\narn:aws:kms:us-east-1:000000000000:key/1 = disabled\n"
+
+
+def usable(known: Known, key: str) -> bool:
+    assert known.keys is not None
+    try:
+        known.keys.check(QueueSettings(door={"KmsMasterKeyId": key}))
+    except SqsError:
+        return False
+    return True
+
+
+def test_a_file_of_keys(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = written(tmp_path, KEYS, mode=0o644)
+    held = Known(None, path)
+    assert held.credentials is None
+    assert usable(held, "alias/Mine")
+    assert usable(held, "alias/aws/sqs")
+    assert not usable(held, "alias/mine")
+    assert not usable(held, "arn:aws:kms:us-east-1:000000000000:key/1")
+    written(tmp_path, KEYS.replace("enabled", "denied"))
+    held.reload()
+    assert not usable(held, "alias/Mine")
+    written(tmp_path, "[keys]\na = maybe\n")
+    held.reload()
+    assert not usable(held, "alias/Mine")
+    assert "the old ones hold" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[others]\n", "[keys]\na = maybe\n", "[keys]\na = enabled\na = enabled\n"]
+)
+def test_files_of_keys_that_are_not_understood(tmp_path: Path, text: str) -> None:
+    with pytest.raises(LonghallError) as caught:
+        Known(None, written(tmp_path, text))
+    assert caught.value.code is Code.INVALID_CONFIGURATION
+    assert str(caught.value).startswith("keys: ")

@@ -33,7 +33,7 @@ from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.front.admission import Budget
 from longhall.node.addresses import Address, parse_address
-from longhall.node.credentials import load_credentials, reload_credentials
+from longhall.node.credentials import Known
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.world.ports import World
@@ -53,7 +53,7 @@ class Node:
         self.http = Address("", 0)
         self._world = world
         self._settings = settings
-        self._credentials = load_credentials(settings.credentials) if settings.credentials else None
+        self.known = Known(settings.credentials, settings.keys)
         identity = identify(world.disk, world.entropy, options_of(settings))
         options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
         self.hall = Hall(world, options)
@@ -74,11 +74,11 @@ class Node:
             settings.connection_idle_ms / 1000,
         )
         self._sqs = SqsServer(
-            SqsDoor(self._desk),
+            SqsDoor(self._desk, keys=self.known.keys),
             budget,
             world.clock,
             world.entropy,
-            Verifier(self._credentials) if self._credentials is not None else None,
+            Verifier(self.known.credentials) if self.known.credentials is not None else None,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -130,11 +130,6 @@ class Node:
         self.sqs = Address(sqs.host, await self._sqs.open(self._world.network, sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
         self.http = Address(http.host, await self._console.start(self._world.network, http.host, http.port))
-
-    def reload(self) -> None:
-        """Read again what may change while the node runs: the credentials."""
-        if self._settings.credentials and self._credentials is not None:
-            reload_credentials(self._settings.credentials, self._credentials)
 
     async def stop(self) -> None:
         """Drain, write everything down, and close."""

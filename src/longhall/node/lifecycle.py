@@ -66,8 +66,8 @@ async def _serve(world: RealWorld, settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     node = Node(world, settings)
-    if settings.credentials:
-        loop.add_signal_handler(signal.SIGHUP, node.reload)
+    if settings.credentials or settings.keys:
+        loop.add_signal_handler(signal.SIGHUP, node.known.reload)
     await node.start(end)
     gc.collect()
     gc.freeze()  # What lives from the start lives to the end: no need to look at it again.

@@ -74,6 +74,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "with one of them. SIGHUP reads it again."
         ),
     ] = None
+    keys: Annotated[
+        str | None,
+        Meta(
+            description="A file of the encryption keys that queues may name (KmsMasterKeyId) and their states; without "
+            "it every key is taken for good. SIGHUP reads it again."
+        ),
+    ] = None
     insecure: Annotated[
         bool, Meta(description="Listen on addresses that others can reach without authentication and encryption.")
     ] = False

@@ -64,6 +64,7 @@ class Delivery(msgspec.Struct, kw_only=True):
     sent_ms: int = 0
     first_received_ms: int = 0
     attempts: int = 1
+    attempts_before: int = 0  # In the queue it died in, for what is in a dead-letter queue.
     priority: int = 0
     sender: str = ""
     reply_to: str = ""

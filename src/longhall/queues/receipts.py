@@ -19,6 +19,7 @@ from typing import Final, final
 from longhall.errors import Code
 
 _VERSION: Final = 1
+_VERSIONS_END: Final = 16  # What begins with less is a receipt of some version; with more, no receipt at all.
 _BODY: Final = Struct(">BQQQ")
 _BODY_BYTES: Final = 25
 _MAC_BYTES: Final = 17
@@ -38,7 +39,7 @@ class Receipts:
         return urlsafe_b64encode(body + self._mac(body)).decode("ascii")
 
     def verify(self, receipt: str) -> tuple[int, int, int] | Code:
-        """Lane, offset and lease number, or INVALID_RECEIPT."""
+        """Lane, offset and lease number, or INVALID_RECEIPT, or RECEIPT_OF_OTHER_VERSION."""
         if len(receipt) != _TEXT_CHARACTERS or not receipt.isascii():
             return Code.INVALID_RECEIPT
         try:
@@ -47,6 +48,8 @@ class Receipts:
             return Code.INVALID_RECEIPT
         if urlsafe_b64encode(raw) != receipt.encode("ascii"):
             return Code.INVALID_RECEIPT  # The decoder forgives what the encoder never writes.
+        if 0 < raw[0] < _VERSIONS_END and raw[0] != _VERSION:
+            return Code.RECEIPT_OF_OTHER_VERSION
         body = raw[:_BODY_BYTES]
         if not compare_digest(raw[_BODY_BYTES:], self._mac(body)):
             return Code.INVALID_RECEIPT

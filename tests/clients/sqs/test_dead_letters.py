@@ -30,7 +30,7 @@ def test_after_two_receives_it_is_a_dead_letter(sqs: Any, pair: tuple[str, str])
     source, dead = pair
     (sent,) = send(sqs, source, "poison", MessageAttributes={"a": {"DataType": "String", "StringValue": "v"}})
     for count in ("1", "2"):
-        (message,) = receive(sqs, source, MessageSystemAttributeNames=["ApproximateReceiveCount"])
+        (message,) = receive(sqs, source, MessageSystemAttributeNames=["All"])
         assert message["Attributes"]["ApproximateReceiveCount"] == count
     assert nothing_comes(sqs, source)
     (letter,) = receive(sqs, dead, MessageSystemAttributeNames=["All"], MessageAttributeNames=["All"])
@@ -38,6 +38,10 @@ def test_after_two_receives_it_is_a_dead_letter(sqs: Any, pair: tuple[str, str])
     assert letter["MessageId"] == sent["MessageId"]
     assert letter["MessageAttributes"]["a"]["StringValue"] == "v"
     assert letter["Attributes"]["DeadLetterQueueSourceArn"] == arn(sqs, source)
+    assert letter["Attributes"]["ApproximateReceiveCount"] == "3"  # It goes on: it is the same message.
+    assert letter["Attributes"]["SentTimestamp"] == message["Attributes"]["SentTimestamp"]
+    first = "ApproximateFirstReceiveTimestamp"
+    assert letter["Attributes"][first] == message["Attributes"][first]
     assert attribute(sqs, source, "ApproximateNumberOfMessages") == "0"
 
 

@@ -55,6 +55,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.QUEUE_EXISTS: 36,
     Code.QUEUE_FULL: 56,
     Code.INVALID_RECEIPT: 42,
+    Code.RECEIPT_OF_OTHER_VERSION: 42,
     Code.RECEIPT_SUPERSEDED: 42,
     Code.NOT_IN_FLIGHT: 42,
     Code.TOO_MANY_IN_FLIGHT: 42,

@@ -8,6 +8,7 @@ from typing import final
 import msgspec
 
 from longhall.doors.sqs.addresses import queue_of_url
+from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.recent import RecentNames
 from longhall.doors.sqs.verbs import Queues
 from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
@@ -35,12 +36,18 @@ class Door:
     """Handed to every handler."""
 
     def __init__(
-        self, queues: Queues, region: str = REGION, account: str = ACCOUNT, limits: SqsLimits | None = None
+        self,
+        queues: Queues,
+        region: str = REGION,
+        account: str = ACCOUNT,
+        limits: SqsLimits | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self.queues = queues
         self.region = region
         self.account = account
         self.limits = limits or SqsLimits()
+        self.keys = keys
         self.names = RecentNames()
         self.scheme = "http"
         self.authority = ""  # Known when the door is open: host and port for clients that name none.
@@ -50,6 +57,13 @@ class Door:
         view = self.queues.view(queue_of_url(url))
         if view is None:
             raise no_such_queue()
+        return view
+
+    def unlocked(self, url: str) -> QueueView:
+        """The same, for a request that gives or takes messages: the queue's key must be usable. Raises SqsError."""
+        view = self.queue(url)
+        if self.keys is not None:
+            self.keys.check(view.settings)
         return view
 
     def url(self, name: str, host: str) -> str:

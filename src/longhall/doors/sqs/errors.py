@@ -29,6 +29,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.TOPIC_IN_USE: faults.UNSUPPORTED,
     Code.QUEUE_FULL: faults.OVER_LIMIT,
     Code.INVALID_RECEIPT: faults.INVALID_RECEIPT,
+    Code.RECEIPT_OF_OTHER_VERSION: faults.INVALID_ID_FORMAT,
     Code.RECEIPT_SUPERSEDED: faults.INVALID_PARAMETER,
     Code.NOT_IN_FLIGHT: faults.NOT_IN_FLIGHT,
     Code.TOO_MANY_IN_FLIGHT: faults.OVER_LIMIT,
@@ -84,6 +85,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
 _SENTENCES: Final[dict[Code, str]] = {
     Code.UNKNOWN_QUEUE: "The specified queue does not exist.",
     Code.INVALID_RECEIPT: "The input receipt handle is invalid.",
+    Code.RECEIPT_OF_OTHER_VERSION: "The specified receipt handle isn't valid for the current version.",
     Code.RECEIPT_SUPERSEDED: "The receipt handle has expired.",
     Code.NOT_IN_FLIGHT: "The message referred to is not in flight.",
     Code.TOO_MANY_IN_FLIGHT: "Too many messages of this queue are in flight; delete some before you receive more.",

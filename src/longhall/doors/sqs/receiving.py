@@ -105,7 +105,7 @@ def _system_attributes(door: Door, delivery: Delivery) -> dict[str, str]:
     out = {
         "SenderId": delivery.sender or delivery.system.get(SENDER) or door.account,
         "SentTimestamp": str(delivery.sent_ms),
-        "ApproximateReceiveCount": str(delivery.attempts),
+        "ApproximateReceiveCount": str(delivery.attempts_before + delivery.attempts),
         "ApproximateFirstReceiveTimestamp": str(delivery.first_received_ms),
     }
     if delivery.sequence >= 0:

@@ -15,7 +15,7 @@ _NOTHING_MORE = Wanted((), ())
 
 
 async def receive_message(door: Door, request: ReceiveMessageRequest, caller: Caller) -> ReceiveMessageResult:
-    view = door.queue(request.queue_url)
+    view = door.unlocked(request.queue_url)
     settings = view.settings
     wanted = _NOTHING_MORE
     if request.attribute_names or request.message_system_attribute_names or request.message_attribute_names:

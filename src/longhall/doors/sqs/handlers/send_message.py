@@ -12,7 +12,7 @@ from longhall.doors.sqs.wire.results import SendMessageResult
 
 
 async def send_message(door: Door, request: SendMessageRequest, caller: Caller) -> SendMessageResult:
-    view = door.queue(request.queue_url)
+    view = door.unlocked(request.queue_url)
     message = outgoing(door, view.settings, request, caller)
     (accepted,) = await door.queues.send(view.name, [message])
     if accepted.code is not None:

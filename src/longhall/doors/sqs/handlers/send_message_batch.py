@@ -15,7 +15,7 @@ from longhall.queues.messages import Accepted, Outgoing
 
 
 async def send_message_batch(door: Door, request: SendMessageBatchRequest, caller: Caller) -> SendMessageBatchResult:
-    view = door.queue(request.queue_url)
+    view = door.unlocked(request.queue_url)
     check_batch(request.entries, "SendMessageBatchRequestEntry")
     size = sum(map(_size_bytes, request.entries))
     if size > door.limits.batch_bytes_max:
