@@ -14,6 +14,8 @@ from longhall.broker.events import (
     LaneDropped,
     LaneMade,
     PartitionsAdded,
+    PartsDropped,
+    PartsMade,
     ProducerIdsTaken,
     QueueConfigured,
     QueueDeclared,
@@ -53,6 +55,7 @@ class Catalogue:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.queues = QueueCatalogue()
+        self.parts: dict[int, int] = {}  # Logs of the chunks of large messages, and the shard of each.
         self.next_partition = 1
         self.producer_ids_below = 0
         self._options = options

@@ -89,6 +89,19 @@ class LaneDropped(_Event, frozen=True, tag="lane-dropped"):
     partition: int
 
 
+class PartsMade(_Event, frozen=True, tag="parts-made"):
+    """A log for the chunks of one large message, in this shard. It belongs to no queue: messages move between them."""
+
+    partition: int
+    shard: int
+
+
+class PartsDropped(_Event, frozen=True, tag="parts-dropped"):
+    """The message is gone, or never became one."""
+
+    partition: int
+
+
 CatalogueEvent = (
     TopicCreated
     | TopicDeleted
@@ -100,6 +113,8 @@ CatalogueEvent = (
     | QueueRemoved
     | LaneMade
     | LaneDropped
+    | PartsMade
+    | PartsDropped
 )
 
 

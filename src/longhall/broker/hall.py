@@ -6,6 +6,7 @@ touches it, so nothing here locks.
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Callable
 from typing import Any, Final, final
@@ -18,6 +19,8 @@ from longhall.broker.events import (
     LaneDropped,
     LaneMade,
     PartitionsAdded,
+    PartsDropped,
+    PartsMade,
     QueueConfigured,
     QueueDeclared,
     QueueRemoved,
@@ -36,7 +39,9 @@ from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
+from longhall.queues.chunks import Uploads
 from longhall.queues.redrive import Redrives
+from longhall.queues.wholes import Wholes
 from longhall.shards.journal import Journal
 from longhall.shards.shard import CATALOGUE, Committable, Shard
 from longhall.topics.groups import Groups
@@ -46,6 +51,7 @@ from longhall.world.ports import World
 NODE_ID: Final = 1
 TAIL_PARTITION_BYTES_MAX: Final = 256 * 1024  # A tail is written to its segment beyond this.
 EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, kept for what is not a message.
+JOINS_MAX: Final = 4  # Large messages put together at the same time.
 
 
 @final
@@ -69,6 +75,9 @@ class Hall:
         self.queue_secret = b""  # Receipts are known as ours by it; kept with the directory's identity.
         self._unmet_queues: dict[int, list[Any]] = {}
         self.redrives: list[Redrives] = []
+        self.uploads: list[Uploads] = []
+        self.wholes: list[Wholes] = []
+        self.joins = asyncio.Semaphore(JOINS_MAX)
         self.groups: list[Groups] = []
         self.transactions: list[Transactions] = []
         self.traffic = Traffic()
@@ -176,6 +185,12 @@ class Hall:
                 self._add_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
             case LaneDropped():
                 self._drop_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
+            case PartsMade():
+                self._add_parts(event.partition, event.shard)
+            case PartsDropped():
+                parts = self.partitions.get(event.partition)
+                if parts is not None:
+                    self._drop_partition(parts)
             case _:
                 pass
 
@@ -190,6 +205,8 @@ class Hall:
             self._add_queue(entry)
             for number in entry.lanes:
                 self._add_hidden(entry, number)
+        for number, shard in self.catalogue.parts.items():
+            self._add_parts(number, shard)
 
     def trim(self, partition: Partition, start_offset: int) -> None:
         """Nothing below this offset is kept; the files go after the next checkpoint."""
@@ -241,6 +258,12 @@ class Hall:
         partition = Partition(f"{entry.name}#{number}", bytes(16), 0, queue.shard, log, options)
         self.partitions[number] = partition
         queue.add_hidden(partition)
+
+    def _add_parts(self, number: int, shard: int) -> None:
+        """A log that no queue stands on: its records are chunks, and mean nothing one by one."""
+        options = self._hidden_options()
+        log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
+        self.partitions[number] = Partition(f"#{number}", bytes(16), 0, self.shards[shard], log, options)
 
     def _hidden_options(self) -> TopicOptions:
         """A log of what is not due yet loses nothing by age."""

@@ -25,12 +25,14 @@ from longhall.log.frames import BATCH, CONTINUED, CONTINUES, EVENT, REFERENCE, E
 from longhall.log.layout import IDENTITY, PARTITIONS, SHARDS, segment_path
 from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import Damage
+from longhall.queues.chunks import Uploads
 from longhall.queues.events import decoder as queue_decoder
 from longhall.queues.redrive import Redrives
-from longhall.queues.steps import MoveEvent, StagingEvent
+from longhall.queues.steps import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
+from longhall.queues.wholes import Wholes
 from longhall.records.batch import CRC_COVERS_FROM, parse_header
 from longhall.records.crc import crc_of
-from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, QUEUES, SHARD, STAGING, TRANSACTIONS
+from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS
 from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
 from longhall.topics.events import GroupEvent, TransactionEvent
 from longhall.topics.groups import Groups
@@ -44,6 +46,7 @@ _group_decoder = msgspec.msgpack.Decoder(GroupEvent)
 _transaction_decoder = msgspec.msgpack.Decoder(TransactionEvent)
 _staging_decoder = msgspec.msgpack.Decoder(StagingEvent)
 _move_decoder = msgspec.msgpack.Decoder(MoveEvent)
+_parcel_decoder = msgspec.msgpack.Decoder(ParcelEvent)
 _decoder = msgspec.msgpack.Decoder()
 
 
@@ -144,6 +147,8 @@ def _make_rooms(hall: Hall) -> None:
         hall.groups.append(Groups(groups))
         hall.transactions.append(Transactions(transactions))
         hall.redrives.append(Redrives())
+        hall.uploads.append(Uploads())
+        hall.wholes.append(Wholes())
 
 
 def _restore_snapshots(hall: Hall) -> tuple[list[int], dict[int, list[Any]]]:
@@ -168,6 +173,9 @@ def _restore_snapshots(hall: Hall) -> tuple[list[int], dict[int, list[Any]]]:
         if "queues" in state:  # Snapshots from before there were queues have none.
             hall.restore_queues(state["queues"])
             hall.redrives[shard.number - 1].restore(state["moves"])
+        if "wholes" in state:  # Likewise.
+            hall.uploads[shard.number - 1].restore(state["uploads"])
+            hall.wholes[shard.number - 1].restore(state["wholes"])
         hall.groups[shard.number - 1].restore(state["groups"], now_ms)
         hall.transactions[shard.number - 1].restore(state["transactions"])
     _restore_partitions(hall, waiting)
@@ -320,6 +328,12 @@ class _Replay:
                 queue.staging.apply(staged)
         elif room == MOVES:
             hall.redrives[shard - 1].apply(_move_decoder.decode(event))
+        elif room == PARCELS:
+            parcel = _parcel_decoder.decode(event)
+            if isinstance(parcel, WholeMade | WholeHeld | WholeFreed):
+                hall.wholes[shard - 1].apply(parcel)
+            else:
+                hall.uploads[shard - 1].apply(parcel)
         elif room == SHARD:
             hall.shards[shard].epoch = epoch_decoder.decode(event).epoch
 

@@ -66,6 +66,7 @@ class _Upload:
 
     def __init__(self, started: UploadStarted) -> None:
         self.lane = started.lane
+        self.queue = started.queue
         self.bytes_max = started.bytes_max
         self.chunks_max = started.chunks_max
         self.expires_ms = started.expires_ms
@@ -87,7 +88,7 @@ class Uploads:
         return len(self._uploads)
 
     def decide_start(
-        self, upload_id: str, lane: int, bytes_max: int, now_ms: int, chunks_max: int = CHUNKS_MAX
+        self, upload_id: str, lane: int, bytes_max: int, now_ms: int, chunks_max: int = CHUNKS_MAX, queue: int = 0
     ) -> UploadStarted | Code:
         """Open an upload; `bytes_max` is what the queue allows for a whole message."""
         if upload_id in self._uploads or not upload_id:
@@ -100,6 +101,7 @@ class Uploads:
             expires_ms=now_ms + IDLE_MS,
             bytes_max=bytes_max,
             chunks_max=min(chunks_max, CHUNKS_MAX),
+            queue=queue,
         )
 
     def check_chunk(self, upload_id: str, number: int, size_bytes: int, now_ms: int) -> Code | None:
@@ -140,6 +142,15 @@ class Uploads:
                 return Code.INVALID_REQUEST
             offsets.append(chunk[0])
         return Manifest(upload.lane, offsets, upload.size_bytes, UploadEnded(upload_id=upload_id, why="joined"))
+
+    def place(self, upload_id: str) -> tuple[int, int] | None:
+        """The queue that it is for and the lane of its chunks; None if there is no such upload."""
+        upload = self._uploads.get(upload_id)
+        return None if upload is None else (upload.queue, upload.lane)
+
+    def places(self) -> list[tuple[str, int, int]]:
+        """Every open upload with its queue and lane."""
+        return [(upload_id, upload.queue, upload.lane) for upload_id, upload in self._uploads.items()]
 
     def missing(self, upload_id: str, chunk_count: int) -> list[int]:
         """The numbers that have not come yet, for an error that says what to do next."""
@@ -202,13 +213,14 @@ class Uploads:
                 upload.chunks_max,
                 upload.expires_ms,
                 [[number, offset, size] for number, (offset, size) in upload.chunks.items()],
+                upload.queue,
             ]
             for upload_id, upload in self._uploads.items()
         ]
 
     def restore(self, state: list[Any]) -> None:
         self._uploads = {}
-        for upload_id, lane, bytes_max, chunks_max, expires_ms, chunks in state:
+        for upload_id, lane, bytes_max, chunks_max, expires_ms, chunks, queue in state:
             self.apply(
                 UploadStarted(
                     upload_id=upload_id,
@@ -216,6 +228,7 @@ class Uploads:
                     expires_ms=expires_ms,
                     bytes_max=bytes_max,
                     chunks_max=chunks_max,
+                    queue=queue,
                 )
             )
             upload = self._uploads[upload_id]

@@ -20,6 +20,8 @@
     where and why it died        headers `longhall.dead-letter-source`, `longhall.dead-letter-reason`, text
     attempts before it died      headers `longhall.attempts`, `longhall.first-received-ms`, decimal
     all its deaths so far        header `longhall.deaths`: a line each, "time attempts reason source", oldest first
+    a body stored in chunks      header `longhall.whole`, the name of the chunks, and `longhall.whole-bytes`, their size
+                                 in decimal; the value is a note in JSON that says so
 
 Headers are written only when there is something to say. Reading is total: whatever a Kafka producer wrote is a message.
 A header without our prefix is an attribute, of type String if its bytes are UTF-8 and Binary if not; of two with one
@@ -57,6 +59,8 @@ DEAD_LETTER_REASON: Final = "longhall.dead-letter-reason"
 ATTEMPTS: Final = "longhall.attempts"
 FIRST_RECEIVED: Final = "longhall.first-received-ms"
 DEATHS: Final = "longhall.deaths"
+WHOLE: Final = "longhall.whole"
+WHOLE_BYTES: Final = "longhall.whole-bytes"
 
 STRING: Final = "String"
 BINARY: Final = "Binary"
@@ -95,6 +99,8 @@ class Fields:
         self.attempts = 0
         self.first_received_ms = 0
         self.deaths = ""
+        self.whole = ""
+        self.whole_bytes = 0
 
 
 def encode_record(
@@ -221,6 +227,10 @@ def _read_death(fields: Fields, name: str, value: bytes) -> None:
         fields.first_received_ms = _number(value)
     elif name == DEATHS:
         fields.deaths = _text(value)
+    elif name == WHOLE:
+        fields.whole = _text(value)
+    elif name == WHOLE_BYTES:
+        fields.whole_bytes = _number(value)
 
 
 def peek_fields(record: Record) -> tuple[bytes, int]:
@@ -238,6 +248,33 @@ def peek_fields(record: Record) -> tuple[bytes, int]:
             elif name == EXPIRES:
                 expires_ms = _number(value)
     return b"" if group is None else group, expires_ms
+
+
+def whole_record(record: Record, whole: str, size_bytes: int, parts: int) -> Record:
+    """The record that stands for a message whose body lies in chunks elsewhere."""
+    note = b'{"whole_bytes":%d,"parts":%d}' % (size_bytes, parts)
+    headers = (*record.headers, (WHOLE, whole.encode()), (WHOLE_BYTES, b"%d" % size_bytes))
+    return Record(record.offset, record.timestamp_ms, record.key, note, headers)
+
+
+def whole_of(record: Record) -> tuple[str, int]:
+    """The large message that a record stands for, and its size; an empty name if it is a message by itself."""
+    whole = ""
+    size_bytes = 0
+    for name, value in record.headers:
+        if name == WHOLE:
+            whole = _text(value or b"")
+        elif name == WHOLE_BYTES:
+            size_bytes = _number(value or b"")
+    return whole, size_bytes
+
+
+def body_bytes_of(record: Record) -> int:
+    """How large the message is that a record is, or stands for."""
+    for name, value in record.headers:
+        if name == WHOLE_BYTES:
+            return _number(value or b"")
+    return len(record.value or b"")
 
 
 def due_of(record: Record) -> int:

@@ -71,6 +71,8 @@ class Delivery(msgspec.Struct, kw_only=True):
     correlation_id: str = ""
     dead_letter_source: str = ""  # The queue it died in, for what is in a dead-letter queue.
     dead_letter_reason: str = ""
+    parts: int = 0  # Larger than one answer: `body` is empty, and these many parts of it can be read one by one.
+    whole_bytes: int = 0  # Its size then.
 
 
 class Depth(msgspec.Struct, kw_only=True):

@@ -46,6 +46,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     retention_ms: _Milliseconds = 14 * 24 * 3_600_000
     time_to_live_ms: _Milliseconds = 0  # 0: until retention ends.
     message_bytes_max: Annotated[int, Meta(ge=1024, le=1 << 30)] = 256 * 1024
+    whole_bytes_max: Annotated[int, Meta(ge=0, le=10 << 30)] = 0  # Larger ones go in chunks up to this; 0: refused.
     messages_max: _Count = 0
     bytes_max: _Count = 0
     when_full: Literal["wait", "refuse", "drop-oldest", "dead-letter"] = "refuse"

@@ -96,6 +96,7 @@ class UploadStarted(msgspec.Struct, kw_only=True, frozen=True, tag="upload-start
     expires_ms: int
     bytes_max: int
     chunks_max: int
+    queue: int = 0
 
 
 class ChunkStored(msgspec.Struct, kw_only=True, frozen=True, tag="chunk-stored"):
@@ -116,3 +117,35 @@ class UploadEnded(msgspec.Struct, kw_only=True, frozen=True, tag="upload-ended")
 
 
 UploadEvent = UploadStarted | ChunkStored | UploadEnded
+
+
+class WholeMade(msgspec.Struct, kw_only=True, frozen=True, tag="whole-made"):
+    """Chunks became a message: a record at `offset` of `lane` stands for it. One entry with that record.
+
+    `runs` is first offset, count, first offset, count ... of the chunks in their order, in the log `parts`.
+    """
+
+    whole: str
+    parts: int
+    runs: tuple[int, ...]
+    size_bytes: int
+    lane: int
+    offset: int
+
+
+class WholeHeld(msgspec.Struct, kw_only=True, frozen=True, tag="whole-held"):
+    """Another record stands for the message as well: it was moved. One entry with that record."""
+
+    whole: str
+    lane: int
+    offset: int
+
+
+class WholeFreed(msgspec.Struct, kw_only=True, frozen=True, tag="whole-freed"):
+    """No record that is still wanted stands for it: its chunks are gone."""
+
+    whole: str
+
+
+WholeEvent = WholeMade | WholeHeld | WholeFreed
+ParcelEvent = UploadEvent | WholeEvent

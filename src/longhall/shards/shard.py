@@ -26,6 +26,7 @@ SHARD: Final = 4
 QUEUES: Final = 5
 STAGING: Final = 6
 MOVES: Final = 7
+PARCELS: Final = 8
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.queues import declare
+from longhall.broker.queues import declare, upload
+from longhall.broker.queues.join import read_part
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
 from longhall.broker.queues.receive import receive
 from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.send import send
+from longhall.broker.queues.send import send, send_parcel
 from longhall.broker.queues.settle import change_leases, settle
 from longhall.broker.queues.stage import Stager
 from longhall.broker.queues.write import together, write_queue, write_staging
@@ -161,6 +162,31 @@ class Desk:
                 del self._attempts[queue.number, attempt_id]
                 return None
         return found[1]
+
+    # Messages in parts
+
+    async def begin(self, name: str) -> str:
+        """Open an upload for a message that comes in parts; its id. It runs out an hour after its last part."""
+        return await upload.begin(self._hall, self._find(name))
+
+    async def add(self, name: str, upload_id: str, number: int, part: bytes) -> None:
+        """Keep a part, durably: numbers begin at 0, and one that comes again takes the place of the first.
+
+        A part has at most `upload.PART_BYTES_MAX`.
+        """
+        await upload.store(self._hall, self._find(name), upload_id, number, part)
+
+    async def finish(self, name: str, upload_id: str, parts: int, message: Outgoing) -> Accepted:
+        """All parts are here: they are a message now, with everything but the body as `message` says."""
+        return await send_parcel(self._hall, self.stager, self._find(name), upload_id, parts, message)
+
+    async def abort(self, name: str, upload_id: str) -> None:
+        """Give up an upload."""
+        await upload.abort(self._hall, self._find(name), upload_id)
+
+    async def read_part(self, name: str, receipt: str, number: int) -> bytes:
+        """A part of a message that was given out with `parts`, for whoever holds its receipt."""
+        return await read_part(self._hall, self._find(name), receipt, number)
 
     async def settle(self, name: str, receipts: Names) -> Codes:
         """Messages are done with."""

@@ -14,6 +14,7 @@ from typing import Final
 from longhall.broker.fetch import Wanted, supply
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.bury import bury
+from longhall.broker.queues.join import Ration, fill
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import write_queue
 from longhall.broker.waiting import committed
@@ -40,7 +41,12 @@ async def receive(hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int,
         if outcome.given:
             deliveries = [_delivery(queue, given) for given in outcome.given]
             await committed(hall, queue.shard)
-            return deliveries
+            if not any(delivery.whole_bytes for delivery in deliveries):
+                return deliveries
+            deliveries = await fill(hall, queue, outcome.given, deliveries)
+            if deliveries:
+                return deliveries
+            continue  # None of them was whole.
         if outcome.status is Status.COLD:
             await warm(hall, queue, outcome.cold_lane)
         elif outcome.status is Status.TOO_MANY and not queue.settings.fifo:
@@ -57,6 +63,8 @@ def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int) -> O
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
+    if any(hall.wholes):
+        peek = Ration(queue).peek
     now_ms = hall.time.now_ms()
     queue.follow_letters(
         queue.settings.dead_letters is not None and hall.running_queue(queue.settings.dead_letters.queue) is not None
@@ -110,4 +118,5 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
         correlation_id=fields.correlation_id,
         dead_letter_source=fields.dead_letter_source,
         dead_letter_reason=fields.dead_letter_reason,
+        whole_bytes=fields.whole_bytes,
     )

@@ -16,7 +16,7 @@ from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
 from longhall.queues.deduplication import DeduplicationWindow, fingerprint
-from longhall.queues.envelope import decode_record, due_of
+from longhall.queues.envelope import body_bytes_of, decode_record, due_of
 from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
 from longhall.queues.settings import QueueSettings
@@ -127,7 +127,7 @@ class RunningQueue(Listener):
         else:
             size = 0
             if self.settings.bytes_max:  # Otherwise nobody asks, and batches stay closed.
-                size = sum(len(record.value or b"") for record in read_records(stored, 0))
+                size = sum(body_bytes_of(record) for record in read_records(stored, 0))
             self.queue.apply_sent(header.record_count, size)
         if self.settings.deduplication != "off":
             self._remember(stored, number)

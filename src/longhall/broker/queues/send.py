@@ -7,19 +7,22 @@ from typing import Final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.bury import bury
+from longhall.broker.queues.join import digest_of
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.stage import Stager
+from longhall.broker.queues.upload import Parcel, give_up, store_body
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.deduplication import Remembered, deduplication_id, fingerprint
-from longhall.queues.envelope import derive_message_id, encode_record
+from longhall.queues.envelope import derive_message_id, encode_record, whole_record
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.queues.outcomes import Candidate, Overflow
 from longhall.records.record import Record
 
 FULL_WAIT_S_MAX: Final = 10.0  # How long a producer waits for room in a queue that asks it to.
 FULL_STEP_S: Final = 0.01
+ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, however large the queue's own limit is.
 
 
 async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
@@ -27,19 +30,59 @@ async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[O
     answers: list[Accepted] = []
     for message in messages:
         try:
-            answers.append(await _send_one(hall, stager, queue, message))
+            answers.append(await _send_any(hall, stager, queue, message))
         except LonghallError as error:
             answers.append(Accepted(code=error.code, message=str(error)))
     await committed(hall, queue.shard)
     return answers
 
 
-async def _send_one(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
+async def send_parcel(
+    hall: Hall, stager: Stager, queue: RunningQueue, upload_id: str, parts: int, message: Outgoing
+) -> Accepted:
+    """Let the parts of an upload be a message: `message` says everything of it but the body."""
+    parcel = Parcel(hall, queue, upload_id, parts)
+    before = parcel.made_before()
+    if before is not None:  # The answer was lost, and it is asked again.
+        return Accepted(message_id=derive_message_id(*before.first), repeated=True)
+    if queue.settings.deduplication == "content" and not message.deduplication_id:
+        message.deduplication_id = await digest_of(hall, parcel.manifest())
+    message.body = b""
+    answer = await _send_one(hall, stager, queue, message, parcel)
+    if answer.repeated:
+        give_up(hall, upload_id)
+    await committed(hall, queue.shard)
+    return answer
+
+
+async def _send_any(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
     settings = queue.settings
     size = len(message.body)
-    if size > settings.message_bytes_max:
-        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {settings.message_bytes_max} bytes")
-    if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
+    if size <= settings.message_bytes_max and (size <= ONE_RECORD_BYTES_MAX or not settings.whole_bytes_max):
+        return await _send_one(hall, stager, queue, message)
+    if size > settings.whole_bytes_max:
+        bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {bytes_max} bytes")
+    if settings.deduplication != "off":
+        by_content = settings.deduplication == "content"
+        message.deduplication_id = deduplication_id(message.deduplication_id, message.body, by_content)
+        repeated = _repeated(queue, message, hall.time.now_ms())
+        if repeated is not None:
+            return repeated
+    upload_id, parts = await store_body(hall, queue, message.body)
+    message.body = b""
+    try:
+        return await _send_one(hall, stager, queue, message, Parcel(hall, queue, upload_id, parts))
+    finally:
+        give_up(hall, upload_id)  # Nothing is left of it if it became a message.
+
+
+async def _send_one(
+    hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, parcel: Parcel | None = None
+) -> Accepted:
+    settings = queue.settings
+    size = len(message.body) if parcel is None else parcel.manifest().size_bytes
+    if hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     now_ms = hall.time.now_ms()
     if settings.deduplication != "off":
@@ -54,6 +97,9 @@ async def _send_one(hall: Hall, stager: Stager, queue: RunningQueue, message: Ou
     now_ms = hall.time.now_ms()
     delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
     record = _record(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
+    manifest = parcel.manifest() if parcel is not None else None
+    if parcel is not None and manifest is not None:
+        record = whole_record(record, parcel.upload_id, manifest.size_bytes, len(manifest.offsets))
     with together(hall):
         if delay_ms > 0:
             lane, offset = stager.stage(queue, record, now_ms + delay_ms, now_ms)
@@ -61,6 +107,8 @@ async def _send_one(hall: Hall, stager: Stager, queue: RunningQueue, message: Ou
             partition = queue.lane_for(message.priority, message.group)
             lane = partition.log.partition
             offset = write_records(hall, partition, [record], now_ms)
+        if parcel is not None and manifest is not None:
+            parcel.complete(manifest, lane, offset)
     queue.on_sent(1)
     return Accepted(message_id=derive_message_id(lane, offset), sequence=offset if settings.fifo else -1)
 

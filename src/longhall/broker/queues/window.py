@@ -11,7 +11,7 @@ from typing import Final, Protocol, final
 from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
 from longhall.log.reading import Cold, Supplied
-from longhall.queues.envelope import group_text, peek_fields
+from longhall.queues.envelope import body_bytes_of, group_text, peek_fields
 from longhall.queues.outcomes import Candidate
 from longhall.records.batch import BatchHeader, parse_header, read_records
 
@@ -118,7 +118,7 @@ class Window:
             if record.offset > behind:
                 candidates.append(Candidate(behind, record.offset, -1))
             group, expires_ms = peek_fields(record)
-            size = len(record.value or b"") if self._sizing.counts_bytes else 0
+            size = body_bytes_of(record) if self._sizing.counts_bytes else 0
             candidate = Candidate(
                 record.offset, record.offset + 1, size, group_text(group), expires_ms if expires_ms > 0 else -1, record
             )

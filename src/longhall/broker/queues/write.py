@@ -9,12 +9,13 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.send import append
-from longhall.errors import LonghallError
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import whole_of
 from longhall.queues.events import QueueEvent
-from longhall.queues.steps import StagingEvent
+from longhall.queues.steps import ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
 from longhall.records.batch import build_batch, parse_header
 from longhall.records.record import Record
-from longhall.shards.shard import QUEUES, STAGING
+from longhall.shards.shard import PARCELS, QUEUES, STAGING
 
 
 @contextmanager
@@ -41,6 +42,37 @@ def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent
         queue.staging.apply(event)
 
 
+def append_parcel(hall: Hall, shard: int, event: ParcelEvent) -> None:
+    """Append and apply what was decided about a large message."""
+    hall.append_event(hall.shards[shard], PARCELS, event)
+    if isinstance(event, WholeMade | WholeHeld | WholeFreed):
+        hall.wholes[shard - 1].apply(event)
+    else:
+        hall.uploads[shard - 1].apply(event)
+
+
+def shard_of_whole(hall: Hall, name: str) -> int:
+    """The shard that knows a large message: its number stands before the dot of the name. 0 for what is no name."""
+    digits = name.partition(".")[0]
+    if not 0 < len(digits) <= 4 or not digits.isalnum() or not digits.isascii():
+        return 0
+    try:
+        number = int(digits, 16)
+    except ValueError:
+        return 0
+    return number if 0 < number < len(hall.shards) else 0
+
+
+def _hold(hall: Hall, lane: int, records: Sequence[Record]) -> None:
+    """Those of these records that stand for large messages keep them from now on."""
+    for record in records:
+        name = whole_of(record)[0]
+        shard = shard_of_whole(hall, name) if name else 0
+        held = hall.wholes[shard - 1].decide_hold(name, (lane, record.offset)) if shard else Code.INVALID_REQUEST
+        if not isinstance(held, Code):
+            append_parcel(hall, shard, held)
+
+
 def write_records(
     hall: Hall, partition: Partition, records: Sequence[Record], now_ms: int, message: bool = True
 ) -> int:
@@ -57,6 +89,8 @@ def write_records(
     code = append(hall, partition, parse_header(batch, 0), batch, 0, now_ms, message)
     if code is not None:  # Raised, so that nobody settles what was not written elsewhere.
         raise LonghallError(code)
+    if not message and any(hall.wholes):
+        _hold(hall, partition.log.partition, placed)
     partition.traffic.messages_in += len(records)
     partition.traffic.bytes_in += len(batch)
     return base
