@@ -160,6 +160,11 @@ class Catalogue:
                     self.next_partition = max(self.next_partition, event.partition + 1)
                 elif isinstance(event, QueueDeclared):
                     self.next_partition = max(self.next_partition, event.number + 1)
+            case PartsMade():
+                self.parts[event.partition] = event.shard
+                self.next_partition = max(self.next_partition, event.partition + 1)
+            case PartsDropped():
+                self.parts.pop(event.partition, None)
 
     # Snapshots
 
@@ -171,6 +176,7 @@ class Catalogue:
                 for topic in self.topics.values()
             ],
             "queues": self.queues.snapshot(),
+            "parts": self.parts,
             "next_partition": self.next_partition,
             "producer_ids_below": self.producer_ids_below,
         }
@@ -188,5 +194,6 @@ class Catalogue:
             )
             self.apply(created, replayed=True)
         self.queues.restore(state["queues"])
+        self.parts = {int(number): int(shard) for number, shard in state.get("parts", {}).items()}
         self.next_partition = max(self.next_partition, state["next_partition"])
         self.apply(ProducerIdsTaken(below=state["producer_ids_below"]), replayed=True)
