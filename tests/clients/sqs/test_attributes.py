@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.clients.sqs.conftest import MakeQueue
-from tests.clients.sqs.words import arn, attribute, receive, redrive, refused, send
+from tests.clients.sqs.refusals import INVALID_ATTRIBUTE_NAME, INVALID_ATTRIBUTE_VALUE, INVALID_PARAMETER, refusal
+from tests.clients.sqs.words import arn, attribute, receive, redrive, send
 
 BOUNDS = {
     "DelaySeconds": (0, 900),
@@ -64,38 +65,41 @@ def test_one_beyond_the_bounds_changes_nothing(sqs: Any, queue: str, name: str, 
     value = BOUNDS[name][side] + (1 if side else -1)
     other = "DelaySeconds" if name != "DelaySeconds" else "VisibilityTimeout"
     before = attribute(sqs, queue, other)
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={other: "7", name: str(value)})
+    assert (
+        refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={other: "7", name: str(value)})
+        == INVALID_ATTRIBUTE_VALUE
+    )
     assert attribute(sqs, queue, other) == before
 
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_a_queue_is_not_made_beyond_the_bounds(sqs: Any, make_queue: MakeQueue, name: str) -> None:
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        make_queue(**{name: BOUNDS[name][1] + 1})
+    assert refusal(make_queue, **{name: BOUNDS[name][1] + 1}) == INVALID_ATTRIBUTE_VALUE
 
 
 @pytest.mark.parametrize("value", ["ten", "", "1.5", "-0", " 5"])
 def test_numbers_that_are_none(sqs: Any, queue: str, value: str) -> None:
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"VisibilityTimeout": value})
+    assert (
+        refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"VisibilityTimeout": value})
+        == INVALID_ATTRIBUTE_VALUE
+    )
 
 
 def test_attributes_that_are_none(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
-    with refused(sqs, "InvalidAttributeName", "InvalidAttributeName"):
-        sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["Unheard"])
-    with refused(sqs, "InvalidAttributeName", "InvalidAttributeName"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Unheard": "1"})
-    with refused(sqs, "InvalidAttributeName", "InvalidAttributeName"):
-        make_queue(Unheard="1")
-    with refused(sqs, "InvalidAttributeName", "InvalidAttributeName"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"QueueArn": "arn:aws:sqs:us-east-1:000000000000:x"})
+    assert refusal(sqs.get_queue_attributes, QueueUrl=queue, AttributeNames=["Unheard"]) == INVALID_ATTRIBUTE_NAME
+    assert refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"Unheard": "1"}) == INVALID_ATTRIBUTE_NAME
+    assert refusal(make_queue, Unheard="1") == INVALID_ATTRIBUTE_NAME
+    assert (
+        refusal(
+            sqs.set_queue_attributes, QueueUrl=queue, Attributes={"QueueArn": "arn:aws:sqs:us-east-1:000000000000:x"}
+        )
+        == INVALID_ATTRIBUTE_NAME
+    )
 
 
 @pytest.mark.parametrize("name", ["ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"])
 def test_a_standard_queue_does_not_know_what_fifo_queues_have(sqs: Any, queue: str, name: str) -> None:
-    with refused(sqs, "InvalidAttributeName", "InvalidAttributeName"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={name: "true"})
+    assert refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={name: "true"}) == INVALID_ATTRIBUTE_NAME
 
 
 def test_fifo_attributes(sqs: Any, make_queue: MakeQueue) -> None:
@@ -114,8 +118,10 @@ def test_fifo_attributes(sqs: Any, make_queue: MakeQueue) -> None:
 
 def test_throughput_by_group_needs_deduplication_by_group(sqs: Any, make_queue: MakeQueue) -> None:
     url = make_queue(fifo=True)
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        sqs.set_queue_attributes(QueueUrl=url, Attributes={"FifoThroughputLimit": "perMessageGroupId"})
+    assert (
+        refusal(sqs.set_queue_attributes, QueueUrl=url, Attributes={"FifoThroughputLimit": "perMessageGroupId"})
+        == INVALID_ATTRIBUTE_VALUE
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,20 +129,22 @@ def test_throughput_by_group_needs_deduplication_by_group(sqs: Any, make_queue: 
     [("ContentBasedDeduplication", "maybe"), ("DeduplicationScope", "hall"), ("FifoThroughputLimit", "none")],
 )
 def test_words_that_are_none(sqs: Any, make_queue: MakeQueue, name: str, value: str) -> None:
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        sqs.set_queue_attributes(QueueUrl=make_queue(fifo=True), Attributes={name: value})
+    assert (
+        refusal(sqs.set_queue_attributes, QueueUrl=make_queue(fifo=True), Attributes={name: value})
+        == INVALID_ATTRIBUTE_VALUE
+    )
 
 
 def test_the_kind_of_a_queue_does_not_change(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
-    with refused(sqs, "InvalidAttributeName", "InvalidAttributeName"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"FifoQueue": "true"})
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        sqs.set_queue_attributes(QueueUrl=make_queue(fifo=True), Attributes={"FifoQueue": "false"})
+    assert refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"FifoQueue": "true"}) == INVALID_ATTRIBUTE_NAME
+    assert (
+        refusal(sqs.set_queue_attributes, QueueUrl=make_queue(fifo=True), Attributes={"FifoQueue": "false"})
+        == INVALID_ATTRIBUTE_VALUE
+    )
 
 
 def test_fifo_and_names_go_together(sqs: Any) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.create_queue(QueueName="without-suffix", Attributes={"FifoQueue": "true"})
+    assert refusal(sqs.create_queue, QueueName="without-suffix", Attributes={"FifoQueue": "true"}) == INVALID_PARAMETER
 
 
 def test_encryption_settings_are_kept(sqs: Any, queue: str) -> None:
@@ -156,8 +164,9 @@ def test_policies_are_kept_and_taken_away(sqs: Any, queue: str) -> None:
     policy = {"Version": "2012-10-17", "Statement": [statement]}
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
     assert json.loads(attribute(sqs, queue, "Policy")) == policy
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": "no json"})
+    assert (
+        refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"Policy": "no json"}) == INVALID_ATTRIBUTE_VALUE
+    )
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": ""})
     assert "Policy" not in sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
 
@@ -178,8 +187,9 @@ def test_redrive_policies_that_are_refused(sqs: Any, queue: str, make_queue: Mak
     half = json.dumps({"deadLetterTargetArn": arn(sqs, target)})
     wrong = [absent, half, "no json", redrive(sqs, target, 0), redrive(sqs, target, 1001), redrive(sqs, fifo, 3)]
     for policy in wrong:
-        with refused(sqs, "InvalidParameterValue"):
-            sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": policy})
+        assert (
+            refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"RedrivePolicy": policy}) == INVALID_PARAMETER
+        )
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": redrive(sqs, target, 1000)})
     assert json.loads(attribute(sqs, queue, "RedrivePolicy"))["maxReceiveCount"] == 1000
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": ""})
@@ -188,10 +198,18 @@ def test_redrive_policies_that_are_refused(sqs: Any, queue: str, make_queue: Mak
 
 def test_a_queue_may_say_whose_dead_letters_it_takes(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
     target = make_queue(RedriveAllowPolicy=json.dumps({"redrivePermission": "denyAll"}))
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": redrive(sqs, target, 3)})
+    assert (
+        refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"RedrivePolicy": redrive(sqs, target, 3)})
+        == INVALID_PARAMETER
+    )
     allowed = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [arn(sqs, queue)]})
     sqs.set_queue_attributes(QueueUrl=target, Attributes={"RedriveAllowPolicy": allowed})
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": redrive(sqs, target, 3)})
-    with refused(sqs, "InvalidAttributeValue", "InvalidAttributeValue"):
-        sqs.set_queue_attributes(QueueUrl=target, Attributes={"RedriveAllowPolicy": '{"redrivePermission": "some"}'})
+    assert (
+        refusal(
+            sqs.set_queue_attributes,
+            QueueUrl=target,
+            Attributes={"RedriveAllowPolicy": '{"redrivePermission": "some"}'},
+        )
+        == INVALID_ATTRIBUTE_VALUE
+    )

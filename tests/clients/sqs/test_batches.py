@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.clients.sqs.words import bodies, nothing_comes, receive, refused, send
-
-PREFIX = "AWS.SimpleQueueService."
+from tests.clients.sqs.refusals import (
+    BATCH_TOO_LONG,
+    EMPTY_BATCH,
+    IDS_NOT_DISTINCT,
+    INVALID_ENTRY_ID,
+    TOO_MANY_ENTRIES,
+    refusal,
+)
+from tests.clients.sqs.words import bodies, nothing_comes, receive, send
 
 
 def entries(count: int, **more: Any) -> list[dict[str, Any]]:
@@ -54,15 +60,15 @@ def test_whole_batches_that_are_refused(sqs: Any, queue: str, action: str) -> No
     more: dict[str, Any] = {"MessageBody": "b"} if action.startswith("send") else {"ReceiptHandle": "h"}
     if action.startswith("change"):
         more["VisibilityTimeout"] = 1
-    with refused(sqs, PREFIX + "EmptyBatchRequest", "EmptyBatchRequest"):
-        call(QueueUrl=queue, Entries=[])
-    with refused(sqs, PREFIX + "TooManyEntriesInBatchRequest", "TooManyEntriesInBatchRequest"):
-        call(QueueUrl=queue, Entries=[{"Id": str(number), **more} for number in range(11)])
-    with refused(sqs, PREFIX + "BatchEntryIdsNotDistinct", "BatchEntryIdsNotDistinct"):
-        call(QueueUrl=queue, Entries=[{"Id": "same", **more}, {"Id": "same", **more}])
+    assert refusal(call, QueueUrl=queue, Entries=[]) == EMPTY_BATCH
+    assert (
+        refusal(call, QueueUrl=queue, Entries=[{"Id": str(number), **more} for number in range(11)]) == TOO_MANY_ENTRIES
+    )
+    assert refusal(call, QueueUrl=queue, Entries=[{"Id": "same", **more}, {"Id": "same", **more}]) == IDS_NOT_DISTINCT
     for wrong in ("", "sp ace", "dot.ted", "x" * 81):
-        with refused(sqs, PREFIX + "InvalidBatchEntryId", "InvalidBatchEntryId"):
-            call(QueueUrl=queue, Entries=[{"Id": "fine", **more}, {"Id": wrong, **more}])
+        assert (
+            refusal(call, QueueUrl=queue, Entries=[{"Id": "fine", **more}, {"Id": wrong, **more}]) == INVALID_ENTRY_ID
+        )
     assert "Messages" not in sqs.receive_message(QueueUrl=queue)
 
 
@@ -76,8 +82,7 @@ def test_a_whole_batch_has_a_mebibyte(sqs: Any, queue: str) -> None:
     fits = [{"Id": "a", "MessageBody": half}, {"Id": "b", "MessageBody": half}]
     assert len(sqs.send_message_batch(QueueUrl=queue, Entries=fits)["Successful"]) == 2
     fits[1]["MessageBody"] += "x"
-    with refused(sqs, PREFIX + "BatchRequestTooLong", "BatchRequestTooLong"):
-        sqs.send_message_batch(QueueUrl=queue, Entries=fits)
+    assert refusal(sqs.send_message_batch, QueueUrl=queue, Entries=fits) == BATCH_TOO_LONG
     assert len(receive(sqs, queue, 2)) == 2
     assert nothing_comes(sqs, queue)
 

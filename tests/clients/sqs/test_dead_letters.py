@@ -8,7 +8,8 @@ import pytest
 
 from tests.clients.conftest import FreshName, eventually
 from tests.clients.sqs.conftest import MakeQueue
-from tests.clients.sqs.words import arn, attribute, bodies, nothing_comes, receive, redrive, refused, send
+from tests.clients.sqs.refusals import INVALID_PARAMETER, NO_RESOURCE, refusal
+from tests.clients.sqs.words import arn, attribute, bodies, nothing_comes, receive, redrive, send
 
 
 @pytest.fixture
@@ -118,13 +119,11 @@ def test_a_slow_move_is_seen_and_cancelled(sqs: Any, pair: tuple[str, str]) -> N
     assert task["TaskHandle"] == handle
     assert task["MaxNumberOfMessagesPerSecond"] == 1
     assert task["ApproximateNumberOfMessagesToMove"] == 20
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.start_message_move_task(SourceArn=arn(sqs, dead))
+    assert refusal(sqs.start_message_move_task, SourceArn=arn(sqs, dead)) == INVALID_PARAMETER
     moved = sqs.cancel_message_move_task(TaskHandle=handle)["ApproximateNumberOfMessagesMoved"]
     assert moved < 20
     eventually(lambda: _task(sqs, dead)["Status"] == "CANCELLED", "the task is cancelled")
-    with refused(sqs, "ResourceNotFoundException", "ResourceNotFoundException", 404):
-        sqs.cancel_message_move_task(TaskHandle=handle)
+    assert refusal(sqs.cancel_message_move_task, TaskHandle=handle) == NO_RESOURCE
     left = receive(sqs, dead, 20 - int(_task(sqs, dead)["ApproximateNumberOfMessagesMoved"]))
     back = sqs.receive_message(QueueUrl=source, MaxNumberOfMessages=10, VisibilityTimeout=60).get("Messages", [])
     assert sorted(bodies(left + back)) == sorted(texts)
@@ -146,21 +145,17 @@ def test_the_newest_tasks_are_listed_first(sqs: Any, pair: tuple[str, str]) -> N
 def test_moves_that_are_refused(sqs: Any, pair: tuple[str, str], queue: str, fresh_name: FreshName) -> None:
     _, dead = pair
     absent = arn(sqs, dead).rsplit(":", 1)[0] + ":" + fresh_name("absent")
-    with refused(sqs, "ResourceNotFoundException", "ResourceNotFoundException", 404):
-        sqs.start_message_move_task(SourceArn=absent)
-    with refused(sqs, "ResourceNotFoundException", "ResourceNotFoundException", 404):
-        sqs.start_message_move_task(SourceArn=arn(sqs, dead), DestinationArn=absent)
-    with refused(sqs, "ResourceNotFoundException", "ResourceNotFoundException", 404):
-        sqs.list_message_move_tasks(SourceArn=absent)
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.start_message_move_task(SourceArn=arn(sqs, queue))
+    assert refusal(sqs.start_message_move_task, SourceArn=absent) == NO_RESOURCE
+    assert refusal(sqs.start_message_move_task, SourceArn=arn(sqs, dead), DestinationArn=absent) == NO_RESOURCE
+    assert refusal(sqs.list_message_move_tasks, SourceArn=absent) == NO_RESOURCE
+    assert refusal(sqs.start_message_move_task, SourceArn=arn(sqs, queue)) == INVALID_PARAMETER
     for rate in (0, 501):
-        with refused(sqs, "InvalidParameterValue"):
-            sqs.start_message_move_task(SourceArn=arn(sqs, dead), MaxNumberOfMessagesPerSecond=rate)
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.cancel_message_move_task(TaskHandle="nonsense")
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.list_message_move_tasks(SourceArn=arn(sqs, dead), MaxResults=11)
+        assert (
+            refusal(sqs.start_message_move_task, SourceArn=arn(sqs, dead), MaxNumberOfMessagesPerSecond=rate)
+            == INVALID_PARAMETER
+        )
+    assert refusal(sqs.cancel_message_move_task, TaskHandle="nonsense") == INVALID_PARAMETER
+    assert refusal(sqs.list_message_move_tasks, SourceArn=arn(sqs, dead), MaxResults=11) == INVALID_PARAMETER
 
 
 def test_without_its_dead_letters_a_queue_loses_nothing(sqs: Any, pair: tuple[str, str]) -> None:

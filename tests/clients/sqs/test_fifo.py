@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.clients.sqs.conftest import MakeQueue
-from tests.clients.sqs.words import bodies, delete, nothing_comes, receive, refused, send
+from tests.clients.sqs.refusals import INVALID_PARAMETER, MISSING_PARAMETER, refusal
+from tests.clients.sqs.words import bodies, delete, nothing_comes, receive, send
 
 
 def test_order_inside_a_group(sqs: Any, fifo: str) -> None:
@@ -99,35 +100,27 @@ def test_the_same_attempt_gets_the_same_messages(sqs: Any, fifo: str) -> None:
 
 
 def test_what_a_fifo_queue_refuses(sqs: Any, fifo: str, make_queue: MakeQueue) -> None:
-    with refused(sqs, "MissingParameter"):
-        send(sqs, fifo, "no group")
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, make_queue(fifo=True), "no id", MessageGroupId="g")
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, fifo, "delayed", MessageGroupId="g", DelaySeconds=5)
+    assert refusal(send, sqs, fifo, "no group") == MISSING_PARAMETER
+    assert refusal(send, sqs, make_queue(fifo=True), "no id", MessageGroupId="g") == INVALID_PARAMETER
+    assert refusal(send, sqs, fifo, "delayed", MessageGroupId="g", DelaySeconds=5) == INVALID_PARAMETER
     for wrong in ("g" * 129, "sp ace", "ümlaut"):
-        with refused(sqs, "InvalidParameterValue"):
-            send(sqs, fifo, "x", MessageGroupId=wrong)
-        with refused(sqs, "InvalidParameterValue"):
-            send(sqs, fifo, "x", MessageGroupId="g", MessageDeduplicationId=wrong)
+        assert refusal(send, sqs, fifo, "x", MessageGroupId=wrong) == INVALID_PARAMETER
+        assert refusal(send, sqs, fifo, "x", MessageGroupId="g", MessageDeduplicationId=wrong) == INVALID_PARAMETER
     assert "Messages" not in sqs.receive_message(QueueUrl=fifo)
     send(sqs, fifo, "zero", MessageGroupId="g" * 128, MessageDeduplicationId="d" * 128, DelaySeconds=0)
     assert bodies(receive(sqs, fifo)) == ["zero"]
 
 
 def test_what_a_standard_queue_refuses(sqs: Any, queue: str) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, queue, "x", MessageDeduplicationId="id")
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.receive_message(QueueUrl=queue, ReceiveRequestAttemptId="attempt")
+    assert refusal(send, sqs, queue, "x", MessageDeduplicationId="id") == INVALID_PARAMETER
+    assert refusal(sqs.receive_message, QueueUrl=queue, ReceiveRequestAttemptId="attempt") == INVALID_PARAMETER
 
 
 def test_a_late_receipt_of_a_fifo_queue_is_refused(sqs: Any, fifo: str) -> None:
     send(sqs, fifo, "x", MessageGroupId="g")
     (late,) = receive(sqs, fifo, VisibilityTimeout=0)
     (held,) = receive(sqs, fifo, VisibilityTimeout=600)
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.delete_message(QueueUrl=fifo, ReceiptHandle=late["ReceiptHandle"])
+    assert refusal(sqs.delete_message, QueueUrl=fifo, ReceiptHandle=late["ReceiptHandle"]) == INVALID_PARAMETER
     delete(sqs, fifo, [held])
 
 

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from bench.load import sqs as load
-from tests.clients.sqs.words import refused, send
+from tests.clients.sqs.refusals import OVER_LIMIT, refusal
+from tests.clients.sqs.words import send
 from tests.left_out import leave_out
 
 IN_FLIGHT_MAX = 120_000
@@ -28,8 +29,7 @@ def test_over_the_limit(sqs: Any, queue: str, endpoint: str, tmp_path: Any) -> N
     leased = load.run("receive", address, [queue], handles=tmp_path / "handles", **how)
     assert leased.messages == IN_FLIGHT_MAX
     send(sqs, queue, "one more")
-    with refused(sqs, "OverLimit", "OverLimit", 403):
-        sqs.receive_message(QueueUrl=queue)
+    assert refusal(sqs.receive_message, QueueUrl=queue) == OVER_LIMIT
     handle = (tmp_path / "handles").read_text().split("\n", 1)[0]
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=handle)
     assert sqs.receive_message(QueueUrl=queue)["Messages"][0]["Body"] == "one more"

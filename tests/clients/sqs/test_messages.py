@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from tests.clients.sqs.conftest import MakeQueue
-from tests.clients.sqs.words import bodies, delete, nothing_comes, receive, refused, send
+from tests.clients.sqs.refusals import (
+    INVALID_ATTRIBUTE_NAME,
+    INVALID_CONTENTS,
+    INVALID_PARAMETER,
+    INVALID_RECEIPT,
+    MISSING_PARAMETER,
+    refusal,
+)
+from tests.clients.sqs.words import bodies, delete, nothing_comes, receive, send
 
 MEBIBYTE = 1 << 20
 
@@ -41,28 +49,24 @@ def test_every_character_that_xml_has(sqs: Any, queue: str) -> None:
 
 @pytest.mark.parametrize("character", ["\x00", "\x01", "\x08", "\x0b", "\x1f", "\ufffe", "\uffff"])
 def test_characters_that_xml_has_not(sqs: Any, queue: str, character: str) -> None:
-    with refused(sqs, "InvalidMessageContents", "InvalidMessageContents"):
-        send(sqs, queue, f"a{character}b")
+    assert refusal(send, sqs, queue, f"a{character}b") == INVALID_CONTENTS
     assert "Messages" not in sqs.receive_message(QueueUrl=queue)
 
 
 def test_a_body_must_not_be_empty(sqs: Any, queue: str) -> None:
-    with refused(sqs, "MissingParameter"):
-        send(sqs, queue, "")
+    assert refusal(send, sqs, queue, "") == MISSING_PARAMETER
 
 
 def test_the_largest_message_and_one_byte_more(sqs: Any, queue: str) -> None:
     send(sqs, queue, "x" * MEBIBYTE)
     assert len(receive(sqs, queue)[0]["Body"]) == MEBIBYTE
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, queue, "x" * (MEBIBYTE + 1))
+    assert refusal(send, sqs, queue, "x" * (MEBIBYTE + 1)) == INVALID_PARAMETER
 
 
 def test_bytes_count_and_not_characters(sqs: Any, make_queue: MakeQueue) -> None:
     url = make_queue(MaximumMessageSize=1024)
     send(sqs, url, "é" * 512)
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, url, "é" * 512 + "x")
+    assert refusal(send, sqs, url, "é" * 512 + "x") == INVALID_PARAMETER
 
 
 def test_attributes_count_into_the_size(sqs: Any, make_queue: MakeQueue) -> None:
@@ -70,8 +74,7 @@ def test_attributes_count_into_the_size(sqs: Any, make_queue: MakeQueue) -> None
     attribute = {"name": {"DataType": "String", "StringValue": "v" * 100}}
     used = len("name") + len("String") + 100
     send(sqs, url, "x" * (1024 - used), MessageAttributes=attribute)
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, url, "x" * (1025 - used), MessageAttributes=attribute)
+    assert refusal(send, sqs, url, "x" * (1025 - used), MessageAttributes=attribute) == INVALID_PARAMETER
 
 
 ATTRIBUTES = {
@@ -109,8 +112,7 @@ def test_only_the_attributes_that_were_asked(sqs: Any, queue: str, asked: list[s
 
 def test_ten_attributes_and_no_more(sqs: Any, queue: str) -> None:
     many = {f"a{number}": {"DataType": "String", "StringValue": "v"} for number in range(11)}
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, queue, "body", MessageAttributes=many)
+    assert refusal(send, sqs, queue, "body", MessageAttributes=many) == INVALID_PARAMETER
     del many["a10"]
     send(sqs, queue, "body", MessageAttributes=many)
     assert len(receive(sqs, queue, MessageAttributeNames=["All"])[0]["MessageAttributes"]) == 10
@@ -134,8 +136,7 @@ def test_ten_attributes_and_no_more(sqs: Any, queue: str) -> None:
     ],
 )
 def test_attributes_that_are_refused(sqs: Any, queue: str, name: str, value: dict[str, Any]) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, queue, "body", MessageAttributes={name: value})
+    assert refusal(send, sqs, queue, "body", MessageAttributes={name: value}) == INVALID_PARAMETER
 
 
 def test_system_attributes(sqs: Any, queue: str) -> None:
@@ -157,12 +158,25 @@ def test_system_attributes(sqs: Any, queue: str) -> None:
 
 
 def test_system_attributes_that_are_refused(sqs: Any, queue: str) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, queue, "b", MessageSystemAttributes={"SenderId": {"DataType": "String", "StringValue": "me"}})
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, queue, "b", MessageSystemAttributes={"AWSTraceHeader": {"DataType": "Number", "StringValue": "1"}})
-    with refused(sqs, "InvalidAttributeName", "InvalidAttributeName"):
-        sqs.receive_message(QueueUrl=queue, MessageSystemAttributeNames=["Unheard"])
+    assert (
+        refusal(
+            send, sqs, queue, "b", MessageSystemAttributes={"SenderId": {"DataType": "String", "StringValue": "me"}}
+        )
+        == INVALID_PARAMETER
+    )
+    assert (
+        refusal(
+            send,
+            sqs,
+            queue,
+            "b",
+            MessageSystemAttributes={"AWSTraceHeader": {"DataType": "Number", "StringValue": "1"}},
+        )
+        == INVALID_PARAMETER
+    )
+    assert (
+        refusal(sqs.receive_message, QueueUrl=queue, MessageSystemAttributeNames=["Unheard"]) == INVALID_ATTRIBUTE_NAME
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,15 +192,13 @@ def test_system_attributes_that_are_refused(sqs: Any, queue: str) -> None:
 )
 def test_receives_beyond_their_bounds(sqs: Any, queue: str, parameter: str, value: int) -> None:
     send(sqs, queue, "stays")
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.receive_message(QueueUrl=queue, **{parameter: value})
+    assert refusal(sqs.receive_message, QueueUrl=queue, **{parameter: value}) == INVALID_PARAMETER
     assert bodies(receive(sqs, queue)) == ["stays"]
 
 
 @pytest.mark.parametrize("delay", [-1, 901])
 def test_delays_beyond_their_bounds(sqs: Any, queue: str, delay: int) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        send(sqs, queue, "body", DelaySeconds=delay)
+    assert refusal(send, sqs, queue, "body", DelaySeconds=delay) == INVALID_PARAMETER
 
 
 def test_up_to_ten_at_once(sqs: Any, queue: str) -> None:
@@ -205,27 +217,21 @@ def test_deleting_twice_is_no_error(sqs: Any, queue: str) -> None:
 
 @pytest.mark.parametrize("handle", ["nonsense", "AQEB" * 40])
 def test_receipt_handles_that_are_none(sqs: Any, queue: str, handle: str) -> None:
-    with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid) as caught:
-        sqs.delete_message(QueueUrl=queue, ReceiptHandle=handle)
-    assert caught.value.response["Error"]["Code"] == "ReceiptHandleIsInvalid"
-    with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid):
-        sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=1)
+    how = {"QueueUrl": queue, "ReceiptHandle": handle}
+    assert refusal(sqs.delete_message, **how) == INVALID_RECEIPT
+    assert refusal(sqs.change_message_visibility, **how, VisibilityTimeout=1) == INVALID_RECEIPT
 
 
 def test_a_receipt_handle_is_of_its_queue_alone(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
     other = make_queue()
     send(sqs, queue, "mine")
     (message,) = receive(sqs, queue, VisibilityTimeout=600)
-    with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid):
-        sqs.delete_message(QueueUrl=other, ReceiptHandle=message["ReceiptHandle"])
+    assert refusal(sqs.delete_message, QueueUrl=other, ReceiptHandle=message["ReceiptHandle"]) == INVALID_RECEIPT
     sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0)
     assert bodies(receive(sqs, queue)) == ["mine"]
 
 
 def test_requests_without_what_they_need(careless: Any, queue: str) -> None:
-    with refused(careless, "MissingParameter"):
-        careless.send_message(QueueUrl=queue)
-    with refused(careless, "MissingParameter"):
-        careless.delete_message(QueueUrl=queue)
-    with refused(careless, "MissingParameter"):
-        careless.create_queue()
+    assert refusal(careless.send_message, QueueUrl=queue) == MISSING_PARAMETER
+    assert refusal(careless.delete_message, QueueUrl=queue) == MISSING_PARAMETER
+    assert refusal(careless.create_queue) == MISSING_PARAMETER

@@ -9,7 +9,17 @@ import pytest
 
 from tests.clients.conftest import FreshName, eventually
 from tests.clients.sqs.conftest import MakeQueue
-from tests.clients.sqs.words import NO_QUEUE, attribute, nothing_comes, receive, refused, send
+from tests.clients.sqs.refusals import (
+    INVALID_ADDRESS,
+    INVALID_PARAMETER,
+    NO_QUEUE,
+    OVER_LIMIT,
+    PURGE_IN_PROGRESS,
+    QUEUE_DELETED_RECENTLY,
+    QUEUE_EXISTS,
+    refusal,
+)
+from tests.clients.sqs.words import attribute, nothing_comes, receive, send
 
 
 def test_a_queue_is_made_found_and_deleted(sqs: Any, fresh_name: FreshName) -> None:
@@ -19,15 +29,13 @@ def test_a_queue_is_made_found_and_deleted(sqs: Any, fresh_name: FreshName) -> N
     assert sqs.get_queue_url(QueueName=name)["QueueUrl"] == url
     sqs.delete_queue(QueueUrl=url)
     eventually(lambda: url not in sqs.list_queues(QueueNamePrefix=name).get("QueueUrls", []), "the queue is gone")
-    with refused(sqs, NO_QUEUE, "QueueDoesNotExist"):
-        sqs.get_queue_url(QueueName=name)
+    assert refusal(sqs.get_queue_url, QueueName=name) == NO_QUEUE
 
 
 def test_a_name_is_not_given_again_at_once(sqs: Any, fresh_name: FreshName) -> None:
     name = fresh_name("queue")
     sqs.delete_queue(QueueUrl=sqs.create_queue(QueueName=name)["QueueUrl"])
-    with refused(sqs, "AWS.SimpleQueueService.QueueDeletedRecently", "QueueDeletedRecently"):
-        sqs.create_queue(QueueName=name)
+    assert refusal(sqs.create_queue, QueueName=name) == QUEUE_DELETED_RECENTLY
 
 
 def test_making_it_again_is_no_error_unless_it_differs(sqs: Any, fresh_name: FreshName) -> None:
@@ -36,15 +44,13 @@ def test_making_it_again_is_no_error_unless_it_differs(sqs: Any, fresh_name: Fre
     url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     assert sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"] == url
     assert sqs.create_queue(QueueName=name)["QueueUrl"] == url
-    with refused(sqs, "QueueAlreadyExists", "QueueNameExists"):
-        sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "46"})
+    assert refusal(sqs.create_queue, QueueName=name, Attributes={"VisibilityTimeout": "46"}) == QUEUE_EXISTS
     assert attribute(sqs, url, "VisibilityTimeout") == "45"
 
 
 @pytest.mark.parametrize("name", ["a" * 81, "with space", "dot.ted", "slash/ed", "ünder", "x.fifo"])
 def test_names_that_are_none(sqs: Any, name: str) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.create_queue(QueueName=name)
+    assert refusal(sqs.create_queue, QueueName=name) == INVALID_PARAMETER
 
 
 def test_the_longest_name(sqs: Any, fresh_name: FreshName) -> None:
@@ -81,8 +87,7 @@ def test_every_action_on_a_queue_that_is_not_there(
     sqs: Any, queue: str, fresh_name: FreshName, action: str, members: dict[str, Any]
 ) -> None:
     url = queue.rsplit("/", 1)[0] + "/" + fresh_name("absent")
-    with refused(sqs, NO_QUEUE, "QueueDoesNotExist"):
-        getattr(sqs, action)(QueueUrl=url, **members)
+    assert refusal(getattr(sqs, action), QueueUrl=url, **members) == NO_QUEUE
 
 
 def test_lists_by_prefix_and_in_pages(sqs: Any, fresh_name: FreshName) -> None:
@@ -102,8 +107,7 @@ def test_no_queue_with_such_a_prefix(sqs: Any, fresh_name: FreshName) -> None:
 
 @pytest.mark.parametrize("count", [0, 1001])
 def test_a_page_has_one_to_a_thousand(sqs: Any, count: int) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.list_queues(MaxResults=count)
+    assert refusal(sqs.list_queues, MaxResults=count) == INVALID_PARAMETER
 
 
 def test_tags(sqs: Any, fresh_name: FreshName) -> None:
@@ -120,8 +124,7 @@ def test_tags(sqs: Any, fresh_name: FreshName) -> None:
     "tags", [{f"k{n}": "v" for n in range(51)}, {"k" * 129: "v"}, {"k": "v" * 257}], ids=["51", "key", "value"]
 )
 def test_tags_beyond_their_limits(sqs: Any, queue: str, tags: dict[str, str]) -> None:
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.tag_queue(QueueUrl=queue, Tags=tags)
+    assert refusal(sqs.tag_queue, QueueUrl=queue, Tags=tags) == INVALID_PARAMETER
     assert not sqs.list_queue_tags(QueueUrl=queue).get("Tags")
 
 
@@ -139,16 +142,23 @@ def test_permissions_become_statements_of_the_policy(sqs: Any, queue: str) -> No
 
 def test_permissions_that_are_refused(sqs: Any, queue: str) -> None:
     sqs.add_permission(QueueUrl=queue, Label="one", AWSAccountIds=["123456789012"], Actions=["SendMessage"])
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.add_permission(QueueUrl=queue, Label="one", AWSAccountIds=["123456789012"], Actions=["SendMessage"])
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.add_permission(QueueUrl=queue, Label="two", AWSAccountIds=["123456789012"], Actions=["Unheard"])
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.remove_permission(QueueUrl=queue, Label="absent")
+    assert (
+        refusal(
+            sqs.add_permission, QueueUrl=queue, Label="one", AWSAccountIds=["123456789012"], Actions=["SendMessage"]
+        )
+        == INVALID_PARAMETER
+    )
+    assert (
+        refusal(sqs.add_permission, QueueUrl=queue, Label="two", AWSAccountIds=["123456789012"], Actions=["Unheard"])
+        == INVALID_PARAMETER
+    )
+    assert refusal(sqs.remove_permission, QueueUrl=queue, Label="absent") == INVALID_PARAMETER
     many = ["SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
     many += ["GetQueueUrl", "ListDeadLetterSourceQueues", "PurgeQueue"]
-    with refused(sqs, "OverLimit", "OverLimit", 403):
-        sqs.add_permission(QueueUrl=queue, Label="three", AWSAccountIds=["123456789012"], Actions=many)
+    assert (
+        refusal(sqs.add_permission, QueueUrl=queue, Label="three", AWSAccountIds=["123456789012"], Actions=many)
+        == OVER_LIMIT
+    )
 
 
 def test_a_purge_empties_the_queue_and_comes_once_a_minute(sqs: Any, queue: str) -> None:
@@ -157,8 +167,7 @@ def test_a_purge_empties_the_queue_and_comes_once_a_minute(sqs: Any, queue: str)
     sqs.purge_queue(QueueUrl=queue)
     assert nothing_comes(sqs, queue)
     eventually(lambda: attribute(sqs, queue, "ApproximateNumberOfMessages") == "0", "the queue is empty")
-    with refused(sqs, "AWS.SimpleQueueService.PurgeQueueInProgress", "PurgeQueueInProgress", 403):
-        sqs.purge_queue(QueueUrl=queue)
+    assert refusal(sqs.purge_queue, QueueUrl=queue) == PURGE_IN_PROGRESS
     send(sqs, queue, "after")
     assert receive(sqs, queue)[0]["Body"] == "after"
 
@@ -167,11 +176,9 @@ def test_a_deleted_queue_takes_its_messages_along(sqs: Any, make_queue: MakeQueu
     url = make_queue()
     send(sqs, url, "gone")
     sqs.delete_queue(QueueUrl=url)
-    with refused(sqs, NO_QUEUE, "QueueDoesNotExist"):
-        send(sqs, url, "late")
+    assert refusal(send, sqs, url, "late") == NO_QUEUE
 
 
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1/", "http://127.0.0.1/000000000000/a b"])
 def test_addresses_that_are_none(careless: Any, endpoint: str, url: str) -> None:
-    with refused(careless, "InvalidAddress", "InvalidAddress"):
-        careless.send_message(QueueUrl=url, MessageBody="x")
+    assert refusal(careless.send_message, QueueUrl=url, MessageBody="x") == INVALID_ADDRESS

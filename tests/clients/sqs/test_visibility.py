@@ -10,7 +10,8 @@ import pytest
 
 from tests.clients.conftest import eventually
 from tests.clients.sqs.conftest import MakeQueue
-from tests.clients.sqs.words import attribute, bodies, delete, nothing_comes, receive, refused, send
+from tests.clients.sqs.refusals import INVALID_PARAMETER, NOT_IN_FLIGHT, refusal
+from tests.clients.sqs.words import attribute, bodies, delete, nothing_comes, receive, send
 
 
 def test_a_received_message_is_hidden_and_comes_back(sqs: Any, make_queue: MakeQueue) -> None:
@@ -51,24 +52,34 @@ def test_what_is_not_in_flight_has_no_lease_to_change(sqs: Any, queue: str) -> N
     (message,) = receive(sqs, queue)
     how = {"QueueUrl": queue, "ReceiptHandle": message["ReceiptHandle"]}
     sqs.change_message_visibility(**how, VisibilityTimeout=0)
-    with refused(sqs, "AWS.SimpleQueueService.MessageNotInflight", "MessageNotInflight"):
-        sqs.change_message_visibility(**how, VisibilityTimeout=10)
+    assert refusal(sqs.change_message_visibility, **how, VisibilityTimeout=10) == NOT_IN_FLIGHT
 
 
 def test_a_deleted_message_has_no_lease_to_change(sqs: Any, queue: str) -> None:
     send(sqs, queue, "gone")
     (message,) = receive(sqs, queue)
     delete(sqs, queue, [message])
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=10)
+    assert (
+        refusal(
+            sqs.change_message_visibility, QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=10
+        )
+        == INVALID_PARAMETER
+    )
 
 
 @pytest.mark.parametrize("seconds", [-1, 43_201])
 def test_leases_beyond_their_bounds(sqs: Any, queue: str, seconds: int) -> None:
     send(sqs, queue, "x")
     (message,) = receive(sqs, queue)
-    with refused(sqs, "InvalidParameterValue"):
-        sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=seconds)
+    assert (
+        refusal(
+            sqs.change_message_visibility,
+            QueueUrl=queue,
+            ReceiptHandle=message["ReceiptHandle"],
+            VisibilityTimeout=seconds,
+        )
+        == INVALID_PARAMETER
+    )
 
 
 def test_a_message_that_came_back_may_still_be_deleted_by_its_first_receiver(sqs: Any, queue: str) -> None:

@@ -1,31 +1,12 @@
-"""Short ways to say what tests of the SQS door say often: this is refused so, receive so many, nothing comes."""
+"""Short ways to say what tests of the SQS door say often: receive so many, nothing comes."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-from botocore.exceptions import ClientError
-
 WAIT_SECONDS = 30.0
-NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
-
-
-@contextlib.contextmanager
-def refused(client: Any, code: str, shape: str = "", status: int = 400) -> Iterator[None]:
-    """The block must be refused with this code, as this exception class where the service has one, and this status."""
-    with pytest.raises(ClientError) as caught:
-        yield
-    error = caught.value
-    assert error.response["Error"]["Code"] == code, error
-    assert error.response["ResponseMetadata"]["HTTPStatusCode"] == status
-    if shape:
-        assert isinstance(error, getattr(client.exceptions, shape)), type(error)
-    assert error.response["Error"]["Message"]
 
 
 def send(client: Any, url: str, *bodies: str, **how: Any) -> list[dict[str, Any]]:
