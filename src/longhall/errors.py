@@ -73,6 +73,7 @@ class Code(enum.Enum):
     MOVE_RUNNING = "move-running"
     MOVE_UNKNOWN = "move-unknown"
     PURGE_RUNNING = "purge-running"
+    NOT_KEPT = "not-kept"  # The queue does not keep what is settled: there is nothing to go back to.
 
     # Producers and transactions.
     OUT_OF_ORDER_SEQUENCE = "out-of-order-sequence"

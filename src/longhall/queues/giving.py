@@ -3,7 +3,8 @@
 In each lane what is available again goes first, in the order of offsets, then the scan moves on. Nothing is changed
 here: the result is events. With FIFO several messages of a group may go out in one answer, in order, and never past
 one that stays behind; what the scan meets of a group that is not free is passed and stays outstanding. Without FIFO,
-but with groups, more candidates are looked at than are wanted, and groups with less in flight go first.
+but with groups, more candidates are looked at than are wanted, and groups with less in flight go first. A wish leaves
+behind what it does not want: available still, or passed by the scan and outstanding; with FIFO, and its group with it.
 
 Every loop is bounded: by what is wanted, by the candidates looked at, by the deaths reported, by what may be passed.
 """
@@ -19,6 +20,7 @@ from longhall.queues.events import Leased, Passed
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
 from longhall.queues.outcomes import ATTEMPTS, EXPIRED, GONE, LENGTH, Candidate, Death, Given, Outcome, Status
+from longhall.queues.wish import Wish
 
 # Messages of a lane from an offset on that are in memory, at most so many: (lane, offset, count). An empty list is the
 # end of the log; None means that there are some, but not in memory.
@@ -28,6 +30,7 @@ LOOKED_AT_MAX: Final = 1024
 DEATHS_MAX: Final = 128
 _FAIR_FACTOR: Final = 4
 _FAIR_MIN: Final = 16
+_WISH_PEEK: Final = 256
 
 
 @final
@@ -53,6 +56,7 @@ class Giving:
         self.dropping_messages = 0
         self.dropping_bytes = 0
         self.is_dropping = False
+        self.wish: Wish | None = None
         self._rules = rules
         self._leases = leases
         self._peek = peek
@@ -81,11 +85,14 @@ class Giving:
         self._position = lane.cursor.scan
         wanted = self.wanted - len(self.outcome.given)
         window = wanted
-        if self._rules.fair and lane.groups is not None:
+        if self._rules.fair and lane.groups is not None and self.wish is None:
             window = max(wanted * _FAIR_FACTOR, _FAIR_MIN)
             if self._leases.ready + window > self._rules.passed_max:
                 window = wanted
-        goes_on = self._gather_ready(lane, window)
+        if self.wish is not None:
+            goes_on = self._gather_wished(lane, window, self.wish)
+        else:
+            goes_on = self._gather_ready(lane, window)
         if goes_on and len(self._rows) < window:
             goes_on = self._gather_scan(lane, window)
         if len(self._rows) > wanted:
@@ -137,6 +144,30 @@ class Giving:
             heappush(heap, offset)
         return goes_on
 
+    def _gather_wished(self, lane: Lane, window: int, wish: Wish) -> bool:
+        """The same for a wish: it goes on where its last look stopped, and takes the first of a group alone."""
+        rows = wish.rows(lane.cursor.lane, lane.offers, lane.cursor.ready)
+        while rows and len(self._rows) < window:
+            if self._is_over():
+                return False
+            offset = rows.pop()
+            row = lane.cursor.find(offset)
+            if row == NO_ROW or not lane.is_available(row):
+                continue
+            candidate = self._look(lane, offset, _WISH_PEEK)
+            if candidate is None:
+                rows.append(offset)
+                return self._stop_cold(lane, offset)
+            if self._has_died(lane, row, offset, candidate) or not wish.wants(lane.cursor.lane, candidate):
+                self._looked_at += 1
+                continue
+            self._gather(row, candidate)
+            if self._rules.fifo:
+                self._taken[candidate.group] = 1
+        if not rows:
+            wish.looked(lane.cursor.lane, lane.offers)
+        return True
+
     def _look(self, lane: Lane, offset: int, count: int) -> Candidate | None:
         """The message at this offset; one with another offset or a negative size if there is none; None if cold."""
         window = self._window
@@ -156,11 +187,13 @@ class Giving:
 
     def _gather_scan(self, lane: Lane, window: int) -> bool:
         rules = self._rules
-        is_plain = not rules.fifo and not self.is_dropping
+        wish = self.wish
+        is_plain = not rules.fifo and not self.is_dropping and wish is None
         while len(self._rows) < window:
             if self._is_over():
                 return False
-            candidates = self._peek(lane.cursor.lane, self._position, window - len(self._rows))
+            count = window - len(self._rows) if wish is None else _WISH_PEEK
+            candidates = self._peek(lane.cursor.lane, self._position, count)
             if candidates is None:
                 return self._stop_cold(lane, self._position)
             if not candidates:
@@ -182,7 +215,9 @@ class Giving:
                 if self._has_died(lane, NO_ROW, candidate.offset, candidate):
                     self._looked_at += 1
                     self._blocked.add(candidate.group)
-                elif not rules.fifo or self._may_follow(lane, candidate.group):
+                elif (not rules.fifo or self._may_follow(lane, candidate.group)) and (
+                    wish is None or wish.wants(lane.cursor.lane, candidate)
+                ):
                     self._gather(NO_ROW, candidate)
                 elif self._passed + self._leases.ready < rules.passed_max:
                     self._looked_at += 1

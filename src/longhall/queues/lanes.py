@@ -25,6 +25,7 @@ class Lane:
         self.index = index
         self.cursor = cursor
         self.groups: Groups | None = None
+        self.offers = 0  # Moves on whenever something may have become available.
         self._leases = leases
         self._fifo = fifo
 
@@ -127,12 +128,14 @@ class Lane:
 
     def _push(self, offset: int) -> None:
         cursor = self.cursor
+        self.offers += 1
         heappush(cursor.ready, offset)
         if len(cursor.ready) > 2 * cursor.outstanding + _SLACK:
             self.note_available()
 
     def note_available(self) -> None:
         """Build the heap anew from the rows."""
+        self.offers += 1
         leases = self._leases
         cursor = self.cursor
         groups = self.groups

@@ -95,6 +95,24 @@ class Counts(msgspec.Struct, kw_only=True):
     deaths: dict[str, int] = {}  # By reason.
 
 
+class Seen(msgspec.Struct, kw_only=True):
+    """A message that somebody looked at without taking it. Its delivery has no receipt."""
+
+    lane: int  # The partition as Kafka numbers them; -N: the lane of priority N; of a delayed one, where it will go.
+    offset: int  # -1 while it is delayed: it has no place yet.
+    state: str  # "waiting", "leased", "delayed" (not due yet, or given back and not tried again yet) or "settled".
+    until_ms: int = 0  # When the lease ends or the delay is over.
+    delivery: Delivery
+
+
+class Page(msgspec.Struct, kw_only=True):
+    """A stretch of a queue. `next` goes on behind it, as `from_offset` of the next look; empty: that was all."""
+
+    messages: list[Seen] = []
+    next: str = ""
+    looked_at: int = 0
+
+
 class MoveTask(msgspec.Struct, kw_only=True):
     """A redrive: messages of a dead-letter queue on their way back, or to another queue."""
 

@@ -14,7 +14,7 @@ end of a lease is no event; `tick` and `decide_receive` notice it.
                       most once                rewound
     gone              Died, Purged             for ever
 
-The queue refuses to know the log (the broker lets it peek), bodies, delays, deduplication, filters and redrives.
+The queue refuses to know the log (the broker lets it peek), bodies, delays, deduplication, filters' words and redrives.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from longhall.queues.lanes import Lane
 from longhall.queues.outcomes import Outcome, Overflow, Status
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
+from longhall.queues.wish import Wish
 
 PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: given back, or of groups that are not free.
 LEASE_ENDS_AT_ONCE: Final = 10_000
@@ -64,8 +65,19 @@ class Queue:
 
     # Giving out
 
-    def decide_receive(self, now_ms: int, count_max: int, lease_ms: int, peek: Peek, is_open: bool = True) -> Outcome:
-        """At most `count_max` messages. `is_open`: within the delivery hours."""
+    def decide_receive(
+        self,
+        now_ms: int,
+        count_max: int,
+        lease_ms: int,
+        peek: Peek,
+        is_open: bool = True,
+        wish: Wish | None = None,
+    ) -> Outcome:
+        """At most `count_max` messages. `is_open`: within the delivery hours. With a wish only what it wants.
+
+        Whoever applies what was decided for a wish says so with `note_passed` before anything else is asked.
+        """
         self.tick(now_ms)
         if self.state.paused or not is_open or count_max <= 0:
             return Outcome(Status.CLOSED)
@@ -79,10 +91,17 @@ class Queue:
         if count_max <= 0:
             return Outcome(Status.TOO_MANY)
         giving = Giving(self._rules, leases, peek, now_ms, count_max)
+        giving.wish = wish
         for lane in self._in_turn():
             if not giving.take_from(lane, self.state.next_number, now_ms + lease_ms):
                 break
         return _ended(giving.outcome)
+
+    def note_passed(self, wish: Wish) -> None:
+        """What was decided for this wish has been applied."""
+        for lane_id in wish.done:
+            wish.passed(lane_id, self.state.lanes[lane_id].offers)
+        wish.done = []
 
     def _in_turn(self) -> list[Lane]:
         """The lanes by falling priority; those of one priority take turns at being the first."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from typing import Final
 
 from longhall.broker.declare import commit_event
-from longhall.broker.events import TopicCreated, TopicDeleted
+from longhall.broker.events import TopicConfigured, TopicCreated, TopicDeleted
 from longhall.broker.hall import Hall
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.events import LaneOpened
+from longhall.queues.events import LaneOpened, Recounted
 from longhall.queues.settings import QueueSettings
 
+NOWHERE: Final[Mapping[int, int]] = {}
 SEGMENT_BYTES = "16777216"  # Space of settled messages comes back by whole segments: small ones come back soon.
 
 
@@ -42,8 +45,20 @@ async def declare(hall: Hall, name: str, topic_name: str, settings: QueueSetting
     return await _declare(hall, name, settings, None, topic.topic_id)
 
 
+async def declare_from(
+    hall: Hall, name: str, topic_id: bytes, settings: QueueSettings, starts: Mapping[int, int]
+) -> RunningQueue:
+    """The same for a topic by its id, from these offsets on, by log."""
+    return await _declare(hall, name, settings, None, topic_id, starts)
+
+
 async def _declare(
-    hall: Hall, name: str, settings: QueueSettings, topic: TopicCreated | None, topic_id: bytes | None
+    hall: Hall,
+    name: str,
+    settings: QueueSettings,
+    topic: TopicCreated | None,
+    topic_id: bytes | None,
+    starts: Mapping[int, int] = NOWHERE,
 ) -> RunningQueue:
     if not hall.has_room(1024 * 1024):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
@@ -61,8 +76,13 @@ async def _declare(
             hall.append_catalogue(topic, Commit())
         hall.append_catalogue(declared, commit)
         queue = hall.queues[declared.number]
-        opened = [LaneOpened(queue=number, lane=lane, start=at.log.start_offset) for lane, at in queue.lanes.items()]
-        write_queue(hall, queue, opened)
+        waiting = 0
+        for lane, at in queue.lanes.items():
+            start = starts.get(lane, at.log.start_offset)
+            waiting += at.log.next_offset - start
+            write_queue(hall, queue, [LaneOpened(queue=number, lane=lane, start=start)])
+        if waiting:  # What stands in the log already counts as if it had been sent.
+            write_queue(hall, queue, [Recounted(queue=number, messages=waiting, bytes=0)])
     await commit.future
     await committed(hall, queue.shard)
     return queue
@@ -75,16 +95,26 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
         raise LonghallError(decided, f"There is no queue '{queue.entry.name}'.")
     if settings.fifo != queue.settings.fifo:
         raise LonghallError(Code.INVALID_CONFIGURATION, "Whether a queue is FIFO is decided when it is made.")
+    if settings.priorities != queue.settings.priorities:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "How many priorities a queue has is decided when it is made.")
+    topic = hall.catalogue.by_id[queue.entry.topic_id]
+    configuration = topic.configuration | _configuration(settings)
+    if queue.entry.owns_topic and configuration != topic.configuration:
+        hall.append_catalogue(TopicConfigured(topic_id=topic.topic_id, configuration=configuration), Commit())
     await commit_event(hall, decided)
 
 
 async def delete(hall: Hall, queue: RunningQueue) -> None:
-    """The queue and, if it made it, its topic."""
+    """The queue and, if it made it, its topic. A topic on which other queues stand stays, and so does its queue."""
     removed = hall.catalogue.queues.decide_remove(queue.entry.name)
     if isinstance(removed, Code):
         raise LonghallError(removed, f"There is no queue '{queue.entry.name}'.")
     commit = Commit()
     entry = queue.entry
+    others = [one.name for one in hall.catalogue.queues.by_name.values() if one.topic_id == entry.topic_id]
+    if entry.owns_topic and len(others) > 1:
+        forks = ", ".join(sorted(name for name in others if name != entry.name))
+        raise LonghallError(Code.TOPIC_IN_USE, f"Other queues read the log of '{entry.name}': {forks}.")
     with together(hall):
         hall.append_catalogue(removed, commit)
         if entry.owns_topic:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues import declare, upload
+from longhall.broker.queues.browse import Sought, browse
 from longhall.broker.queues.join import read_part
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
 from longhall.broker.queues.receive import receive
+from longhall.broker.queues.receive_any import Service
+from longhall.broker.queues.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.send import send, send_parcel
 from longhall.broker.queues.settle import change_leases, settle
@@ -18,7 +22,7 @@ from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Switched
-from longhall.queues.messages import Accepted, Counts, Delivery, Depth, MoveTask, Outgoing, QueueView
+from longhall.queues.messages import Accepted, Counts, Delivery, Depth, MoveTask, Outgoing, Page, QueueView
 from longhall.queues.settings import QueueSettings
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
@@ -32,6 +36,7 @@ Names = list[str]
 Outgoings = list[Outgoing]
 Accepteds = list[Accepted]
 Deliveries = list[Delivery]
+AnyDeliveries = list[tuple[str, Delivery]]
 Codes = list[Code | None]
 Changes = list[tuple[str, int]]
 Moves = list[MoveTask]
@@ -45,6 +50,7 @@ class Desk:
         self._hall = hall
         self.stager = Stager(hall)
         self.mover = Mover(hall)
+        self._service = Service(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
 
     def start(self) -> None:
@@ -132,8 +138,13 @@ class Desk:
         """Take messages, each by itself."""
         return await send(self._hall, self.stager, self._find(name), messages)
 
-    async def receive(self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str) -> Deliveries:
-        """Give out messages; the same ones again to whoever repeats a request under its id."""
+    async def receive(
+        self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str, filter: str = ""
+    ) -> Deliveries:
+        """Give out messages; the same ones again to whoever repeats a request under its id.
+
+        With a filter (a selector, or a policy in JSON) only those that match; the others stay for others.
+        """
         queue = self._find(name)
         if attempt_id:
             repeated = self._repeated(queue, attempt_id)
@@ -141,12 +152,18 @@ class Desk:
                 return repeated
         wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
         lease_ms = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
-        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms)
+        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter)
         if attempt_id and deliveries:
             if len(self._attempts) >= ATTEMPTS_MAX:
                 self._attempts.pop(next(iter(self._attempts)))
             self._attempts[queue.number, attempt_id] = (self._hall.time.now_ms(), deliveries)
         return deliveries
+
+    async def receive_any(
+        self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
+    ) -> AnyDeliveries:
+        """Messages of several queues, each with its queue's name; service follows the weights."""
+        return await self._service.receive(weights, count_max, wait_ms, lease_ms, filter)
 
     def _repeated(self, queue: RunningQueue, attempt_id: str) -> Deliveries | None:
         """What an earlier request of this id got, if it is all still leased to it."""
@@ -195,6 +212,37 @@ class Desk:
     async def change_lease(self, name: str, changes: Changes) -> Codes:
         """Leases end at another time; 0 gives back."""
         return await change_leases(self._hall, self._find(name), changes)
+
+    # Again, and without taking
+
+    async def rewind(self, name: str, to: Destination) -> None:
+        """Give out again from "start", from a time in milliseconds, or from an offset for each lane."""
+        await rewind(self._hall, self._find(name), to)
+
+    async def fork(
+        self, name: str, new_name: str, start: Destination = START, settings: QueueSettings | None = None
+    ) -> QueueView:
+        """A second queue with a cursor of its own over the same log, from there on."""
+        return _view(await fork(self._hall, self._find(name), new_name, start, settings))
+
+    async def peek(self, name: str, count_max: int, from_offset: int | str = "", settled: bool = False) -> Page:
+        """Messages with their state, without taking them; `settled` shows what is done with as well."""
+        return await browse(self._hall, self._find(name), Sought(settled=settled), count_max, from_offset)
+
+    async def search(
+        self,
+        name: str,
+        filter: str = "",
+        text: str = "",
+        from_ms: int = 0,
+        until_ms: int = 0,
+        count_max: int = 100,
+        from_offset: int | str = "",
+        settled: bool = False,
+    ) -> Page:
+        """The same for those that fit: by attributes, by what is in their bodies, by when they were sent."""
+        sought = Sought(filter, text, from_ms, until_ms, settled)
+        return await browse(self._hall, self._find(name), sought, count_max, from_offset)
 
     # Moves
 

@@ -16,6 +16,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.bury import bury
 from longhall.broker.queues.join import Ration, fill
 from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.wishes import wish_for
 from longhall.broker.queues.write import write_queue
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -23,13 +24,17 @@ from longhall.queues.envelope import decode_record
 from longhall.queues.hours import is_open
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import Candidate, Given, Outcome, Status
+from longhall.queues.wish import Wish
 from longhall.records.record import Record
 
 STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
 
 
-async def receive(hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int) -> list[Delivery]:
-    """At most `count_max` messages; none when the time is over."""
+async def receive(
+    hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
+) -> list[Delivery]:
+    """At most `count_max` messages; none when the time is over. With a filter, of those that match."""
+    wish = wish_for(queue, filter)
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + wait_ms / 1000
     for _ in range(STEPS_MAX):
@@ -37,7 +42,7 @@ async def receive(hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int,
             raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
         if not hall.has_room(EVENT_ROOM_BYTES // 4):
             raise LonghallError(Code.STORAGE_FULL, "the disk is full")
-        outcome = _decide(hall, queue, count_max, lease_ms)
+        outcome = _decide(hall, queue, count_max, lease_ms, wish)
         if outcome.given:
             deliveries = [_delivery(queue, given) for given in outcome.given]
             await committed(hall, queue.shard)
@@ -49,17 +54,20 @@ async def receive(hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int,
             continue  # None of them was whole.
         if outcome.status is Status.COLD:
             await warm(hall, queue, outcome.cold_lane)
-        elif outcome.status is Status.TOO_MANY and not queue.settings.fifo:
+        elif outcome.status is Status.TOO_MANY and not queue.settings.fifo and _is_full(queue):
             raise LonghallError(Code.TOO_MANY_IN_FLIGHT, "too many messages are in flight")
         elif outcome.status not in (Status.DEATHS, Status.MORE):
             left_s = ends_s - loop.time()
             if left_s <= 0:
                 return []
-            await queue.waiters.wait(list(queue.lanes.values()), min(left_s, _until_change_s(hall, queue)))
+            left_s = min(left_s, until_change_s(hall, queue))
+            await queue.waiters.wait(list(queue.lanes.values()), left_s, wish is not None)
+        elif wish is not None:
+            await asyncio.sleep(0)  # A long look is cut into pieces, and others come between.
     return []
 
 
-def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int) -> Outcome:
+def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish: Wish | None) -> Outcome:
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
@@ -70,8 +78,10 @@ def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int) -> O
         queue.settings.dead_letters is not None and hall.running_queue(queue.settings.dead_letters.queue) is not None
     )
     opened = is_open(queue.settings.hours, now_ms)
-    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, peek, opened)
+    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, peek, opened, wish)
     write_queue(hall, queue, outcome.events)
+    if wish is not None:
+        queue.queue.note_passed(wish)
     if outcome.deaths:
         bury(hall, queue, outcome.deaths)
     return outcome
@@ -85,7 +95,12 @@ async def warm(hall: Hall, queue: RunningQueue, lane: int) -> None:
         window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
 
 
-def _until_change_s(hall: Hall, queue: RunningQueue) -> float:
+def _is_full(queue: RunningQueue) -> bool:
+    """Whether it is the bound of messages in flight that stops it, not that of messages a filter has passed over."""
+    return queue.queue.in_flight + queue.queue.held_back >= queue.settings.in_flight_max
+
+
+def until_change_s(hall: Hall, queue: RunningQueue) -> float:
     """How long nothing becomes available by time alone."""
     deadline_ms = queue.queue.next_deadline_ms()
     if deadline_ms is None:

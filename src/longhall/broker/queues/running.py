@@ -21,6 +21,7 @@ from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
 from longhall.queues.settings import QueueSettings
 from longhall.queues.staging import Staging
+from longhall.queues.wish import Wish
 from longhall.records.batch import BatchHeader, read_records
 from longhall.shards.shard import Shard
 
@@ -41,6 +42,7 @@ class RunningQueue(Listener):
         self.hidden: dict[int, Partition] = {}  # What is not due yet.
         self.windows: dict[int, Window] = {}
         self.waiters = Waiters()
+        self.wishes: dict[str, Wish] = {}  # By the text of their filter.
         self.working = False  # Whether somebody moves what is due at the moment.
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.sends = 0  # Since the start, like `deaths`.

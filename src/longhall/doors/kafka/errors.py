@@ -63,6 +63,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.MOVE_RUNNING: 42,
     Code.MOVE_UNKNOWN: 42,
     Code.PURGE_RUNNING: 42,
+    Code.NOT_KEPT: 42,
     Code.OUT_OF_ORDER_SEQUENCE: 45,
     Code.DUPLICATE_SEQUENCE: 46,
     Code.UNKNOWN_PRODUCER: 59,

@@ -37,6 +37,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.MOVE_RUNNING: faults.INVALID_PARAMETER,
     Code.MOVE_UNKNOWN: faults.NO_SUCH_RESOURCE,
     Code.PURGE_RUNNING: faults.PURGE_IN_PROGRESS,
+    Code.NOT_KEPT: faults.UNSUPPORTED,
     # Come back later: SDKs try these again by themselves.
     Code.OVERLOADED: faults.THROTTLED,
     Code.STORAGE_FULL: faults.UNAVAILABLE,
