@@ -74,6 +74,8 @@ class Code(enum.Enum):
     MOVE_UNKNOWN = "move-unknown"
     PURGE_RUNNING = "purge-running"
     NOT_KEPT = "not-kept"  # The queue does not keep what is settled: there is nothing to go back to.
+    UNKNOWN_MESSAGE = "unknown-message"
+    MESSAGE_LEASED = "message-leased"  # Somebody works on it: not to be edited or moved now.
 
     # Producers and transactions.
     OUT_OF_ORDER_SEQUENCE = "out-of-order-sequence"

@@ -41,13 +41,22 @@ def test_a_changed_one_is_refused(at: int, character: str) -> None:
         assert receipts.verify(changed) in (Code.INVALID_RECEIPT, Code.RECEIPT_OF_OTHER_VERSION)[: 2 if at < 2 else 1]
 
 
+def test_it_says_whether_a_report_is_wanted() -> None:
+    receipts = Receipts(SECRET, 1)
+    plain = receipts.encode(2, 3, 4)
+    asking = receipts.encode(2, 3, 4, True)
+    assert receipts.verify(asking) == receipts.verify(plain) == (2, 3, 4)
+    assert (receipts.reports(asking), receipts.reports(plain)) == (True, False)
+
+
 def test_one_of_another_version_is_told_from_one_that_is_none() -> None:
     receipts = Receipts(SECRET, 1)
     text = receipts.encode(2, 3, 4)
     raw = urlsafe_b64decode(text)
     for version, expected in (
         (0, Code.INVALID_RECEIPT),
-        (2, Code.RECEIPT_OF_OTHER_VERSION),
+        (2, Code.INVALID_RECEIPT),  # Ours, but the MAC is of another.
+        (3, Code.RECEIPT_OF_OTHER_VERSION),
         (15, Code.RECEIPT_OF_OTHER_VERSION),
         (16, Code.INVALID_RECEIPT),
     ):

@@ -19,9 +19,13 @@
     sender                       header `longhall.sender`, text
     where and why it died        headers `longhall.dead-letter-source`, `longhall.dead-letter-reason`, text
     attempts before it died      headers `longhall.attempts`, `longhall.first-received-ms`, decimal
+    how its attempts ended       header `longhall.attempt-history`: a line each, "received ended how", oldest first
     all its deaths so far        header `longhall.deaths`: a line each, "time attempts reason source", oldest first
     a body stored in chunks      header `longhall.whole`, the name of the chunks, and `longhall.whole-bytes`, their size
                                  in decimal; the value is a note in JSON that says so
+    that it tells of another     header `longhall.fate`: what became of the message that `longhall.correlation-id` names
+    which queue tries it again   header `longhall.retry-source`; only in retry topics, with `longhall.attempts` and
+                                 `longhall.due-ms`
 
 Headers are written only when there is something to say. Reading is total: whatever a Kafka producer wrote is a message.
 A header without our prefix is an attribute, of type String if its bytes are UTF-8 and Binary if not; of two with one
@@ -61,6 +65,9 @@ FIRST_RECEIVED: Final = "longhall.first-received-ms"
 DEATHS: Final = "longhall.deaths"
 WHOLE: Final = "longhall.whole"
 WHOLE_BYTES: Final = "longhall.whole-bytes"
+ATTEMPT_HISTORY: Final = "longhall.attempt-history"
+FATE: Final = "longhall.fate"
+RETRY_SOURCE: Final = "longhall.retry-source"
 
 STRING: Final = "String"
 BINARY: Final = "Binary"
@@ -98,9 +105,11 @@ class Fields:
         self.dead_letter_reason = ""
         self.attempts = 0
         self.first_received_ms = 0
+        self.attempt_history = ""
         self.deaths = ""
         self.whole = ""
         self.whole_bytes = 0
+        self.fate = ""
 
 
 def encode_record(
@@ -225,12 +234,16 @@ def _read_death(fields: Fields, name: str, value: bytes) -> None:
         fields.attempts = _number(value)
     elif name == FIRST_RECEIVED:
         fields.first_received_ms = _number(value)
+    elif name == ATTEMPT_HISTORY:
+        fields.attempt_history = _text(value)
     elif name == DEATHS:
         fields.deaths = _text(value)
     elif name == WHOLE:
         fields.whole = _text(value)
     elif name == WHOLE_BYTES:
         fields.whole_bytes = _number(value)
+    elif name == FATE:
+        fields.fate = _text(value)
 
 
 def peek_fields(record: Record) -> tuple[bytes, int]:
@@ -286,6 +299,15 @@ def due_of(record: Record) -> int:
     return due_ms
 
 
+def wants_report(record: Record) -> bool:
+    """Whether a message asks that its reply queue be told what became of it."""
+    wanted = False
+    for name, value in record.headers:
+        if name == REPORT_FATE:
+            wanted = value == b"1"
+    return wanted
+
+
 def group_text(group: bytes) -> str:
     """A group as doors show it. One that is not UTF-8 (it was a Kafka key) is shown as hexadecimal digits."""
     if _is_text(group):
@@ -320,6 +342,7 @@ def dead_letter_record(
     reason: str,
     attempts: int,
     first_received_ms: int = 0,
+    attempt_history: str = "",
 ) -> Record:
     """The same message for a dead-letter queue: with reason, source and history; its time to live is over for good."""
     moved = moved_record(record, message_id, now_ms)
@@ -336,6 +359,8 @@ def dead_letter_record(
     headers.append((ATTEMPTS, b"%d" % attempts))
     if first_received_ms > 0:
         headers.append((FIRST_RECEIVED, b"%d" % first_received_ms))
+    if attempt_history:
+        headers.append((ATTEMPT_HISTORY, attempt_history.encode()))
     headers.append((DEATHS, "\n".join(history[-DEATHS_MAX:]).encode()))
     return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
 
@@ -348,8 +373,41 @@ def redriven_record(record: Record, now_ms: int) -> Record:
     return Record(-1, now_ms, record.key, record.value, tuple(headers))
 
 
+def edited_record(
+    record: Record, message_id: str, now_ms: int, body: bytes | None, attributes: dict[str, Attribute] | None
+) -> Record:
+    """The same message with another body or other attributes; None leaves them as they are.
+
+    Raises INVALID_REQUEST for an attribute whose name begins with our prefix.
+    """
+    moved = moved_record(record, message_id, now_ms)
+    value = moved.value
+    headers = list(moved.headers)
+    if body is not None:
+        value = body
+        headers = [header for header in headers if header[0] not in (WHOLE, WHOLE_BYTES)]
+    if attributes is not None:
+        ours = [header for header in headers if header[0].startswith(PREFIX)]
+        headers = [header for header in ours if not header[0].startswith(TYPE_PREFIX)]
+        _append_attributes(headers, attributes)
+    return Record(-1, now_ms, moved.key, value, tuple(headers))
+
+
+def retry_record(record: Record, message_id: str, now_ms: int, source: str, attempts: int, due_ms: int) -> Record:
+    """The same message for a retry topic: which queue will give it out again, when, and after how many attempts.
+
+    Of a body in chunks only the note that says so: the chunks are the message's own.
+    """
+    moved = moved_record(record, message_id, now_ms, due_ms)
+    replaced = (RETRY_SOURCE, ATTEMPTS, WHOLE, WHOLE_BYTES)
+    headers = [header for header in moved.headers if header[0] not in replaced]
+    headers.append((RETRY_SOURCE, source.encode()))
+    headers.append((ATTEMPTS, b"%d" % attempts))
+    return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
+
+
 def _tells_of_death(name: str) -> bool:
-    return name in (DEAD_LETTER_SOURCE, DEAD_LETTER_REASON, ATTEMPTS, FIRST_RECEIVED)
+    return name in (DEAD_LETTER_SOURCE, DEAD_LETTER_REASON, ATTEMPTS, FIRST_RECEIVED, ATTEMPT_HISTORY)
 
 
 def derive_message_id(partition: int, offset: int, salt: int = 0) -> str:

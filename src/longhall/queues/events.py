@@ -91,6 +91,13 @@ class Died(_Event, frozen=True, tag="died"):
     reason: str
 
 
+class Withdrawn(_Event, frozen=True, tag="withdrawn"):
+    """These left by an operator's hand, and what took their place stands in the same step: edited, or moved."""
+
+    lane: int
+    offsets: list[int]
+
+
 class Purged(_Event, frozen=True, tag="purged"):
     """Everything below these offsets (lane, offset) is gone; so much is left in the queue."""
 
@@ -123,7 +130,18 @@ class Recounted(_Event, frozen=True, tag="recounted"):
 
 
 QueueEvent = (
-    LaneOpened | Passed | Leased | Settled | Extended | Returned | Died | Purged | Rewound | Switched | Recounted
+    LaneOpened
+    | Passed
+    | Leased
+    | Settled
+    | Extended
+    | Returned
+    | Died
+    | Withdrawn
+    | Purged
+    | Rewound
+    | Switched
+    | Recounted
 )
 
 encoder = msgspec.msgpack.Encoder()

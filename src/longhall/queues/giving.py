@@ -331,7 +331,7 @@ class Giving:
             offsets.append(candidate.offset)
             outcome.given.append(Given(lane.cursor.lane, first_number + index, attempts, first_ms, candidate))
         sizes = [candidate.size_bytes for candidate in self._fresh]
-        names, owners = _owners(self._fresh)
+        names, owners = owners_of(self._fresh)
         next_offset = self._position if self._position > lane.cursor.scan else -1
         if next_offset >= 0 and (scanned < len(self._fresh) or not offsets):
             outcome.events.append(
@@ -364,7 +364,7 @@ class Giving:
             )
 
 
-def _owners(fresh: list[Candidate]) -> tuple[list[str], list[int]]:
+def owners_of(fresh: list[Candidate]) -> tuple[list[str], list[int]]:
     """The distinct names of groups, and an index into them for each candidate; nothing where there is no group."""
     numbers: dict[str, int] = {}
     owners: list[int] = []

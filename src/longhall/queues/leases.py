@@ -30,6 +30,9 @@ LEASED: Final = 2
 RETURNED: Final = 3
 
 NONE: Final = -1
+LAPSED: Final = 0  # How an attempt ended: its time was over,
+RETURNED_BY_HAND: Final = 1  # or its consumer gave it back.
+ATTEMPTS_KEPT: Final = 16  # Of a message's history; beyond, the oldest go.
 _SHRINK_ROWS: Final = 4096  # An emptied table larger than this gives its memory back.
 _SLACK: Final = 64
 
@@ -65,6 +68,8 @@ class Leases:
         self.below: array[int] = array("i")
         self._next: array[int] = array("i")  # Neighbours under the same deadline; of a free row, the next free one.
         self._previous: array[int] = array("i")
+        # Only of rows that were given out in vain: how many attempts are noted, then received, ended and how, for each.
+        self._histories: dict[int, list[int]] = {}
         self._free = NONE
         self._chains: dict[int, int] = {}  # Deadline to the first row that ends then.
         self._deadlines: list[int] = []  # A heap of the same, and of some that are empty by now.
@@ -103,6 +108,8 @@ class Leases:
     def give_up(self, row: int) -> None:
         """The row is free again."""
         self._reveal(row)
+        if self._histories:
+            self._histories.pop(row, None)
         self.state[row] = FREE
         self.number[row] = 0
         self.deadline_ms[row] = 0
@@ -121,6 +128,8 @@ class Leases:
             self._reveal(row)
         if self.attempts[row] == 0:
             self.first_ms[row] = now_ms
+        else:
+            self._note(row, self.deadline_ms[row], LAPSED)
         self.attempts[row] += 1
         self.number[row] = number
         self.leased_ms[row] = now_ms
@@ -146,6 +155,28 @@ class Leases:
         """The row is READY, whatever it was."""
         self._reveal(row)
         self.state[row] = READY
+
+    def note_return(self, row: int, now_ms: int) -> None:
+        """The attempt that is under way ends because its consumer says so."""
+        self._note(row, now_ms, RETURNED_BY_HAND)
+
+    def _note(self, row: int, ended_ms: int, how: int) -> None:
+        history = self._histories.get(row)
+        if history is None:
+            history = self._histories[row] = [0]
+        if history[0] < self.attempts[row]:  # Else it was told when the message was given back.
+            history[0] = self.attempts[row]
+            history.extend((self.leased_ms[row], ended_ms, how))
+            if len(history) > 1 + 3 * ATTEMPTS_KEPT:
+                del history[1:4]
+
+    def history(self, row: int) -> list[tuple[int, int, int]]:
+        """Received, ended and how, for the last attempts in vain, oldest first; the one under way counts as over."""
+        noted = self._histories.get(row)
+        found = [] if noted is None else [(noted[at], noted[at + 1], noted[at + 2]) for at in range(1, len(noted), 3)]
+        if self.attempts[row] > (0 if noted is None else noted[0]):
+            found.append((self.leased_ms[row], self.deadline_ms[row], LAPSED))
+        return found[-ATTEMPTS_KEPT:]
 
     def is_hidden(self, row: int) -> bool:
         """Whether the message is leased, or waits after it was given back."""
@@ -214,6 +245,8 @@ class Leases:
         if self.rows:
             for name in (*_LONG, *_SHORT, "state"):
                 columns[name] = getattr(self, name).tobytes()
+        if self._histories:
+            columns["histories"] = [[row, history] for row, history in self._histories.items()]
         return columns
 
     def restore(self, columns: dict[str, Any]) -> list[int]:
@@ -245,6 +278,8 @@ class Leases:
                 self.returned += 1
             if state >= LEASED:
                 self._arm(row, self.deadline_ms[row])
+        for row, history in columns.get("histories", ()):  # Snapshots from before there were histories have none.
+            self._histories[row] = list(history)
         used.sort(key=self._place)
         return used
 

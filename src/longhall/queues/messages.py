@@ -69,10 +69,51 @@ class Delivery(msgspec.Struct, kw_only=True):
     sender: str = ""
     reply_to: str = ""
     correlation_id: str = ""
+    report_fate: bool = False  # Whether the sender wants to hear what became of it.
+    fate: str = ""  # This message tells of another one: see `queues/fates.py`.
     dead_letter_source: str = ""  # The queue it died in, for what is in a dead-letter queue.
     dead_letter_reason: str = ""
     parts: int = 0  # Larger than one answer: `body` is empty, and these many parts of it can be read one by one.
     whole_bytes: int = 0  # Its size then.
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One time that a message was given out without being settled."""
+
+    received_ms: int
+    ended_ms: int
+    how: str  # "returned" by its consumer, or "lapsed": its lease ended.
+
+
+class Letter(msgspec.Struct, kw_only=True):
+    """A message of a queue as an operator sees it, with all that is known of its death if it had one."""
+
+    message_id: str
+    lane: int
+    offset: int
+    body: bytes
+    attributes: dict[str, Attribute] = {}
+    key: bytes | None = None
+    group: str = ""
+    priority: int = 0
+    sent_ms: int = 0
+    died_ms: int = 0  # 0 for what did not die.
+    reason: str = ""
+    source: str = ""
+    attempts: int = 0  # Before it died.
+    first_received_ms: int = 0
+    history: list[Attempt] = []  # Of the attempts before it died, the last ones, oldest first.
+    deaths: list[str] = []  # All its deaths, a line each: time, attempts, reason, source.
+    reply_to: str = ""
+    correlation_id: str = ""
+    leased: bool = False  # Somebody has it now: it can neither be edited nor moved.
+
+
+class LetterPage(msgspec.Struct, kw_only=True):
+    """Some letters, and where the next ones begin."""
+
+    letters: list[Letter]
+    next_from: str = ""  # Empty: there are no more.
 
 
 class Depth(msgspec.Struct, kw_only=True):
@@ -125,3 +166,5 @@ class MoveTask(msgspec.Struct, kw_only=True):
     to_move: int = 0
     started_ms: int = 0
     failure: str = ""
+    ids: list[str] = []  # Only these messages; empty: all.
+    filter: str = ""  # Only those that this filter policy wants.

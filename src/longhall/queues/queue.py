@@ -25,10 +25,11 @@ from typing import Any, Final, final
 
 from longhall.errors import Code
 from longhall.queues.cursor import NO_ROW, Cursor
-from longhall.queues.events import Extended, Purged, QueueEvent, Returned, Rewound, Settled
-from longhall.queues.giving import Giving, Peek, Rules
+from longhall.queues.events import Extended, Passed, Purged, QueueEvent, Returned, Rewound, Settled
+from longhall.queues.giving import Giving, Peek, Rules, owners_of
 from longhall.queues.lanes import Lane
-from longhall.queues.outcomes import Outcome, Overflow, Status
+from longhall.queues.leases import LEASED
+from longhall.queues.outcomes import Candidate, Outcome, Overflow, Status
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
 from longhall.queues.wish import Wish
@@ -130,6 +131,39 @@ class Queue:
             if not giving.take_from(lane, self.state.next_number, now_ms):
                 break
         return _ended(giving.outcome)
+
+    def decide_pass(self, lane_id: int, until: int, peek: Peek) -> Passed | Status:
+        """Let the scan stand at `until` without giving anything out, so that single messages can be named.
+
+        What it passes goes out before what comes later, as ever. COLD: the log has to be read first; TOO_MANY: there is
+        no room for so many; EMPTY: the log ends before.
+        """
+        position = self.state.lanes[lane_id].cursor.scan
+        fresh: list[Candidate] = []
+        while position < until:
+            candidates = peek(lane_id, position, until - position)
+            if candidates is None:
+                return Status.COLD
+            if not candidates:
+                return Status.EMPTY
+            for candidate in candidates:
+                if position >= until:
+                    break
+                if candidate.size_bytes >= 0:
+                    fresh.append(candidate)
+                position = candidate.next_offset
+            if len(fresh) + self.state.leases.ready > self._passed_max:
+                return Status.TOO_MANY
+        names, owners = owners_of(fresh)
+        return Passed(
+            queue=self.queue_id,
+            lane=lane_id,
+            next_offset=position,
+            offsets=[candidate.offset for candidate in fresh],
+            sizes=[candidate.size_bytes for candidate in fresh],
+            names=names,
+            owners=owners,
+        )
 
     def decide_send(self, count: int, bytes: int) -> Code | Overflow | None:
         """None if there is room. What is larger than the whole queue is refused under every policy."""
@@ -279,6 +313,16 @@ class Queue:
             return None
         leases = self.state.leases
         return (leases.number[row], leases.deadline_ms[row], leases.attempts[row], leases.first_ms[row])
+
+    def is_leased(self, lane_id: int, offset: int) -> bool:
+        """Whether somebody has it now."""
+        row = self.state.lanes[lane_id].cursor.find(offset)
+        return row != NO_ROW and self.state.leases.state[row] == LEASED
+
+    def history_of(self, lane_id: int, offset: int) -> list[tuple[int, int, int]]:
+        """Received, ended and how (LAPSED or RETURNED_BY_HAND) of the attempts at an outstanding message."""
+        row = self.state.lanes[lane_id].cursor.find(offset)
+        return [] if row == NO_ROW else self.state.leases.history(row)
 
     # Applying
 

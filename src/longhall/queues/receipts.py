@@ -3,6 +3,9 @@
     | version | lane    | offset  | lease number | MAC      |
     | 1 byte  | 8 bytes | 8 bytes | 8 bytes      | 17 bytes |    in URL-safe base64: 56 characters, none of padding
 
+Version 2 says besides that the message asks for a report of its fate, so that whoever settles need not look it up for
+every message to find the few that do.
+
 The MAC is keyed with the hall's secret and covers the queue's id as well, so a receipt is good for its own queue only
 and cannot be made up. Whether the lease still stands is the queue's question, not this module's.
 """
@@ -20,6 +23,7 @@ from longhall.errors import Code
 
 _VERSION: Final = 1
 _VERSIONS_END: Final = 16  # What begins with less is a receipt of some version; with more, no receipt at all.
+_VERSION_REPORTS: Final = 2
 _BODY: Final = Struct(">BQQQ")
 _BODY_BYTES: Final = 25
 _MAC_BYTES: Final = 17
@@ -33,9 +37,9 @@ class Receipts:
     def __init__(self, secret: bytes, queue_id: int) -> None:
         self._keyed = blake2s(queue_id.to_bytes(8, "big"), digest_size=_MAC_BYTES, key=secret)
 
-    def encode(self, lane: int, offset: int, number: int) -> str:
+    def encode(self, lane: int, offset: int, number: int, reports: bool = False) -> str:
         """The receipt of one lease."""
-        body = _BODY.pack(_VERSION, lane, offset, number)
+        body = _BODY.pack(_VERSION_REPORTS if reports else _VERSION, lane, offset, number)
         return urlsafe_b64encode(body + self._mac(body)).decode("ascii")
 
     def verify(self, receipt: str) -> tuple[int, int, int] | Code:
@@ -48,13 +52,18 @@ class Receipts:
             return Code.INVALID_RECEIPT
         if urlsafe_b64encode(raw) != receipt.encode("ascii"):
             return Code.INVALID_RECEIPT  # The decoder forgives what the encoder never writes.
-        if 0 < raw[0] < _VERSIONS_END and raw[0] != _VERSION:
+        if 0 < raw[0] < _VERSIONS_END and raw[0] not in (_VERSION, _VERSION_REPORTS):
             return Code.RECEIPT_OF_OTHER_VERSION
         body = raw[:_BODY_BYTES]
         if not compare_digest(raw[_BODY_BYTES:], self._mac(body)):
             return Code.INVALID_RECEIPT
         version, lane, offset, number = _BODY.unpack(body)
-        return (lane, offset, number) if version == _VERSION else Code.INVALID_RECEIPT
+        return (lane, offset, number) if version in (_VERSION, _VERSION_REPORTS) else Code.INVALID_RECEIPT
+
+    @staticmethod
+    def reports(receipt: str) -> bool:
+        """Whether the message of a verified receipt asks for a report of its fate."""
+        return urlsafe_b64decode(receipt[:4])[0] == _VERSION_REPORTS
 
     def _mac(self, body: bytes) -> bytes:
         mac = self._keyed.copy()

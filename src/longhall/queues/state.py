@@ -23,6 +23,7 @@ from longhall.queues.events import (
     Rewound,
     Settled,
     Switched,
+    Withdrawn,
 )
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
@@ -86,6 +87,8 @@ class State:
                 lane.give_back(row, event.at_ms, event.visible_ms)
         elif isinstance(event, Died):
             self._apply_died(event)
+        elif isinstance(event, Withdrawn):
+            self._let_go(event.lane, event.offsets)
         elif isinstance(event, LaneOpened):
             if event.lane not in self.lanes:
                 self._open(event.lane, event.priority, event.start)
@@ -159,16 +162,21 @@ class State:
         self._release(gone)
 
     def _apply_died(self, event: Died) -> None:
-        lane = self.lanes[event.lane]
+        gone = self._let_go(event.lane, event.offsets)
+        if gone:
+            self.deaths[event.reason] = self.deaths.get(event.reason, 0) + gone
+
+    def _let_go(self, lane_id: int, offsets: list[int]) -> int:
+        """These leave without being settled; how many there were."""
+        lane = self.lanes[lane_id]
         gone: list[int] = []
-        for offset in event.offsets:
+        for offset in offsets:
             row = lane.cursor.find(offset)
             if row != NO_ROW:
                 gone.append(self.leases.size[row])
                 lane.drop(row)
-        if gone:
-            self.deaths[event.reason] = self.deaths.get(event.reason, 0) + len(gone)
         self._release(gone)
+        return len(gone)
 
     def _apply_purged(self, event: Purged) -> None:
         positions = dict(event.positions)

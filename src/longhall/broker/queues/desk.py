@@ -9,6 +9,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues import declare, upload
 from longhall.broker.queues.browse import Sought, browse
 from longhall.broker.queues.join import read_part
+from longhall.broker.queues.letters import Attributes, edit_letter, letter, letters
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
 from longhall.broker.queues.receive import receive
@@ -22,7 +23,18 @@ from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Switched
-from longhall.queues.messages import Accepted, Counts, Delivery, Depth, MoveTask, Outgoing, Page, QueueView
+from longhall.queues.messages import (
+    Accepted,
+    Counts,
+    Delivery,
+    Depth,
+    Letter,
+    LetterPage,
+    MoveTask,
+    Outgoing,
+    Page,
+    QueueView,
+)
 from longhall.queues.settings import QueueSettings
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
@@ -243,6 +255,22 @@ class Desk:
         """The same for those that fit: by attributes, by what is in their bodies, by when they were sent."""
         sought = Sought(filter, text, from_ms, until_ms, settled)
         return await browse(self._hall, self._find(name), sought, count_max, from_offset)
+
+    # Dead letters, and any other message one by one
+
+    async def letters(self, name: str, count_max: int = 100, from_: str = "") -> LetterPage:
+        """What is in a queue with all that is known of each, from the place on that the page before told."""
+        return await letters(self._hall, self._find(name), count_max, from_)
+
+    async def letter(self, name: str, message_id: str) -> Letter:
+        """One of them; UNKNOWN_MESSAGE if it is not there."""
+        return await letter(self._hall, self._find(name), message_id)
+
+    async def edit_letter(
+        self, name: str, message_id: str, body: bytes | None = None, attributes: Attributes | None = None
+    ) -> Letter:
+        """Replace its body, its attributes (all of them) or both; MESSAGE_LEASED while somebody has it."""
+        return await edit_letter(self._hall, self._find(name), message_id, body, attributes)
 
     # Moves
 

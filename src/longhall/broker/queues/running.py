@@ -13,6 +13,7 @@ import msgspec
 
 from longhall.broker.partition import Listener, Partition
 from longhall.broker.queue_catalogue import QueueEntry
+from longhall.broker.queues.traces import Traces
 from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
 from longhall.queues.deduplication import DeduplicationWindow, fingerprint
@@ -47,6 +48,9 @@ class RunningQueue(Listener):
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
         self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.
+        self.traces = Traces()
+        self.fates: dict[str, int] = {}  # Told to reply queues, since the start.
+        self.fates_lost = 0  # Their reply queue was gone or full.
         self.removed = False
         self._letters_exist = entry.settings.dead_letters is not None
         self._turn = 0

@@ -64,6 +64,8 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.MOVE_UNKNOWN: 42,
     Code.PURGE_RUNNING: 42,
     Code.NOT_KEPT: 42,
+    Code.UNKNOWN_MESSAGE: 42,
+    Code.MESSAGE_LEASED: 42,
     Code.OUT_OF_ORDER_SEQUENCE: 45,
     Code.DUPLICATE_SEQUENCE: 46,
     Code.UNKNOWN_PRODUCER: 59,

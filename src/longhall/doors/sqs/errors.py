@@ -38,6 +38,8 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.MOVE_UNKNOWN: faults.NO_SUCH_RESOURCE,
     Code.PURGE_RUNNING: faults.PURGE_IN_PROGRESS,
     Code.NOT_KEPT: faults.UNSUPPORTED,
+    Code.UNKNOWN_MESSAGE: faults.NO_SUCH_RESOURCE,
+    Code.MESSAGE_LEASED: faults.UNSUPPORTED,
     # Come back later: SDKs try these again by themselves.
     Code.OVERLOADED: faults.THROTTLED,
     Code.STORAGE_FULL: faults.UNAVAILABLE,

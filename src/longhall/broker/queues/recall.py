@@ -1,0 +1,47 @@
+"""Recall: what a message was, for whoever has only its place: from memory if it was given out lately, else the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from longhall.broker.fetch import Wanted, supply
+from longhall.broker.hall import Hall
+from longhall.broker.queues.running import RunningQueue
+from longhall.queues.envelope import decode_record, derive_message_id
+from longhall.queues.fates import Trace, trace_of
+from longhall.queues.outcomes import Candidate
+from longhall.records.record import Record
+
+Place = tuple[int, int]
+
+
+async def look(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> list[Candidate]:
+    """Messages of a lane from an offset on, read from the disk if need be; none at its end."""
+    window = queue.window(lane)
+    while True:
+        found = window.look(offset, count_max)
+        if found is not None:
+            return found
+        if window.cold is not None:
+            cold, window.cold = window.cold, None
+            window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
+
+
+async def recall_record(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> Record | None:
+    """The message itself; None when the log does not have it any more."""
+    found = await look(hall, queue, lane, offset, 1)
+    record = found[0].payload if found and found[0].offset == offset else None
+    return record if isinstance(record, Record) else None
+
+
+async def recall(hall: Hall, queue: RunningQueue, places: Iterable[Place]) -> dict[Place, Trace]:
+    """What is to be known of these messages; of those that are gone, their id alone."""
+    traces: dict[Place, Trace] = {}
+    for lane, offset in places:
+        trace = queue.traces.get((lane, offset))
+        if trace is None and lane in queue.lanes:
+            record = await recall_record(hall, queue, lane, offset)
+            if record is not None:
+                trace = trace_of(decode_record(record, lane))
+        traces[lane, offset] = trace or Trace(message_id=derive_message_id(lane, offset))
+    return traces
