@@ -19,6 +19,7 @@ from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.send import send, send_parcel
 from longhall.broker.queues.settle import change_leases, settle
 from longhall.broker.queues.stage import Stager
+from longhall.broker.queues.sweep import Sweeper
 from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -62,6 +63,7 @@ class Desk:
         self._hall = hall
         self.stager = Stager(hall)
         self.mover = Mover(hall)
+        self.sweeper = Sweeper(hall)
         self._service = Service(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
 
@@ -69,9 +71,11 @@ class Desk:
         """Go on with delays and moves."""
         self.stager.start()
         self.mover.start()
+        self.sweeper.start()
 
     async def stop(self) -> None:
         """Finish what is under way."""
+        await self.sweeper.stop()
         await self.mover.stop()
         await self.stager.stop()
 

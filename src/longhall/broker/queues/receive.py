@@ -71,7 +71,7 @@ def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
-    if any(hall.wholes):
+    if wish is None and any(hall.wholes):
         peek = Ration(queue).peek
     now_ms = hall.time.now_ms()
     queue.follow_letters(
