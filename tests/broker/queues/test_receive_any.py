@@ -1,0 +1,71 @@
+"""Weighted service over several queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from longhall.errors import Code
+from longhall.queues.settings import QueueSettings
+from tests.broker.queues.rig import Queues, Rig
+
+WEIGHTS = {"high": 5, "middle": 2, "low": 1}
+
+
+async def fill(queues: Queues, count: int) -> None:
+    for name in WEIGHTS:
+        await queues.desk.create(name, QueueSettings())
+        await queues.send(name, *(f"{name} {number}" for number in range(count)))
+
+
+def test_service_follows_the_weights_and_the_lowest_is_still_served() -> None:
+    async def play(queues: Queues) -> None:
+        await fill(queues, 80)
+        served: Counter[str] = Counter()
+        for _ in range(20):
+            found = await queues.desk.receive_any(WEIGHTS, 4, 0, 30_000)
+            assert len(found) == 4
+            for name, delivery in found:
+                assert delivery.body.decode().startswith(name)
+                assert await queues.desk.settle(name, [delivery.receipt]) == [None]
+                served[name] += 1
+        assert served == {"high": 50, "middle": 20, "low": 10}
+
+    Rig().live(play)
+
+
+def test_what_one_queue_has_not_the_others_get() -> None:
+    async def play(queues: Queues) -> None:
+        await fill(queues, 3)
+        await queues.desk.switch("high", True)
+        found = await queues.desk.receive_any(WEIGHTS, 10, 0, 30_000)
+        assert Counter(name for name, _ in found) == {"middle": 3, "low": 3}
+        await queues.desk.switch("high", False)
+        assert len(await queues.desk.receive_any(WEIGHTS, 10, 0, 30_000)) == 3
+        assert await queues.desk.receive_any(WEIGHTS, 10, 0, 30_000) == []
+
+    Rig().live(play)
+
+
+def test_it_waits_at_all_of_them_and_takes_nobodys_turn() -> None:
+    async def play(queues: Queues) -> None:
+        await fill(queues, 0)
+        waiting = asyncio.ensure_future(queues.desk.receive_any(WEIGHTS, 1, 20_000, 30_000))
+        await asyncio.sleep(1)
+        await queues.send("low", "late")
+        ((name, delivery),) = await waiting
+        assert (name, delivery.body) == ("low", b"late")
+        assert await queues.desk.receive_any(WEIGHTS, 1, 5_000, 30_000) == []
+
+    Rig().live(play)
+
+
+def test_what_is_wrong_is_refused() -> None:
+    async def play(queues: Queues) -> None:
+        await fill(queues, 1)
+        desk = queues.desk
+        assert await queues.refused(desk.receive_any({}, 1, 0, 0)) is Code.INVALID_REQUEST
+        assert await queues.refused(desk.receive_any({"high": 0}, 1, 0, 0)) is Code.INVALID_REQUEST
+        assert await queues.refused(desk.receive_any({"high": 1, "none": 1}, 1, 0, 0)) is Code.UNKNOWN_QUEUE
+
+    Rig().live(play)
