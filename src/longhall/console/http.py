@@ -1,19 +1,21 @@
-"""The HTTP port of the console: questions without bodies, answered from a table of routes.
+"""The HTTP port of the console: questions without bodies, answered from a table of routes, and a service below a path.
 
 How a connection speaks and what it refuses is `front.http`'s; this says who may connect, how long anything may take,
-and what is answered. Everything a client can make grow has a bound: connections, bytes of a request's head, the time
-until the head is complete, the time until the answer is taken.
+and what is answered. Everything a client can make grow has a bound: connections, bytes of a request, the time until it
+is complete, the time until the answer is taken.
 
-It knows nothing of what is asked: routes are a table from path to handler.
+It knows nothing of what is asked: routes are a table from path to handler, and a service is given whatever lies below
+its path, with bodies and methods of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from http import HTTPStatus
-from typing import Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 import httptools
 
@@ -23,10 +25,13 @@ from longhall.front.http import HttpConnection
 from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64
+SERVICE_CONNECTIONS_MAX: Final = 1024  # Where receivers may wait for messages.
 HEAD_SECONDS_MAX: Final = 10.0
+BODY_SECONDS_MAX: Final = 30.0  # Where requests may have bodies: until they are whole.
 IDLE_SECONDS_MAX: Final = 75.0
 ANSWER_SECONDS_MAX: Final = 30.0
 SWEEP_SECONDS: Final = 1.0
+DRAIN_STEP_SECONDS: Final = 0.01
 
 _log = logging.getLogger("longhall.console")
 
@@ -37,20 +42,50 @@ class Response(NamedTuple):
     status: HTTPStatus
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
+    headers: str = ""  # Further lines of the head, each with its end.
 
 
 Handler = Callable[[], Awaitable[Response]]
+
+
+class Work(NamedTuple):
+    """A request that a service has begun with. Nothing is lost when one that `waits` is cancelled."""
+
+    answer: Coroutine[Any, Any, Response]
+    waits: bool
+
+
+class Service(Protocol):
+    """Everything below one path."""
+
+    @property
+    def prefix(self) -> str: ...
+
+    @property
+    def body_bytes_max(self) -> int: ...
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def begin(self, call: HttpCall, path: str, query: str) -> Work:
+        """Start on a request whose path begins with the prefix, which is left out here. Must not raise."""
+
+    def close(self) -> None:
+        """Refuse from now on."""
 
 
 @final
 class HttpServer(HttpGate):
     """A table of routes behind one listener."""
 
-    def __init__(self, routes: Mapping[str, Handler], connections_max: int = CONNECTIONS_MAX) -> None:
-        self.budget = Budget(0)  # Nothing here has a body that could take from it.
-        self.body_bytes_max = 0
+    def __init__(self, routes: Mapping[str, Handler], connections_max: int = 0, service: Service | None = None) -> None:
+        # Without a service nothing has a body that could take from a budget.
+        self.budget = Budget(0) if service is None else service.budget
+        self.body_bytes_max = 0 if service is None else service.body_bytes_max
         self._routes = routes
-        self._connections_max = connections_max
+        self._service = service
+        self._connections_max = connections_max or (CONNECTIONS_MAX if service is None else SERVICE_CONNECTIONS_MAX)
+        self._waiting: dict[asyncio.Task[None], None] = {}
         self._connections: dict[HttpConnection, None] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._listener: Listener | None = None
@@ -74,6 +109,18 @@ class HttpServer(HttpGate):
         for task in list(self._tasks):
             task.cancel()
 
+    async def drain(self, seconds: float) -> None:
+        """End the service: what changes something runs to its end, who waits is told to ask elsewhere."""
+        if self._service is None:
+            return
+        self._service.close()
+        for task in list(self._waiting):
+            task.cancel()
+        for _ in range(int(seconds / DRAIN_STEP_SECONDS)):
+            if not self._tasks:
+                break
+            await asyncio.sleep(DRAIN_STEP_SECONDS)
+
     @property
     def connection_count(self) -> int:
         """Connections that are open."""
@@ -84,7 +131,8 @@ class HttpServer(HttpGate):
         now_s = loop.time()
         for connection in list(self._connections):
             arriving_s, stalled_s = connection.arriving_since_s, connection.stalled_since_s
-            slow = arriving_s and now_s - arriving_s > HEAD_SECONDS_MAX
+            patience_s = HEAD_SECONDS_MAX if self._service is None else BODY_SECONDS_MAX
+            slow = arriving_s and now_s - arriving_s > patience_s and not connection.is_kept_waiting
             stalled = stalled_s and now_s - stalled_s > ANSWER_SECONDS_MAX
             silent = not arriving_s and connection.idle and now_s - connection.active_s > IDLE_SECONDS_MAX
             if slow or stalled or silent:
@@ -101,28 +149,48 @@ class HttpServer(HttpGate):
         self._connections.pop(connection, None)
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
-        return _written(plain(status, line), closes=True)
+        return _written(plain(status, line) if self._service is None else refused(status, line), closes=True)
 
     def observe(self, call: HttpCall, now_s: float) -> None:
         """Nobody counts."""
 
     def serve(self, call: HttpCall) -> None:
-        if call.method not in (b"GET", b"HEAD"):
-            call.closes = True
-            call.ready(_written(plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET"), closes=True))
-            return
         try:
-            path = httptools.parse_url(call.target).path or b"/"
+            url = httptools.parse_url(call.target)
         except httptools.HttpParserInvalidURLError:
             call.closes = True
             call.ready(_written(plain(HTTPStatus.BAD_REQUEST, "this is no address"), closes=True))
             return
-        task = asyncio.get_running_loop().create_task(self._finish(call, path.decode("latin-1")))
+        path = (url.path or b"/").decode("latin-1")
+        service = self._service
+        if service is not None and path.startswith(service.prefix):
+            query = (url.query or b"").decode("latin-1")
+            work = service.begin(call, path[len(service.prefix) :], query)
+        elif call.method in (b"GET", b"HEAD"):
+            work = Work(self.answer(path), False)
+        else:
+            call.closes = True
+            not_allowed = plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")._replace(headers="Allow: GET, HEAD\r\n")
+            call.ready(_written(not_allowed, closes=True))
+            return
+        task = asyncio.get_running_loop().create_task(self._finish(call, work))
         self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        if work.waits:
+            self._waiting[task] = None
+            call.on_close = lambda: _let_go(task)
+        task.add_done_callback(self._finished)
 
-    async def _finish(self, call: HttpCall, path: str) -> None:
-        response = await self.answer(path)
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        self._waiting.pop(task, None)
+
+    async def _finish(self, call: HttpCall, work: Work) -> None:
+        try:
+            response = await work.answer
+        except asyncio.CancelledError:
+            if call.on_close is None:  # The node stops.
+                raise
+            response = refused(HTTPStatus.SERVICE_UNAVAILABLE, "the node is stopping; ask again in a moment")
         call.ready(_written(response, closes=call.closes, with_body=call.method != b"HEAD"))
 
     async def answer(self, path: str) -> Response:
@@ -137,9 +205,19 @@ class HttpServer(HttpGate):
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
 
 
+def _let_go(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
 def plain(status: HTTPStatus, line: str) -> Response:
     """An answer of one line of text."""
     return Response(status, line.encode() + b"\n")
+
+
+def refused(status: HTTPStatus, line: str) -> Response:
+    """The refusal of something that is not even a request to a service, in the form that services use."""
+    code = status.phrase.lower().replace(" ", "-")
+    return Response(status, json.dumps({"code": code, "message": line}).encode(), "application/json")
 
 
 def _written(response: Response, *, closes: bool, with_body: bool = True) -> bytes:
@@ -150,7 +228,6 @@ def _written(response: Response, *, closes: bool, with_body: bool = True) -> byt
         "Cache-Control: no-store\r\n"
         "X-Content-Type-Options: nosniff\r\n"
     )
-    if response.status is HTTPStatus.METHOD_NOT_ALLOWED:
-        head += "Allow: GET, HEAD\r\n"
+    head += response.headers
     head += "Connection: close\r\n\r\n" if closes else "\r\n"
     return head.encode("latin-1") + (response.body if with_body else b"")

@@ -1,4 +1,4 @@
-"""What the HTTP port answers: alive, ready, and the numbers.
+"""What the HTTP port answers: alive, ready, the numbers, and whatever a service answers below its own path.
 
 `/healthz` says whether the process is worth keeping, `/readyz` whether it should be sent clients: while a node starts
 or drains it is healthy and not ready.
@@ -9,16 +9,16 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from longhall.console.families import HallFamilies
-from longhall.console.http import Handler, HttpServer, Response, plain
+from longhall.console.http import Handler, HttpServer, Response, Service, plain
 from longhall.console.metrics import CONTENT_TYPE, Registry
 from longhall.console.sources import HallStatus
 from longhall.world.ports import Clock
 
 
-def open_console(hall: HallStatus, clock: Clock, registry: Registry) -> HttpServer:
+def open_console(hall: HallStatus, clock: Clock, registry: Registry, service: Service | None = None) -> HttpServer:
     """A server for this hall, not yet listening. What else the node wants shown it adds to `registry`."""
     HallFamilies(hall, clock).register(registry)
-    return HttpServer(_routes(hall, registry))
+    return HttpServer(_routes(hall, registry), service=service)
 
 
 def _routes(hall: HallStatus, registry: Registry) -> dict[str, Handler]:

@@ -22,6 +22,8 @@ from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import identify, recover
 from longhall.broker.transact import Transactor
+from longhall.console.api.routes import ROUTES
+from longhall.console.api.service import Api
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry
 from longhall.console.process import process_families
@@ -85,7 +87,8 @@ class Node:
         self.status = NodeStatus(self.hall, self._kafka, budget)
         registry = Registry()
         registry.collect(process_families)
-        self._console: HttpServer = open_console(self.status, world.clock, registry)
+        api = Api(self._desk, ROUTES, budget, self.known.credentials, closed_api(settings))
+        self._console: HttpServer = open_console(self.status, world.clock, registry, api)
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""
@@ -137,7 +140,7 @@ class Node:
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         drain_s = self._settings.drain_ms / 1000
-        await asyncio.gather(self._kafka.drain(drain_s), self._sqs.drain(drain_s))
+        await asyncio.gather(self._kafka.drain(drain_s), self._sqs.drain(drain_s), self._console.drain(drain_s))
         await self._desk.stop()
         self._coordinator.stop()
         await self._transactor.stop()
@@ -151,6 +154,13 @@ class Node:
         self.hall.files.close()
         self.hall.wal.close()
         await asyncio.sleep(0)
+
+
+def closed_api(settings: Settings) -> str:
+    """Why the API answers nobody, or nothing if it does."""
+    if settings.credentials or parse_address(settings.http).is_loopback:
+        return ""
+    return "the API is open on loopback only, or to those who have credentials: start the node with --credentials"
 
 
 def options_of(settings: Settings) -> HallOptions:

@@ -1,0 +1,272 @@
+"""Messages: sent, received, settled, kept longer, given back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from longhall.console.api.asked import BYTES, Asked, Reply
+from longhall.console.api.bodies import (
+    Given,
+    Text,
+    Typed,
+    shown,
+    shown_attributes,
+    understood,
+    understood_attributes,
+)
+from longhall.console.api.queues import found
+from longhall.console.api.refusals import Refusal, refusal_of
+from longhall.console.api.verbs import Queues
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Delivery, Outgoing
+
+COUNT_MAX: Final = 100  # Messages of one answer,
+ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and no more than could have so many bytes.
+SEND_MAX: Final = 1000
+RECEIPTS_MAX: Final = 1000
+WAIT_MS_MAX: Final = 60_000
+YEARS_MS: Final = 10 * 365 * 24 * 3_600_000
+
+_Name = Annotated[str, Meta(max_length=1024)]
+_OrQueues = Annotated[int, Meta(ge=-1, le=YEARS_MS)]  # -1: as the queue has it.
+
+
+class MessageIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One message to send."""
+
+    body: Text
+    attributes: dict[str, Given] = {}
+    key: Text | None = None
+    group: _Name = ""
+    deduplication_id: _Name = ""
+    delay_ms: _OrQueues = -1
+    time_to_live_ms: _OrQueues = -1
+    priority: Annotated[int, Meta(ge=0, le=254)] = 0
+    reply_to: _Name = ""
+    correlation_id: _Name = ""
+    report_fate: bool = False
+
+
+class MessageFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The same beside a body that is the whole request, in the query."""
+
+    key: str = ""
+    group: _Name = ""
+    deduplication_id: _Name = ""
+    delay_ms: _OrQueues = -1
+    time_to_live_ms: _OrQueues = -1
+    priority: Annotated[int, Meta(ge=0, le=254)] = 0
+    reply_to: _Name = ""
+    correlation_id: _Name = ""
+    report_fate: bool = False
+
+
+class Sending(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Messages to send."""
+
+    messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=SEND_MAX)]
+
+
+class SentOne(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Where a message is."""
+
+    message_id: str
+    sequence: int = -1
+    repeated: bool = False
+
+
+class Sent(msgspec.Struct, kw_only=True):
+    """What became of each, in the order in which they came."""
+
+    messages: list[SentOne | Refusal]
+
+
+class Receiving(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How much, how long to wait for it, and for how long it is leased; -1 as the queue has it."""
+
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
+    wait_ms: Annotated[int, Meta(ge=-1, le=WAIT_MS_MAX)] = -1
+    lease_ms: _OrQueues = -1
+    attempt_id: _Name = ""
+
+
+class MessageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One message given out."""
+
+    message_id: str
+    body: Text = ""
+    receipt: str = ""
+    attempts: int = 0
+    sent_ms: int = 0
+    first_received_ms: int = 0
+    attributes: dict[str, str | Typed] = {}
+    system: dict[str, str] = {}
+    key: Text | None = None
+    group: str = ""
+    deduplication_id: str = ""
+    sequence: int = -1
+    priority: int = 0
+    sender: str = ""
+    reply_to: str = ""
+    correlation_id: str = ""
+    dead_letter_source: str = ""
+    dead_letter_reason: str = ""
+
+
+class Received(msgspec.Struct, kw_only=True):
+    """Messages given out; none when the time was over."""
+
+    messages: list[MessageOut]
+
+
+class Settling(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Messages that are done with."""
+
+    receipts: Annotated[list[str], Meta(min_length=1, max_length=RECEIPTS_MAX)]
+
+
+class LeaseChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A lease that shall end so long from now; 0 gives the message back."""
+
+    receipt: str
+    lease_ms: Annotated[int, Meta(ge=0, le=YEARS_MS)]
+
+
+class Changing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Leases to change."""
+
+    changes: Annotated[list[LeaseChange], Meta(min_length=1, max_length=RECEIPTS_MAX)]
+
+
+class Done(msgspec.Struct):
+    """One of several things is done."""
+
+
+class Results(msgspec.Struct, kw_only=True):
+    """What became of each, in the order in which they came: nothing to say, or a refusal."""
+
+    results: list[Done | Refusal]
+
+
+async def send_messages(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/messages"""
+    view = found(queues, asked.name)
+    outgoings = [_raw(asked)] if asked.content_type == BYTES else _several(asked)
+    for outgoing in outgoings:
+        if outgoing.priority >= max(view.settings.priorities, 1):
+            raise LonghallError(
+                Code.INVALID_REQUEST, f"queue '{view.name}' has priorities from 0 to {view.settings.priorities - 1}"
+            )
+    answers = await queues.send(asked.name, outgoings)
+    if len(answers) == 1 and answers[0].code is not None:
+        raise LonghallError(answers[0].code, answers[0].message)
+    return Reply(
+        Sent(
+            messages=[
+                SentOne(message_id=answer.message_id, sequence=answer.sequence, repeated=answer.repeated)
+                if answer.code is None
+                else refusal_of(answer.code, answer.message)
+                for answer in answers
+            ]
+        )
+    )
+
+
+def _several(asked: Asked) -> list[Outgoing]:
+    return [
+        Outgoing(
+            body=understood(message.body),
+            attributes=understood_attributes(message.attributes),
+            key=None if message.key is None else understood(message.key),
+            group=message.group,
+            deduplication_id=message.deduplication_id,
+            delay_ms=message.delay_ms,
+            time_to_live_ms=message.time_to_live_ms,
+            priority=message.priority,
+            reply_to=message.reply_to,
+            correlation_id=message.correlation_id,
+            report_fate=message.report_fate,
+        )
+        for message in asked.read(Sending).messages
+    ]
+
+
+def _raw(asked: Asked) -> Outgoing:
+    """A message whose body is the body of the request; a field of the query `attribute.NAME` is an attribute."""
+    attributes: dict[str, Given] = {}
+    for name in list(asked.query):
+        if name.startswith("attribute."):
+            attributes[name.removeprefix("attribute.")] = asked.query.pop(name)
+    fields = asked.question(MessageFields)
+    return Outgoing(
+        body=asked.body,
+        attributes=understood_attributes(attributes),
+        key=fields.key.encode() if fields.key else None,
+        group=fields.group,
+        deduplication_id=fields.deduplication_id,
+        delay_ms=fields.delay_ms,
+        time_to_live_ms=fields.time_to_live_ms,
+        priority=fields.priority,
+        reply_to=fields.reply_to,
+        correlation_id=fields.correlation_id,
+        report_fate=fields.report_fate,
+    )
+
+
+async def receive_messages(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/receive"""
+    wish = asked.read(Receiving)
+    count = bounded_count(wish.count, found(queues, asked.name).settings.message_bytes_max)
+    deliveries = await queues.receive(asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id)
+    return Reply(Received(messages=[message_out(delivery) for delivery in deliveries]))
+
+
+async def settle_messages(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/settle"""
+    return _each(await queues.settle(asked.name, asked.read(Settling).receipts))
+
+
+async def change_leases(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/leases"""
+    changes = [(change.receipt, change.lease_ms) for change in asked.read(Changing).changes]
+    return _each(await queues.change_lease(asked.name, changes))
+
+
+def bounded_count(count: int, message_bytes_max: int) -> int:
+    """So many messages that their answer stays bounded, however large each may be."""
+    return min(count, max(1, ANSWER_BYTES_MAX // message_bytes_max))
+
+
+def message_out(delivery: Delivery) -> MessageOut:
+    """A message for JSON."""
+    return MessageOut(
+        message_id=delivery.message_id,
+        body=shown(delivery.body),
+        receipt=delivery.receipt,
+        attempts=delivery.attempts,
+        sent_ms=delivery.sent_ms,
+        first_received_ms=delivery.first_received_ms,
+        attributes=shown_attributes(delivery.attributes),
+        system=delivery.system,
+        key=None if delivery.key is None else shown(delivery.key),
+        group=delivery.group,
+        deduplication_id=delivery.deduplication_id,
+        sequence=delivery.sequence,
+        priority=delivery.priority,
+        sender=delivery.sender,
+        reply_to=delivery.reply_to,
+        correlation_id=delivery.correlation_id,
+        dead_letter_source=delivery.dead_letter_source,
+        dead_letter_reason=delivery.dead_letter_reason,
+    )
+
+
+def _each(codes: Sequence[Code | None]) -> Reply:
+    if len(codes) == 1 and codes[0] is not None:
+        refusal = refusal_of(codes[0])
+        raise LonghallError(codes[0], refusal.message)
+    return Reply(Results(results=[Done() if code is None else refusal_of(code) for code in codes]))

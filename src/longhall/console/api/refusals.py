@@ -1,0 +1,70 @@
+"""Refusals in HTTP's dialect: one table from our codes to a status, and the body that every refusal has."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from longhall.console.http import Response
+from longhall.errors import Code, LonghallError
+
+
+class Refusal(msgspec.Struct):
+    """The body of a refusal, and of each part of a request that was refused while others were done."""
+
+    code: str
+    message: str
+
+
+_BY_STATUS: Final = {
+    HTTPStatus.NOT_FOUND: (
+        Code.UNKNOWN_TOPIC, Code.UNKNOWN_TOPIC_ID, Code.UNKNOWN_QUEUE, Code.MOVE_UNKNOWN, Code.GROUP_UNKNOWN,
+        Code.UNKNOWN_MEMBER, Code.UNKNOWN_PRODUCER, Code.TRANSACTION_UNKNOWN,
+    ),
+    HTTPStatus.CONFLICT: (
+        Code.TOPIC_EXISTS, Code.TOPIC_IN_USE, Code.QUEUE_EXISTS, Code.RECEIPT_SUPERSEDED, Code.NOT_IN_FLIGHT,
+        Code.REPEATED_SEND, Code.MOVE_RUNNING, Code.PURGE_RUNNING, Code.NOT_KEPT, Code.GROUP_NOT_EMPTY,
+        Code.GROUP_SUBSCRIBED, Code.REBALANCE_IN_PROGRESS, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE,
+        Code.UNSTABLE_OFFSETS, Code.OUT_OF_ORDER_SEQUENCE, Code.DUPLICATE_SEQUENCE, Code.INVALID_PRODUCER_EPOCH,
+        Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_MAPPING, Code.INVALID_TRANSACTION_STATE, Code.CONCURRENT_TRANSACTIONS,
+        Code.TRANSACTION_ABORTABLE, Code.OPERATION_NOT_ATTEMPTED,
+    ),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: (Code.MESSAGE_TOO_LARGE, Code.OFFSET_METADATA_TOO_LARGE),
+    HTTPStatus.TOO_MANY_REQUESTS: (Code.QUEUE_FULL, Code.TOO_MANY_IN_FLIGHT, Code.GROUP_FULL),
+    HTTPStatus.INSUFFICIENT_STORAGE: (Code.STORAGE_FULL,),
+    HTTPStatus.INTERNAL_SERVER_ERROR: (Code.STORAGE_DAMAGED,),
+    HTTPStatus.GATEWAY_TIMEOUT: (Code.TIMED_OUT,),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        Code.OVERLOADED, Code.NOT_READY, Code.NOT_LEADER, Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH,
+    ),
+    HTTPStatus.BAD_REQUEST: (
+        Code.INVALID_REQUEST, Code.INVALID_NAME, Code.INVALID_CONFIGURATION, Code.INVALID_PARTITION_COUNT,
+        Code.INVALID_REPLICATION, Code.INVALID_TIMESTAMP, Code.INVALID_COMMIT_SIZE, Code.CORRUPT_MESSAGE,
+        Code.UNSUPPORTED_FORMAT, Code.UNSUPPORTED_VERSION, Code.KEY_REQUIRED, Code.OFFSET_OUT_OF_RANGE,
+        Code.INVALID_RECEIPT, Code.RECEIPT_OF_OTHER_VERSION, Code.INVALID_GROUP_ID, Code.INVALID_SESSION_TIMEOUT,
+        Code.INCONSISTENT_PROTOCOL, Code.MEMBER_ID_REQUIRED, Code.INVALID_TRANSACTION_TIMEOUT,
+    ),
+}  # fmt: skip
+
+STATUS: Final[dict[Code, HTTPStatus]] = {code: status for status, codes in _BY_STATUS.items() for code in codes}
+
+_WORDS: Final = {
+    Code.INVALID_RECEIPT: "this is no receipt of this queue",
+    Code.RECEIPT_SUPERSEDED: "the message was settled, or given to somebody else since",
+    Code.NOT_IN_FLIGHT: "the lease of the message is over",
+}
+
+
+def refusal_of(code: Code, message: str = "") -> Refusal:
+    """A code with words for people."""
+    if not message or message == code.value:
+        message = _WORDS.get(code, code.value.replace("-", " "))
+    return Refusal(code.value, message)
+
+
+def refuse(error: LonghallError) -> Response:
+    """A refusal as a whole answer."""
+    refusal = refusal_of(error.code, str(error))
+    return Response(STATUS[error.code], msgspec.json.encode(refusal), "application/json")

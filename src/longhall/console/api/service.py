@@ -1,0 +1,164 @@
+"""The service below /api/v1/: who may ask, what is asked, and who answers it.
+
+Invariant: whatever is asked, the answer is JSON with a status that fits, and no exception leaves `begin` or what it
+began. Without credentials it is open on loopback only, and there to programs rather than to the pages of a browser: a
+page that somebody looks at must not be able to purge a queue, so requests that come from another origin, or under a
+name that is not the machine's own, are refused.
+
+It knows nothing of queues: the handlers do.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, final
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from longhall.console.api.asked import BYTES, JSON, Asked, Reply
+from longhall.console.api.refusals import Refusal, refuse
+from longhall.console.api.verbs import Queues
+from longhall.console.http import Response, Work
+from longhall.errors import Code, LonghallError
+from longhall.front.admission import Budget
+from longhall.front.calls import HttpCall
+from longhall.front.credentials import Credentials
+
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+QUERY_FIELDS_MAX: Final = 32
+
+_log = logging.getLogger("longhall.api")
+
+Handler = Callable[[Queues, Asked], Coroutine[Any, Any, Reply]]
+
+
+class Route(NamedTuple):
+    """One thing that can be asked. In a path, `*` is a name. Nothing is lost when one that `waits` is cancelled."""
+
+    method: str
+    path: str
+    handler: Handler
+    waits: bool = False
+
+
+@final
+class Api:
+    """See the module. `closed` is why nobody is served at all, if nobody is."""
+
+    prefix = "/api/v1/"
+    body_bytes_max = BODY_BYTES_MAX
+
+    def __init__(
+        self,
+        queues: Queues,
+        routes: tuple[Route, ...],
+        budget: Budget,
+        credentials: Credentials | None = None,
+        closed: str = "",
+    ) -> None:
+        self.budget = budget
+        self._queues = queues
+        self._credentials = credentials
+        self._closed = closed
+        self._stopping = False
+        self._routes = [(route, tuple(route.path.split("/"))) for route in routes]
+
+    def close(self) -> None:
+        """Refuse from now on: the node stops."""
+        self._stopping = True
+
+    def begin(self, call: HttpCall, path: str, query: str) -> Work:
+        """See `console.http.Service`."""
+        refusal = self._refusal(call)
+        if refusal is not None:
+            return Work(_answered(refusal), False)
+        try:
+            names = tuple(unquote(part, errors="strict") for part in path.split("/"))
+            fields = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX)
+        except (UnicodeDecodeError, ValueError):
+            return Work(_answered(_refused(HTTPStatus.BAD_REQUEST, "the address cannot be read")), False)
+        method = "GET" if call.method == b"HEAD" else call.method.decode("latin-1")
+        allowed: list[str] = []
+        for route, parts in self._routes:
+            if not _fits(parts, names):
+                continue
+            if route.method != method:
+                allowed.append(route.method)
+                continue
+            found = tuple(name for part, name in zip(parts, names, strict=True) if part == "*")
+            kind = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+            return Work(self._answer(route, Asked(found, dict(fields), call.body, kind)), route.waits)
+        if allowed:
+            line = f"use {' or '.join(allowed)}"
+            headers = f"Allow: {', '.join(allowed)}\r\n"
+            return Work(_answered(_refused(HTTPStatus.METHOD_NOT_ALLOWED, line)._replace(headers=headers)), False)
+        return Work(_answered(_refused(HTTPStatus.NOT_FOUND, "there is nothing of this name; see docs/http.md")), False)
+
+    async def _answer(self, route: Route, asked: Asked) -> Response:
+        try:
+            reply = await route.handler(self._queues, asked)
+            if isinstance(reply.value, bytes):
+                return Response(reply.status, reply.value, BYTES)
+            return Response(reply.status, msgspec.json.encode(reply.value), JSON)
+        except LonghallError as error:
+            return refuse(error)
+        except Exception:
+            _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
+            return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
+
+    # Who may ask
+
+    def _refusal(self, call: HttpCall) -> Response | None:
+        """Why this request is not even looked at; None if it is."""
+        if self._stopping:
+            return refuse(LonghallError(Code.NOT_READY, "the node is stopping; ask again in a moment"))
+        if self._closed:
+            return _refused(HTTPStatus.FORBIDDEN, self._closed)
+        headers = call.headers
+        host = headers.get(b"host", b"")
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != host:
+            return _refused(HTTPStatus.FORBIDDEN, "pages of other sites may not ask")
+        if self._credentials is None:
+            if not _is_own_name(host.decode("latin-1")):
+                return _refused(HTTPStatus.FORBIDDEN, "ask 127.0.0.1 or localhost: other names are refused here")
+        elif self._credentials.basic(headers.get(b"authorization")) is None:
+            line = "show an access key and its secret, as HTTP Basic authentication does"
+            refused = _refused(HTTPStatus.UNAUTHORIZED, line)
+            return refused._replace(headers='WWW-Authenticate: Basic realm="longhall", charset="UTF-8"\r\n')
+        if call.body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() not in _KINDS:
+            return _refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"say Content-Type: {JSON} (or {BYTES} for a message)")
+        return None
+
+
+_KINDS: Final = (JSON.encode(), BYTES.encode())
+
+
+def _fits(parts: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    if len(parts) != len(names):
+        return False
+    return all(name != "" if part == "*" else part == name for part, name in zip(parts, names, strict=True))
+
+
+def _is_own_name(host: str) -> bool:
+    """Whether a Host header names the machine itself; a page can make any other name point here."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _refused(status: HTTPStatus, line: str) -> Response:
+    code = status.phrase.lower().replace(" ", "-")
+    return Response(status, msgspec.json.encode(Refusal(code, line)), JSON)
+
+
+async def _answered(response: Response) -> Response:
+    return response

@@ -1,0 +1,69 @@
+"""What the API asks of the broker: one object, one method a verb.
+
+The API never reaches past this. Times are milliseconds, queues are called by name, refusals are `LonghallError` with a
+`Code`; where one call carries many (send, settle, change_lease) each has its own answer in the order of the questions.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from longhall.errors import Code
+from longhall.queues.messages import Accepted, Counts, Delivery, Depth, MoveTask, Outgoing, QueueView
+from longhall.queues.settings import QueueSettings
+
+# The verb `list` hides the type of that name inside the class.
+Outgoings = list[Outgoing]
+Accepteds = list[Accepted]
+Deliveries = list[Delivery]
+Receipts = list[str]
+Changes = list[tuple[str, int]]
+Answers = list[Code | None]
+Names = list[str]
+Views = list[QueueView]
+Tasks = list[MoveTask]
+
+
+class Queues(Protocol):
+    """The verbs. Those without `async` answer from memory."""
+
+    async def create(self, name: str, settings: QueueSettings) -> QueueView: ...
+
+    async def declare(self, name: str, topic: str, settings: QueueSettings) -> QueueView:
+        """Let a topic be consumed as a queue under this name."""
+
+    async def delete(self, name: str) -> None: ...
+
+    def view(self, name: str) -> QueueView | None: ...
+
+    def list(self, prefix: str) -> Views: ...
+
+    async def configure(self, name: str, settings: QueueSettings) -> None: ...
+
+    async def switch(self, name: str, paused: bool) -> None: ...
+
+    async def purge(self, name: str) -> None: ...
+
+    def depth(self, name: str) -> Depth: ...
+
+    def counts(self, name: str) -> Counts: ...
+
+    def sources(self, name: str) -> Names:
+        """Queues whose dead letters go here."""
+
+    async def send(self, name: str, messages: Outgoings) -> Accepteds: ...
+
+    async def receive(self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str) -> Deliveries: ...
+
+    async def settle(self, name: str, receipts: Receipts) -> Answers: ...
+
+    async def change_lease(self, name: str, changes: Changes) -> Answers:
+        """Each change is a receipt and how long from now the lease shall hold; 0 gives the message back."""
+
+    async def start_move(self, source: str, target: str, rate_max: int) -> MoveTask:
+        """An empty target sends each message back to where it came from; a rate of 0 is as fast as it goes."""
+
+    async def cancel_move(self, task_id: str) -> MoveTask: ...
+
+    def moves(self, source: str) -> Tasks:
+        """The newest first."""
