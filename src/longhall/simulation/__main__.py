@@ -9,6 +9,7 @@ from typing import Final
 
 from longhall.log import wal
 from longhall.simulation.planted import PLANTED
+from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.runner import default_processes, find_planted, simulate
 from longhall.simulation.scenarios.plays import SCENARIOS
 
@@ -18,6 +19,9 @@ _PLAIN: Final = "LONGHALL_SIMULATE_PLAIN"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev simulate", description=__doc__)
+    parser.add_argument(
+        "kind", nargs="?", default="all", choices=["all", "topics", "queues"], help="which scenarios take turns"
+    )
     parser.add_argument("--seed", type=int, help="run this one, with all it has to say")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many to run (default {SEEDS})")
     parser.add_argument("--first", type=int, default=1, help="the first of them (default 1)")
@@ -31,13 +35,19 @@ def main() -> int:
     if options.planted and not str(wal.__file__).endswith(".py"):
         return _start_plain()
     if options.planted and options.seed is None:
-        names = sorted(PLANTED) if options.planted == "all" else [options.planted]
-        return find_planted(names, options.processes)
+        return find_planted(_chosen(options.planted, options.kind), options.processes)
     if options.seed is not None:
         seeds = range(options.seed, options.seed + 1)
-        return simulate(seeds, options.scenario, 1, bug=options.planted or "", verbose=True)
+        return simulate(seeds, options.scenario, 1, kind=options.kind, bug=options.planted or "", verbose=True)
     seeds = range(options.first, options.first + options.seeds)
-    return simulate(seeds, options.scenario, options.processes, verbose=options.verbose)
+    return simulate(seeds, options.scenario, options.processes, kind=options.kind, verbose=options.verbose)
+
+
+def _chosen(name: str, kind: str) -> list[str]:
+    """The planted bugs that are meant: one, or all of a kind."""
+    if name != "all":
+        return [name]
+    return sorted(bug for bug in PLANTED if kind == "all" or (kind == "queues") == (bug in QUEUE_BUGS))
 
 
 def _start_plain() -> int:

@@ -6,9 +6,9 @@ which scenario it is found. They are mistakes that somebody could make: each has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from crc32c import crc32c
 
@@ -21,21 +21,12 @@ from longhall.log.files import OpenFiles
 from longhall.log.frames import decode_frame
 from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
+from longhall.simulation.bug import Bug
+from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.topics.offsets import OffsetTable
 from longhall.topics.producers import Duplicate, ProducerTable
 
 _FRAME_POSITION_AT: Final = 16
-
-Plant = Callable[[], list[tuple[Any, str, Any]]]  # Where, which name, and what to put there instead.
-
-
-class Bug(NamedTuple):
-    """What was done wrong, and where and how soon it shows."""
-
-    sentence: str
-    scenario: str
-    seeds_max: int
-    plant: Plant
 
 
 @contextmanager
@@ -265,4 +256,5 @@ PLANTED: Final[dict[str, Bug]] = {
     "compact-the-last-value": Bug("Compaction drops some newest values.", "cleaning", 4, _compact_the_last_value),
     "cut-too-early": Bug("Retention keeps half of what it promised.", "cleaning", 4, _cut_too_early),
     "serve-damage": Bug("Readers get bytes with a wrong checksum.", "damage", 6, _serve_damage),
+    **QUEUE_BUGS,
 }

@@ -20,7 +20,9 @@ from typing import Final, NamedTuple
 
 from longhall.simulation.planted import PLANTED, planted
 from longhall.simulation.scenarios.node import start_node
-from longhall.simulation.scenarios.plays import SCENARIOS, Played
+from longhall.simulation.scenarios.played import Played
+from longhall.simulation.scenarios.plays import SCENARIOS
+from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
 from longhall.simulation.world import Simulation
 
 TWICE_EVERY: Final = 20  # One seed of so many is run twice.
@@ -50,9 +52,9 @@ class Ran(NamedTuple):
     real_s: float
 
 
-def scenario_of(seed: int) -> str:
-    """Scenarios take turns."""
-    names = list(SCENARIOS)
+def scenario_of(seed: int, kind: str = "all") -> str:
+    """Scenarios take turns: those of topics, of queues, or all."""
+    names = [name for name in SCENARIOS if kind == "all" or (kind == "queues") == (name in QUEUE_SCENARIOS)]
     return names[seed % len(names)]
 
 
@@ -93,13 +95,15 @@ def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[Ran]:
         yield from pool.map(run_job, listed)
 
 
-def simulate(seeds: range, scenario: str | None, processes: int, *, bug: str = "", verbose: bool) -> int:
+def simulate(
+    seeds: range, scenario: str | None, processes: int, *, kind: str = "all", bug: str = "", verbose: bool
+) -> int:
     """All seeds, and the sum of it. Returns an exit code."""
-    jobs = [Job(seed, scenario or scenario_of(seed), bug) for seed in seeds]
+    jobs = [Job(seed, scenario or scenario_of(seed, kind), bug) for seed in seeds]
     again = jobs[::TWICE_EVERY] if len(jobs) > 1 else []
     began = time.monotonic()
     virtual_s = 0.0
-    counts = [0, 0, 0, 0]
+    counts = [0] * 7
     failures: list[Ran] = []
     digests: dict[Job, str] = {}
     for done, ran in enumerate(run_jobs([*jobs, *again], processes), 1):
@@ -112,7 +116,7 @@ def simulate(seeds: range, scenario: str | None, processes: int, *, bug: str = "
             print(f"{ran.job.command()}: two runs have different traces", flush=True)
         digests[ran.job] = ran.played.digest
         virtual_s += ran.played.virtual_s
-        for at, number in enumerate((ran.played.sends, ran.played.acknowledged, ran.played.boots, ran.played.faults)):
+        for at, number in enumerate(ran.played.counts()):
             counts[at] += number
         if verbose or done % 20 == 0:
             _show_progress(done, len(jobs) + len(again), virtual_s, time.monotonic() - began, ran, verbose)
@@ -120,7 +124,7 @@ def simulate(seeds: range, scenario: str | None, processes: int, *, bug: str = "
     print(
         f"{len(jobs)} seeds, {len(again)} of them twice: {virtual_s / 3600:.1f} simulated hours in {real_s:.0f} s;"
         f" {counts[0]} sends, {counts[1]} acknowledged, {counts[2]} starts, {counts[3]} faults;"
-        f" {len(failures)} failures"
+        f" {counts[4]} deliveries, {counts[5]} settled, {counts[6]} dead letters; {len(failures)} failures"
     )
     return 1 if failures else 0
 

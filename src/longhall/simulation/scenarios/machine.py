@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, final
 
+from longhall.broker.queues.desk import Desk
 from longhall.log.chores import CHORES
 from longhall.simulation.checkers.violation import Violation
 from longhall.simulation.loop import PowerCut
@@ -21,6 +22,7 @@ from longhall.simulation.world import SimulatedWorld, Simulation
 NODE: Final = "node"
 NODE_LOGGER: Final = "longhall.node"
 KAFKA_PORT: Final = 9092
+SQS_PORT: Final = 9324
 LOOK_S: Final = 0.05
 STOP_S: Final = 60.0
 
@@ -48,6 +50,10 @@ class DamageReports(logging.Handler):
 class Running(Protocol):
     """A node that is up."""
 
+    @property
+    def desk(self) -> Desk:
+        """The verbs of queues, for what no door offers."""
+
     async def failed(self) -> None:
         """Wait until it gives up by itself."""
 
@@ -73,6 +79,11 @@ class Machine:
 
     def start(self) -> None:
         self.tasks.append(asyncio.ensure_future(self._supervise()))
+
+    @property
+    def desk(self) -> Desk | None:
+        """Of the node that is up, if one is. To be called in its process only."""
+        return self._running.desk if self._running is not None and self._is_up() else None
 
     async def up(self, seconds: float) -> None:
         """Wait for a node that is ready."""

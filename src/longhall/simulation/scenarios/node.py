@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final, final
 
+from longhall.broker.queues.desk import Desk
 from longhall.node.assembly import Node
 from longhall.node.settings import CleanerSettings, Settings
-from longhall.simulation.scenarios.machine import KAFKA_PORT, NODE, Running
+from longhall.simulation.scenarios.machine import KAFKA_PORT, NODE, SQS_PORT, Running
 from longhall.simulation.world import SimulatedWorld
 
 HTTP_PORT: Final = 8080
@@ -20,6 +21,7 @@ def settings_for(world: SimulatedWorld) -> Settings:
         data="simulated",
         kafka=f"0.0.0.0:{KAFKA_PORT}",
         advertised_kafka=f"{NODE}:{KAFKA_PORT}",
+        sqs=f"0.0.0.0:{SQS_PORT}",
         http=f"0.0.0.0:{HTTP_PORT}",
         insecure=True,
         auto_create_topics=False,
@@ -41,6 +43,10 @@ class RunningNode:
     def __init__(self, node: Node, failure: asyncio.Future[OSError]) -> None:
         self._node = node
         self._failure = failure
+
+    @property
+    def desk(self) -> Desk:
+        return self._node._desk
 
     async def failed(self) -> None:
         await self._failure

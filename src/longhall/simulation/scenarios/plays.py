@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from longhall.simulation.checkers.sends import Place
 from longhall.simulation.checkers.tables import KeyOracle, MembershipOracle, OffsetOracle, RetentionOracle
@@ -20,6 +19,8 @@ from longhall.simulation.scenarios.committers import commit_offsets, make_topics
 from longhall.simulation.scenarios.machine import Machine, Starter
 from longhall.simulation.scenarios.members import come_and_go
 from longhall.simulation.scenarios.nemesis import EVERYTHING, Nemesis
+from longhall.simulation.scenarios.played import Played, Scenario
+from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
 from longhall.simulation.scenarios.readers import follow
 from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.scenarios.transactions import TransactionalWriter
@@ -32,17 +33,6 @@ RETENTION_MS: Final = 60_000
 KEPT_BYTES: Final = 2_000_000
 EVEN_BYTES: Final = 60_000  # Just below the size from which batches bypass the write-ahead log.
 CUTS: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle")
-
-
-class Played(NamedTuple):
-    """How a run went, for the report; that it went well is the absence of an exception."""
-
-    virtual_s: float
-    sends: int
-    acknowledged: int
-    boots: int
-    faults: int
-    digest: str
 
 
 class Play:
@@ -190,7 +180,6 @@ async def damage(simulation: Simulation, starter: Starter) -> Played:
 
 SMALL: Final = {"segment.bytes": "4096"}
 
-Scenario = Callable[[Simulation, Starter], Coroutine[Any, Any, Played]]
 SCENARIOS: Final[dict[str, Scenario]] = {
     "storm": storm,
     "crashes": crashes,
@@ -198,4 +187,5 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "full": full,
     "recycling": recycling,
     "damage": damage,
+    **QUEUE_SCENARIOS,
 }

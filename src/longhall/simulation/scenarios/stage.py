@@ -18,9 +18,11 @@ from longhall.simulation.checkers.log import LogOracle
 from longhall.simulation.checkers.tables import TopicOracle
 from longhall.simulation.scenarios.machine import KAFKA_PORT, NODE, Machine
 from longhall.simulation.world import Simulation
+from longhall.world.ports import Network
 
 CLIENTS: Final = "clients"
 PATIENCE_MS: Final = 5_000
+REST_S: Final = 60.0
 LARGE_CHANCE: Final = 0.02  # How often a batch is large enough to bypass the write-ahead log.
 
 
@@ -42,12 +44,26 @@ class Stage:
     def stream(self, name: str) -> random.Random:
         return self.simulation.stream(f"actor/{name}")
 
+    @property
+    def network(self) -> Network:
+        """Of the clients' host."""
+        return self._world.network
+
     def now_ms(self) -> int:
         """By the clients' clock, which is right."""
         return self._world.clock.wall_ms()
 
     def act(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._actors.append(self._world.process.start(coroutine))
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass, until everybody is asked to end."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + seconds
+        left_s = seconds
+        while left_s > 0 and not self.closing:
+            await asyncio.sleep(min(REST_S, left_s))
+            left_s = ends_at - loop.time()
 
     async def on_clients(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run something on the clients' host and wait for it."""
