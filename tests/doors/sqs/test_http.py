@@ -225,7 +225,7 @@ CHUNKED = "Transfer-Encoding: chunked"
         (make("bad", "X: " + "y" * 20_000), 431),
         (make("bad", *[f"X-{number}: y" for number in range(120)]), 431),
         (b"GET /" + b"a" * 400_000, 431),
-        (ask("CreateQueue", b"", "Content-Length: 4194305", length=False), 413),
+        (ask("CreateQueue", b"", "Content-Length: 16777217", length=False), 413),
     ],
 )
 async def test_what_is_not_answered_safely_is_refused(door: Open, data: bytes, status: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+import msgspec
+
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.bury import bury
 from longhall.broker.queues.join import digest_of
@@ -47,8 +49,7 @@ async def send_parcel(
         return Accepted(message_id=derive_message_id(*before.first), repeated=True)
     if queue.settings.deduplication == "content" and not message.deduplication_id:
         message.deduplication_id = await digest_of(hall, parcel.manifest())
-    message.body = b""
-    answer = await _send_one(hall, stager, queue, message, parcel)
+    answer = await _send_one(hall, stager, queue, msgspec.structs.replace(message, body=b""), parcel)
     if answer.repeated:
         give_up(hall, upload_id)
     await committed(hall, queue.shard)
@@ -70,9 +71,9 @@ async def _send_any(hall: Hall, stager: Stager, queue: RunningQueue, message: Ou
         if repeated is not None:
             return repeated
     upload_id, parts = await store_body(hall, queue, message.body)
-    message.body = b""
+    bodiless = msgspec.structs.replace(message, body=b"")  # The sender may still want to look at its own.
     try:
-        return await _send_one(hall, stager, queue, message, Parcel(hall, queue, upload_id, parts))
+        return await _send_one(hall, stager, queue, bodiless, Parcel(hall, queue, upload_id, parts))
     finally:
         give_up(hall, upload_id)  # Nothing is left of it if it became a message.
 

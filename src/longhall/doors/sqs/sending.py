@@ -53,8 +53,9 @@ def outgoing(
         message.system = _system_attributes(request.message_system_attributes)
     if caller.access_key:
         message.system = {**message.system, SENDER: caller.access_key}
-    if size_bytes(message) > settings.message_bytes_max:
-        reason = f"Message must be shorter than {settings.message_bytes_max} bytes."
+    bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)  # Above the first it is stored in parts.
+    if size_bytes(message) > bytes_max:
+        reason = f"Message must be shorter than {bytes_max} bytes."
         raise SqsError(INVALID_PARAMETER, f"One or more parameters are invalid. Reason: {reason}")
     if request.delay_seconds is not None:
         message.delay_ms = _delay_ms(door, settings, request.delay_seconds)

@@ -31,7 +31,7 @@ from longhall.front.http import HttpConnection
 from longhall.meters import Histogram
 from longhall.world.ports import Clock, Entropy, Listener, Network
 
-BODY_BYTES_MAX: Final = 4 * 1024 * 1024  # A message of the largest size may triple when it is escaped.
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
 FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
 REQUEST_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
 ANSWER_S: Final = 30.0  # An answer must be taken by then.

@@ -37,7 +37,8 @@ async def receive_message(door: Door, request: ReceiveMessageRequest, caller: Ca
         settings.lease_ms if lease_s is None else lease_s * 1000,
         attempt_id,
     )
-    return ReceiveMessageResult(messages=[wanted.message(door, delivery) for delivery in deliveries])
+    # What this door cannot carry stays leased for its time, and comes again for somebody who can.
+    return ReceiveMessageResult(messages=[wanted.message(door, one) for one in deliveries if not one.parts])
 
 
 def _number(parameter: str, value: int | None, least: int, most: int) -> int | None:

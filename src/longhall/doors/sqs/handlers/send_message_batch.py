@@ -18,8 +18,9 @@ async def send_message_batch(door: Door, request: SendMessageBatchRequest, calle
     view = door.unlocked(request.queue_url)
     check_batch(request.entries, "SendMessageBatchRequestEntry")
     size = sum(map(_size_bytes, request.entries))
-    if size > door.limits.batch_bytes_max:
-        said = f"Batch requests cannot be longer than {door.limits.batch_bytes_max} bytes. You have sent {size} bytes."
+    bytes_max = max(door.limits.batch_bytes_max, view.settings.whole_bytes_max)
+    if size > bytes_max:
+        said = f"Batch requests cannot be longer than {bytes_max} bytes. You have sent {size} bytes."
         raise SqsError(BATCH_TOO_LONG, said)
     failed: list[BatchResultErrorEntry] = []
     ids: list[str] = []
