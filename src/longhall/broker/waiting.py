@@ -21,14 +21,19 @@ class Commit(Committable):
             self.future.set_result(None)
 
 
-async def committed(hall: Hall, shard: Shard) -> None:
-    """Wait until everything that was appended to the shard so far is committed.
+def when_committed(hall: Hall, shard: Shard, target: Committable) -> None:
+    """Call `target.committed(0)` when everything that was appended to the shard so far is committed.
 
     What was appended last may belong to a topic that asked for no sync; now somebody does.
     """
     if shard.committed < shard.sequence:
         hall.journal.touch(shard, True)
         hall.commits.kick()
+    shard.wait(target, 0)
+
+
+async def committed(hall: Hall, shard: Shard) -> None:
+    """Wait until everything that was appended to the shard so far is committed."""
     commit = Commit()
-    shard.wait(commit, 0)
+    when_committed(hall, shard, commit)
     await commit.future

@@ -9,6 +9,7 @@ from longhall.doors.sqs import verbs
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
+from longhall.shards.shard import Committable
 
 NOW_MS: Final = 1_700_000_000_000
 
@@ -79,6 +80,12 @@ class FakeQueues:
         )
 
     async def send(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:
+        return self.send_nowait(name, messages)
+
+    def release(self, name: str, target: Committable) -> None:
+        asyncio.get_running_loop().call_soon(target.committed, 0)
+
+    def send_nowait(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:
         queue = self._of(name)
         out: verbs.Accepteds = []
         for message in messages:
@@ -120,6 +127,16 @@ class FakeQueues:
         queue.received.append((count_max, wait_ms, lease_ms, attempt_id))
         if not queue.waiting and wait_ms:
             await self._wait(wait_ms)
+        return self._give(queue, name, count_max)
+
+    def receive_nowait(self, name: str, count_max: int, wait_ms: int, lease_ms: int) -> verbs.Deliveries | None:
+        queue = self._of(name)
+        if not queue.waiting and wait_ms:
+            return None
+        queue.received.append((count_max, wait_ms, lease_ms, ""))
+        return self._give(queue, name, count_max)
+
+    def _give(self, queue: FakeQueue, name: str, count_max: int) -> verbs.Deliveries:
         given = queue.waiting[:count_max]
         del queue.waiting[:count_max]
         for delivery in given:
@@ -143,6 +160,9 @@ class FakeQueues:
             self.pollers -= 1
 
     async def settle(self, name: str, receipts: verbs.Receipts) -> verbs.Answers:
+        return self.settle_nowait(name, receipts)
+
+    def settle_nowait(self, name: str, receipts: verbs.Receipts) -> verbs.Answers:
         queue = self._of(name)
         return [self._settle(queue, receipt) for receipt in receipts]
 

@@ -8,20 +8,21 @@ from typing import Final, final
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues import declare, upload
 from longhall.broker.queues.browse import Sought, browse
+from longhall.broker.queues.gather import send_nowait
 from longhall.broker.queues.join import read_part
 from longhall.broker.queues.letters import Attributes, edit_letter, letter, letters
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
-from longhall.broker.queues.receive import receive
+from longhall.broker.queues.receive import receive, receive_nowait
 from longhall.broker.queues.receive_any import Service
 from longhall.broker.queues.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.send import send, send_parcel
-from longhall.broker.queues.settle import change_leases, settle
+from longhall.broker.queues.settle import change_leases, settle, settle_nowait
 from longhall.broker.queues.stage import Stager
 from longhall.broker.queues.sweep import Sweeper
 from longhall.broker.queues.write import together, write_queue, write_staging
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Switched
 from longhall.queues.messages import (
@@ -37,6 +38,7 @@ from longhall.queues.messages import (
     QueueView,
 )
 from longhall.queues.settings import QueueSettings
+from longhall.shards.shard import Committable
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
 ATTEMPTS_MAX: Final = 10_000
@@ -153,6 +155,22 @@ class Desk:
     async def send(self, name: str, messages: Outgoings) -> Accepteds:
         """Take messages, each by itself."""
         return await send(self._hall, self.stager, self._find(name), messages)
+
+    def send_nowait(self, name: str, messages: Outgoings) -> Accepteds | None:
+        """The same, to be told after `release`; None if it has to wait."""
+        return send_nowait(self._hall, self.stager, self._find(name), messages)
+
+    def receive_nowait(self, name: str, count_max: int, wait_ms: int, lease_ms: int) -> Deliveries | None:
+        """Messages that are at hand, to be shown after `release`; None if it has to wait."""
+        return receive_nowait(self._hall, self._find(name), count_max, wait_ms, lease_ms)
+
+    def settle_nowait(self, name: str, receipts: Names) -> Codes:
+        """Messages are done with; to be told after `release`."""
+        return settle_nowait(self._hall, self._find(name), receipts)
+
+    def release(self, name: str, target: Committable) -> None:
+        """Tell `target` when all that was done to this queue so far is committed."""
+        when_committed(self._hall, self._find(name).shard, target)
 
     async def receive(
         self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str, filter: str = ""

@@ -30,6 +30,19 @@ from longhall.records.record import Record
 STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
 
 
+def receive_nowait(
+    hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int
+) -> list[Delivery] | None:
+    """Messages that are at hand, their leases not yet committed; None if `receive` has to wait for something."""
+    if any(hall.wholes):
+        return None  # There may be large messages, and those are read in parts.
+    _check(hall, queue)
+    outcome = _decide(hall, queue, count_max, lease_ms, None)
+    if outcome.given:
+        return [_delivery(queue, given) for given in outcome.given]
+    return [] if outcome.status is Status.EMPTY and wait_ms <= 0 else None
+
+
 async def receive(
     hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
 ) -> list[Delivery]:
@@ -38,10 +51,7 @@ async def receive(
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + wait_ms / 1000
     for _ in range(STEPS_MAX):
-        if queue.removed:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
-        if not hall.has_room(EVENT_ROOM_BYTES // 4):
-            raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+        _check(hall, queue)
         outcome = _decide(hall, queue, count_max, lease_ms, wish)
         if outcome.given:
             deliveries = [_delivery(queue, given) for given in outcome.given]
@@ -65,6 +75,13 @@ async def receive(
         elif wish is not None:
             await asyncio.sleep(0)  # A long look is cut into pieces, and others come between.
     return []
+
+
+def _check(hall: Hall, queue: RunningQueue) -> None:
+    if queue.removed:
+        raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
+    if not hall.has_room(EVENT_ROOM_BYTES // 4):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
 
 
 def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish: Wish | None) -> Outcome:

@@ -9,6 +9,7 @@ import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.bury import bury
+from longhall.broker.queues.gather import ONE_RECORD_BYTES_MAX, record_of, repeated_send, send_nowait
 from longhall.broker.queues.join import digest_of
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.stage import Stager
@@ -16,25 +17,20 @@ from longhall.broker.queues.upload import Parcel, give_up, store_body
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.deduplication import Remembered, deduplication_id, fingerprint
-from longhall.queues.envelope import derive_message_id, encode_record, whole_record
+from longhall.queues.deduplication import deduplication_id
+from longhall.queues.envelope import derive_message_id, whole_record
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.queues.outcomes import Candidate, Overflow
-from longhall.records.record import Record
 
 FULL_WAIT_S_MAX: Final = 10.0  # How long a producer waits for room in a queue that asks it to.
 FULL_STEP_S: Final = 0.01
-ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, however large the queue's own limit is.
 
 
 async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
     """Take these messages, each by itself; answered when all that were taken are committed."""
-    answers: list[Accepted] = []
-    for message in messages:
-        try:
-            answers.append(await _send_any(hall, stager, queue, message))
-        except LonghallError as error:
-            answers.append(Accepted(code=error.code, message=str(error)))
+    answers = send_nowait(hall, stager, queue, messages)
+    if answers is None:
+        answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
     await committed(hall, queue.shard)
     return answers
 
@@ -56,6 +52,13 @@ async def send_parcel(
     return answer
 
 
+async def _send_by_itself(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
+    try:
+        return await _send_any(hall, stager, queue, message)
+    except LonghallError as error:
+        return Accepted(code=error.code, message=str(error))
+
+
 async def _send_any(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
     settings = queue.settings
     size = len(message.body)
@@ -67,7 +70,7 @@ async def _send_any(hall: Hall, stager: Stager, queue: RunningQueue, message: Ou
     if settings.deduplication != "off":
         by_content = settings.deduplication == "content"
         message.deduplication_id = deduplication_id(message.deduplication_id, message.body, by_content)
-        repeated = _repeated(queue, message, hall.time.now_ms())
+        repeated = repeated_send(queue, message, hall.time.now_ms())
         if repeated is not None:
             return repeated
     upload_id, parts = await store_body(hall, queue, message.body)
@@ -89,7 +92,7 @@ async def _send_one(
     if settings.deduplication != "off":
         identity = deduplication_id(message.deduplication_id, message.body, settings.deduplication == "content")
         message.deduplication_id = identity
-        repeated = _repeated(queue, message, now_ms)
+        repeated = repeated_send(queue, message, now_ms)
         if repeated is not None:
             return repeated
     await _make_room(hall, queue, size)
@@ -97,7 +100,7 @@ async def _send_one(
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
     now_ms = hall.time.now_ms()
     delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
-    record = _record(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
+    record = record_of(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
     manifest = parcel.manifest() if parcel is not None else None
     if parcel is not None and manifest is not None:
         record = whole_record(record, parcel.upload_id, manifest.size_bytes, len(manifest.offsets))
@@ -112,30 +115,6 @@ async def _send_one(
             parcel.complete(manifest, lane, offset)
     queue.on_sent(1)
     return Accepted(message_id=derive_message_id(lane, offset), sequence=offset if settings.fifo else -1)
-
-
-def _record(queue: RunningQueue, message: Outgoing, now_ms: int, due_ms: int) -> Record:
-    """Its id is made from the place it gets, so it need not be written down."""
-    settings = queue.settings
-    lives_ms = message.time_to_live_ms if message.time_to_live_ms >= 0 else settings.time_to_live_ms
-    expires_ms = max(due_ms, now_ms) + lives_ms if lives_ms > 0 else 0
-    return encode_record(message, "", now_ms, expires_ms, due_ms)
-
-
-def _repeated(queue: RunningQueue, message: Outgoing, now_ms: int) -> Accepted | None:
-    """The answer to a send that came before within the window, or None if this is the first."""
-    settings = queue.settings
-    if not message.deduplication_id:
-        return None
-    scope = message.group if settings.deduplication_scope == "group" else ""
-    mark = fingerprint(message.deduplication_id, scope)
-    refuses = settings.repeated_sends == "refuse"
-    decided = queue.sent.decide(mark, now_ms, settings.deduplication_window_ms, refuses)
-    if isinstance(decided, Remembered):
-        return Accepted(message_id=decided.message_id, sequence=decided.sequence, repeated=True)
-    if isinstance(decided, Code):
-        raise LonghallError(decided, "the message was sent before")
-    return None
 
 
 async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> None:

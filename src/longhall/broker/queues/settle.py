@@ -12,6 +12,13 @@ from longhall.queues.retry import retry_delay_ms
 
 async def settle(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[Code | None]:
     """The messages are done with; an answer for each receipt."""
+    codes = settle_nowait(hall, queue, receipts)
+    await committed(hall, queue.shard)
+    return codes
+
+
+def settle_nowait(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[Code | None]:
+    """The same, not yet committed."""
     _check_room(hall)
     codes: list[Code | None] = [None] * len(receipts)
     good: list[tuple[int, int, int]] = []
@@ -29,7 +36,6 @@ async def settle(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[C
     write_queue(hall, queue, events)
     if events and len(queue.waiters):
         queue.waiters.wake(len(receipts))  # A group or the next of a strict queue may be free now.
-    await committed(hall, queue.shard)
     return codes
 
 

@@ -12,6 +12,7 @@ from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.recent import RecentNames
 from longhall.doors.sqs.verbs import Queues
 from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
+from longhall.doors.sqs.wire.results import Result
 from longhall.queues.messages import QueueView
 
 ACCOUNT = "000000000000"
@@ -74,6 +75,17 @@ class Door:
     def arn(self, name: str) -> str:
         """A queue's ARN."""
         return f"arn:aws:sqs:{self.region}:{self.account}:{name}"
+
+
+@final
+class Held:
+    """A result that is told when everything done to this queue so far is committed."""
+
+    __slots__ = ("queue", "result")
+
+    def __init__(self, queue: str, result: Result) -> None:
+        self.queue = queue
+        self.result = result
 
 
 @final

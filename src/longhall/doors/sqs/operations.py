@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.handlers.add_permission import add_permission
 from longhall.doors.sqs.handlers.cancel_message_move_task import cancel_message_move_task
 from longhall.doors.sqs.handlers.change_message_visibility import change_message_visibility
@@ -31,8 +31,9 @@ from longhall.doors.sqs.handlers.tag_queue import tag_queue
 from longhall.doors.sqs.handlers.untag_queue import untag_queue
 from longhall.doors.sqs.wire.results import Result
 
-# A handler answers at once or later. Its second argument is the request of its action, which the wire guarantees.
-Handler = Callable[[Door, Any, Caller], Result | Coroutine[Any, Any, Result]]
+# A handler answers at once, with the next commit, or later. Its second argument is the request of its action, which the
+# wire guarantees.
+Handler = Callable[[Door, Any, Caller], Result | Held | Coroutine[Any, Any, Result]]
 
 OPERATIONS: Final[dict[str, Handler]] = {
     "AddPermission": add_permission,

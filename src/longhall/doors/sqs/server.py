@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
 from longhall.doors.sqs.answers import Answers
-from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import OPERATIONS, Handler
 from longhall.doors.sqs.signing import Verifier
@@ -29,6 +29,7 @@ from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.http import HttpConnection
 from longhall.meters import Histogram
+from longhall.shards.shard import Committable
 from longhall.world.ports import Clock, Entropy, Listener, Network
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
@@ -47,6 +48,18 @@ class _Operation(NamedTuple):
     decode: Callable[[bytes], Request]
     handler: Handler
     waits: bool  # Whether nothing is lost when it is cancelled.
+
+
+@final
+class _Release(Committable):
+    """An answer that waits for a commit."""
+
+    def __init__(self, call: HttpCall, answer: bytes) -> None:
+        self._call = call
+        self._answer = answer
+
+    def committed(self, value: int) -> None:
+        self._call.ready(self._answer)
 
 
 @final
@@ -231,6 +244,11 @@ class SqsServer(HttpGate):
         if isinstance(outcome, Result):
             self._answer(call, outcome, as_query)
             return
+        if isinstance(outcome, Held):
+            # Encoded now, while its parts are at hand; and nothing is left that could fail behind the commit.
+            answer = self._encode(call, outcome.result, as_query)
+            self.door.queues.release(outcome.queue, _Release(call, answer))
+            return
         task = self._loop.create_task(self._finish(call, outcome, as_query))
         self._tasks[task] = None
         task.add_done_callback(self._forget_task)
@@ -251,10 +269,12 @@ class SqsServer(HttpGate):
             self._failed(call, error, as_query=as_query)
 
     def _answer(self, call: HttpCall, result: Result, as_query: bool) -> None:
+        call.ready(self._encode(call, result, as_query))
+
+    def _encode(self, call: HttpCall, result: Result, as_query: bool) -> bytes:
         if as_query:
-            call.ready(self._answers.xml(call.action, result, call.closes))
-        else:
-            call.ready(self._answers.json(result, call.closes))
+            return self._answers.xml(call.action, result, call.closes)
+        return self._answers.json(result, call.closes)
 
     def _refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
         self.failures[call.action, error.fault.code] += 1

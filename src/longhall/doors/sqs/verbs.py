@@ -11,6 +11,7 @@ from typing import Protocol
 from longhall.errors import Code
 from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
+from longhall.shards.shard import Committable
 
 # The verb `list` hides the type of that name inside the class.
 Outgoings = list[Outgoing]
@@ -41,6 +42,16 @@ class Queues(Protocol):
     async def send(self, name: str, messages: Outgoings) -> Accepteds: ...
 
     async def receive(self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str) -> Deliveries: ...
+
+    def send_nowait(self, name: str, messages: Outgoings) -> Accepteds | None:
+        """As `send`, but to be told after `release`; None if it has to wait. So are the next two."""
+
+    def receive_nowait(self, name: str, count_max: int, wait_ms: int, lease_ms: int) -> Deliveries | None: ...
+
+    def settle_nowait(self, name: str, receipts: Receipts) -> Answers: ...
+
+    def release(self, name: str, target: Committable) -> None:
+        """Tell `target` when all that was done to this queue so far is committed."""
 
     async def settle(self, name: str, receipts: Receipts) -> Answers: ...
 

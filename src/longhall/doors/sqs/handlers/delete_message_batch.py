@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from longhall.doors.sqs.batches import check_batch
-from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import failed_entry
 from longhall.doors.sqs.settling import refusal_of_settle
 from longhall.doors.sqs.wire.requests import DeleteMessageBatchRequest
 from longhall.doors.sqs.wire.results import BatchResultEntry, DeleteMessageBatchResult
 
 
-async def delete_message_batch(
-    door: Door, request: DeleteMessageBatchRequest, caller: Caller
-) -> DeleteMessageBatchResult:
+def delete_message_batch(door: Door, request: DeleteMessageBatchRequest, caller: Caller) -> Held:
     view = door.queue(request.queue_url)
     check_batch(request.entries, "DeleteMessageBatchRequestEntry")
-    codes = await door.queues.settle(view.name, [entry.receipt_handle for entry in request.entries])
+    codes = door.queues.settle_nowait(view.name, [entry.receipt_handle for entry in request.entries])
     result = DeleteMessageBatchResult(successful=[], failed=[])
     for entry, code in zip(request.entries, codes, strict=True):
         error = refusal_of_settle(code, entry.receipt_handle, view.settings.fifo)
@@ -23,4 +21,4 @@ async def delete_message_batch(
             result.successful.append(BatchResultEntry(id=entry.id))
         else:
             result.failed.append(failed_entry(entry.id, error))
-    return result
+    return Held(view.name, result)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from longhall.doors.sqs.door import Caller, Door
+from collections.abc import Coroutine
+from typing import Any
+
+from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.receiving import Wanted
 from longhall.doors.sqs.sending import check_token
 from longhall.doors.sqs.wire.faults import wrong_value
 from longhall.doors.sqs.wire.requests import ReceiveMessageRequest
 from longhall.doors.sqs.wire.results import ReceiveMessageResult
+from longhall.queues.messages import Delivery
 
 MESSAGES_MAX = 10
 
 _NOTHING_MORE = Wanted((), ())
 
 
-async def receive_message(door: Door, request: ReceiveMessageRequest, caller: Caller) -> ReceiveMessageResult:
+def receive_message(
+    door: Door, request: ReceiveMessageRequest, caller: Caller
+) -> Held | Coroutine[Any, Any, ReceiveMessageResult]:
     view = door.unlocked(request.queue_url)
     settings = view.settings
     wanted = _NOTHING_MORE
@@ -30,13 +36,21 @@ async def receive_message(door: Door, request: ReceiveMessageRequest, caller: Ca
         if not settings.fifo:
             reason = "The request includes a parameter that is not valid for this queue type."
             raise wrong_value("ReceiveRequestAttemptId", attempt_id, reason)
-    deliveries = await door.queues.receive(
-        view.name,
-        1 if count_max is None else count_max,
-        settings.wait_ms if wait_s is None else wait_s * 1000,
-        settings.lease_ms if lease_s is None else lease_s * 1000,
-        attempt_id,
-    )
+    count_max = 1 if count_max is None else count_max
+    wait_ms = settings.wait_ms if wait_s is None else wait_s * 1000
+    lease_ms = settings.lease_ms if lease_s is None else lease_s * 1000
+    if not attempt_id:
+        deliveries = door.queues.receive_nowait(view.name, count_max, wait_ms, lease_ms)
+        if deliveries is not None:
+            return Held(view.name, _result(door, wanted, deliveries))
+    return _receive(door, wanted, door.queues.receive(view.name, count_max, wait_ms, lease_ms, attempt_id))
+
+
+async def _receive(door: Door, wanted: Wanted, deliveries: Coroutine[Any, Any, list[Delivery]]) -> ReceiveMessageResult:
+    return _result(door, wanted, await deliveries)
+
+
+def _result(door: Door, wanted: Wanted, deliveries: list[Delivery]) -> ReceiveMessageResult:
     # What this door cannot carry stays leased for its time, and comes again for somebody who can.
     return ReceiveMessageResult(messages=[wanted.message(door, one) for one in deliveries if not one.parts])
 

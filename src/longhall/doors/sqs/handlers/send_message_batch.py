@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
+
 from longhall.doors.sqs.batches import check_batch
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
-from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import error_of, failed_entry
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import TRACE_HEADER, outgoing, size_bytes
 from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, SqsError
 from longhall.doors.sqs.wire.requests import SendMessageBatchRequest, SendMessageBatchRequestEntry
-from longhall.doors.sqs.wire.results import BatchResultErrorEntry, SendMessageBatchResult, SendMessageBatchResultEntry
-from longhall.queues.messages import Accepted, Outgoing
+from longhall.doors.sqs.wire.results import (
+    BatchResultErrorEntry,
+    Result,
+    SendMessageBatchResult,
+    SendMessageBatchResultEntry,
+)
+from longhall.queues.messages import Accepted, Outgoing, QueueView
 
 
-async def send_message_batch(door: Door, request: SendMessageBatchRequest, caller: Caller) -> SendMessageBatchResult:
+def send_message_batch(
+    door: Door, request: SendMessageBatchRequest, caller: Caller
+) -> Result | Held | Coroutine[Any, Any, Result]:
     view = door.unlocked(request.queue_url)
     check_batch(request.entries, "SendMessageBatchRequestEntry")
     size = sum(map(_size_bytes, request.entries))
@@ -31,14 +41,36 @@ async def send_message_batch(door: Door, request: SendMessageBatchRequest, calle
             ids.append(entry.id)
         except SqsError as error:
             failed.append(failed_entry(entry.id, error))
+    if not messages:
+        return SendMessageBatchResult(successful=[], failed=failed)
+    batch = _Batch(view, ids, messages, failed)
+    answers = door.queues.send_nowait(view.name, messages)
+    if answers is None:
+        return _send_patiently(door, batch)
+    return Held(view.name, _result(batch, answers))
+
+
+class _Batch(NamedTuple):
+    """What is sent, and what is not because it may not."""
+
+    view: QueueView
+    ids: list[str]
+    messages: list[Outgoing]
+    failed: list[BatchResultErrorEntry]
+
+
+async def _send_patiently(door: Door, batch: _Batch) -> SendMessageBatchResult:
+    return _result(batch, await door.queues.send(batch.view.name, batch.messages))
+
+
+def _result(batch: _Batch, answers: list[Accepted]) -> SendMessageBatchResult:
     successful: list[SendMessageBatchResultEntry] = []
-    answers = await door.queues.send(view.name, messages) if messages else []
-    for entry_id, message, accepted in zip(ids, messages, answers, strict=True):
+    for entry_id, message, accepted in zip(batch.ids, batch.messages, answers, strict=True):
         if accepted.code is not None:
-            failed.append(failed_entry(entry_id, error_of(accepted.code, accepted.message)))
+            batch.failed.append(failed_entry(entry_id, error_of(accepted.code, accepted.message)))
         else:
-            successful.append(_sent(entry_id, message, accepted, view.settings.fifo))
-    return SendMessageBatchResult(successful=successful, failed=failed)
+            successful.append(_sent(entry_id, message, accepted, batch.view.settings.fifo))
+    return SendMessageBatchResult(successful=successful, failed=batch.failed)
 
 
 def _sent(entry_id: str, message: Outgoing, accepted: Accepted, fifo: bool) -> SendMessageBatchResultEntry:

@@ -1,0 +1,150 @@
+"""Gather: the messages of one call that go to the same log are appended there as one batch, without waiting.
+
+So a batch of ten costs one append and one fold. Queues that have to be asked for room for each message, and messages
+that are cut into parts, take the longer way through `send`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.partition import Partition
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.stage import Stager
+from longhall.broker.queues.write import together, write_records
+from longhall.errors import Code, LonghallError
+from longhall.queues.deduplication import Remembered, deduplication_id, fingerprint
+from longhall.queues.envelope import derive_message_id, encode_record
+from longhall.queues.messages import Accepted, Outgoing
+from longhall.records.record import Record
+
+ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, however large the queue's own limit is.
+GATHERED_BYTES_MAX: Final = 512 * 1024  # Of the bodies in one batch, or one message if that is larger.
+
+
+def send_nowait(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted] | None:
+    """Take these messages, each by itself; they are not yet committed. None if `send` has to do it."""
+    settings = queue.settings
+    if settings.messages_max or settings.bytes_max or queue.removed:
+        return None
+    body_bytes_max = min(settings.message_bytes_max, ONE_RECORD_BYTES_MAX)
+    for message in messages:
+        if len(message.body) > body_bytes_max:
+            return None
+    gathering = _Gathering(hall, stager, queue)
+    answers = [gathering.take(message) for message in messages]
+    gathering.write()
+    return answers
+
+
+@final
+class _Gathering:
+    """The messages of one call. An answer is complete when what it is about is written."""
+
+    def __init__(self, hall: Hall, stager: Stager, queue: RunningQueue) -> None:
+        self._hall = hall
+        self._stager = stager
+        self._queue = queue
+        self._now_ms = hall.time.now_ms()
+        self._target: Partition | None = None
+        self._records: list[Record] = []
+        self._answers: list[Accepted] = []
+        self._bytes = 0
+        self._identities: set[str] = set()  # Of messages that deduplication does not know yet.
+
+    def take(self, message: Outgoing) -> Accepted:
+        """One message, for the next `write` or one before it."""
+        try:
+            return self._take(message)
+        except LonghallError as error:
+            return Accepted(code=error.code, message=str(error))
+
+    def _take(self, message: Outgoing) -> Accepted:
+        queue = self._queue
+        settings = queue.settings
+        if settings.deduplication != "off":
+            repeated = self._repeated(message, settings.deduplication == "content")
+            if repeated is not None:
+                return repeated
+        accepted = Accepted()
+        delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
+        if delay_ms > 0:
+            self._stage(message, self._now_ms + delay_ms, accepted)
+            return accepted
+        size = len(message.body)
+        target = queue.lane_for(message.priority, message.group)
+        if target is not self._target or self._bytes + size > GATHERED_BYTES_MAX:
+            self.write()
+            self._target = target
+        self._records.append(record_of(queue, message, self._now_ms, 0))
+        self._answers.append(accepted)
+        self._bytes += size
+        return accepted
+
+    def _repeated(self, message: Outgoing, by_content: bool) -> Accepted | None:
+        identity = deduplication_id(message.deduplication_id, message.body, by_content)
+        message.deduplication_id = identity
+        if identity in self._identities:
+            self.write()
+        repeated = repeated_send(self._queue, message, self._now_ms)
+        if repeated is None and identity:
+            self._identities.add(identity)
+        return repeated
+
+    def _stage(self, message: Outgoing, due_ms: int, accepted: Accepted) -> None:
+        hall, queue = self._hall, self._queue
+        if hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES):
+            raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+        record = record_of(queue, message, self._now_ms, due_ms)
+        with together(hall):
+            lane, offset = self._stager.stage(queue, record, due_ms, self._now_ms)
+        queue.on_sent(1)
+        self._answer(accepted, lane, offset)
+
+    def write(self) -> None:
+        """Append what has been gathered."""
+        target, answers = self._target, self._answers
+        if target is None or not answers:
+            return
+        try:
+            offset = write_records(self._hall, target, self._records, self._now_ms)
+        except LonghallError as error:
+            for accepted in answers:
+                accepted.code = error.code
+                accepted.message = str(error)
+        else:
+            self._queue.on_sent(len(answers))
+            for at, accepted in enumerate(answers):
+                self._answer(accepted, target.log.partition, offset + at)
+        self._records = []
+        self._answers = []
+        self._bytes = 0
+
+    def _answer(self, accepted: Accepted, lane: int, offset: int) -> None:
+        accepted.message_id = derive_message_id(lane, offset)
+        if self._queue.settings.fifo:
+            accepted.sequence = offset
+
+
+def record_of(queue: RunningQueue, message: Outgoing, now_ms: int, due_ms: int) -> Record:
+    """The record that a message becomes. Its id is made from the place it gets, so it need not be written down."""
+    lives_ms = message.time_to_live_ms if message.time_to_live_ms >= 0 else queue.settings.time_to_live_ms
+    expires_ms = max(due_ms, now_ms) + lives_ms if lives_ms > 0 else 0
+    return encode_record(message, "", now_ms, expires_ms, due_ms)
+
+
+def repeated_send(queue: RunningQueue, message: Outgoing, now_ms: int) -> Accepted | None:
+    """The answer to a send that came before within the window, or None if this is the first."""
+    settings = queue.settings
+    if not message.deduplication_id:
+        return None
+    scope = message.group if settings.deduplication_scope == "group" else ""
+    mark = fingerprint(message.deduplication_id, scope)
+    refuses = settings.repeated_sends == "refuse"
+    decided = queue.sent.decide(mark, now_ms, settings.deduplication_window_ms, refuses)
+    if isinstance(decided, Remembered):
+        return Accepted(message_id=decided.message_id, sequence=decided.sequence, repeated=True)
+    if isinstance(decided, Code):
+        raise LonghallError(decided, "the message was sent before")
+    return None

@@ -1,0 +1,75 @@
+"""What is sent in one call stands in one batch, and yet each message has its own fate."""
+
+from __future__ import annotations
+
+from longhall.errors import Code
+from longhall.queues.messages import Outgoing
+from longhall.queues.settings import QueueSettings
+from longhall.records.batch import parse_header
+from tests.broker.queues.rig import Queues, Rig
+
+
+def outgoing(*bodies: str, **fields: str) -> list[Outgoing]:
+    return [Outgoing(body=body.encode(), **fields) for body in bodies]  # type: ignore[arg-type]
+
+
+def test_the_messages_of_one_call_are_one_batch_in_their_order() -> None:
+    rig = Rig()
+
+    async def first(queues: Queues) -> None:
+        await queues.desk.create("q", QueueSettings())
+        answers = await queues.desk.send("q", outgoing("a", "b", "c"))
+        assert len({answer.message_id for answer in answers}) == 3
+        partition = queues.life.partition("q")
+        read = partition.log.read(0, 1 << 20, partition.high_watermark)
+        assert parse_header(b"".join(read.buffers), 0).record_count == 3
+        deliveries = await queues.receive("q", 10)
+        assert [one.message_id for one in deliveries] == [answer.message_id for answer in answers]
+        assert [one.body for one in deliveries] == [b"a", b"b", b"c"]
+        await queues.desk.settle("q", [deliveries[1].receipt])
+
+    async def last(queues: Queues) -> None:
+        page = await queues.desk.peek("q", 10)
+        assert [seen.delivery.body for seen in page.messages] == [b"a", b"c"]
+
+    rig.live(first)
+    rig.live(last)
+
+
+def test_a_repeat_within_one_call_is_answered_as_the_first_was() -> None:
+    rig = Rig()
+
+    async def play(queues: Queues) -> None:
+        await queues.desk.create("q", QueueSettings(deduplication="content"))
+        one, two, again = await queues.desk.send("q", outgoing("a", "b", "a"))
+        assert (one.repeated, two.repeated, again.repeated) == (False, False, True)
+        assert again.message_id == one.message_id
+        assert await queues.bodies("q") == ["a", "b"]
+
+    rig.live(play)
+
+
+def test_one_that_is_too_large_is_refused_and_the_others_are_taken() -> None:
+    rig = Rig()
+
+    async def play(queues: Queues) -> None:
+        await queues.desk.create("q", QueueSettings(message_bytes_max=1024))
+        answers = await queues.desk.send("q", outgoing("a", "b" * 2000, "c"))
+        assert [answer.code for answer in answers] == [None, Code.MESSAGE_TOO_LARGE, None]
+        assert await queues.bodies("q") == ["a", "c"]
+
+    rig.live(play)
+
+
+def test_a_delayed_one_among_others_waits_alone() -> None:
+    rig = Rig()
+
+    async def play(queues: Queues) -> None:
+        await queues.desk.create("q", QueueSettings())
+        messages = outgoing("a", "later", "b")
+        messages[1].delay_ms = 60_000
+        await queues.desk.send("q", messages)
+        assert await queues.bodies("q") == ["a", "b"]
+        assert queues.desk.depth("q").delayed == 1
+
+    rig.live(play)
