@@ -29,16 +29,17 @@ ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and no more than could have so man
 SEND_MAX: Final = 1000
 RECEIPTS_MAX: Final = 1000
 WAIT_MS_MAX: Final = 60_000
+QUEUES_MAX: Final = 100  # That one receiver may name.
+FILTER_CHARACTERS_MAX: Final = 16_384
 YEARS_MS: Final = 10 * 365 * 24 * 3_600_000
 
 _Name = Annotated[str, Meta(max_length=1024)]
 _OrQueues = Annotated[int, Meta(ge=-1, le=YEARS_MS)]  # -1: as the queue has it.
 
 
-class MessageIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One message to send."""
+class MessageFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Everything of a message but its body."""
 
-    body: Text
     attributes: dict[str, Given] = {}
     key: Text | None = None
     group: _Name = ""
@@ -51,18 +52,10 @@ class MessageIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     report_fate: bool = False
 
 
-class MessageFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The same beside a body that is the whole request, in the query."""
+class MessageIn(MessageFields, kw_only=True, forbid_unknown_fields=True):
+    """One message to send."""
 
-    key: str = ""
-    group: _Name = ""
-    deduplication_id: _Name = ""
-    delay_ms: _OrQueues = -1
-    time_to_live_ms: _OrQueues = -1
-    priority: Annotated[int, Meta(ge=0, le=254)] = 0
-    reply_to: _Name = ""
-    correlation_id: _Name = ""
-    report_fate: bool = False
+    body: Text
 
 
 class Sending(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -92,13 +85,27 @@ class Receiving(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     wait_ms: Annotated[int, Meta(ge=-1, le=WAIT_MS_MAX)] = -1
     lease_ms: _OrQueues = -1
     attempt_id: _Name = ""
+    filter: Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)] = ""
+
+
+class ReceivingAny(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The same of several queues, each with its weight."""
+
+    queues: Annotated[dict[str, Annotated[int, Meta(ge=1, le=1_000_000)]], Meta(min_length=1, max_length=QUEUES_MAX)]
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] = 0
+    lease_ms: _OrQueues = -1
+    filter: Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)] = ""
 
 
 class MessageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One message given out."""
 
     message_id: str
+    queue: str = ""  # Where several were asked.
     body: Text = ""
+    parts: int = 0  # A body too large for one answer comes in so many parts; see `uploads`.
+    whole_bytes: int = 0
     receipt: str = ""
     attempts: int = 0
     sent_ms: int = 0
@@ -113,6 +120,8 @@ class MessageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
     sender: str = ""
     reply_to: str = ""
     correlation_id: str = ""
+    report_fate: bool = False
+    fate: str = ""
     dead_letter_source: str = ""
     dead_letter_reason: str = ""
 
@@ -155,7 +164,10 @@ class Results(msgspec.Struct, kw_only=True):
 async def send_messages(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/messages"""
     view = found(queues, asked.name)
-    outgoings = [_raw(asked)] if asked.content_type == BYTES else _several(asked)
+    if asked.content_type == BYTES:
+        outgoings = [_raw(asked)]
+    else:
+        outgoings = [outgoing_of(message, understood(message.body)) for message in asked.read(Sending).messages]
     for outgoing in outgoings:
         if outgoing.priority >= max(view.settings.priorities, 1):
             raise LonghallError(
@@ -176,25 +188,6 @@ async def send_messages(queues: Queues, asked: Asked) -> Reply:
     )
 
 
-def _several(asked: Asked) -> list[Outgoing]:
-    return [
-        Outgoing(
-            body=understood(message.body),
-            attributes=understood_attributes(message.attributes),
-            key=None if message.key is None else understood(message.key),
-            group=message.group,
-            deduplication_id=message.deduplication_id,
-            delay_ms=message.delay_ms,
-            time_to_live_ms=message.time_to_live_ms,
-            priority=message.priority,
-            reply_to=message.reply_to,
-            correlation_id=message.correlation_id,
-            report_fate=message.report_fate,
-        )
-        for message in asked.read(Sending).messages
-    ]
-
-
 def _raw(asked: Asked) -> Outgoing:
     """A message whose body is the body of the request; a field of the query `attribute.NAME` is an attribute."""
     attributes: dict[str, Given] = {}
@@ -202,10 +195,15 @@ def _raw(asked: Asked) -> Outgoing:
         if name.startswith("attribute."):
             attributes[name.removeprefix("attribute.")] = asked.query.pop(name)
     fields = asked.question(MessageFields)
+    return outgoing_of(msgspec.structs.replace(fields, attributes=attributes), asked.body)
+
+
+def outgoing_of(fields: MessageFields, body: bytes) -> Outgoing:
+    """A message for the broker."""
     return Outgoing(
-        body=asked.body,
-        attributes=understood_attributes(attributes),
-        key=fields.key.encode() if fields.key else None,
+        body=body,
+        attributes=understood_attributes(fields.attributes),
+        key=None if fields.key is None else understood(fields.key),
         group=fields.group,
         deduplication_id=fields.deduplication_id,
         delay_ms=fields.delay_ms,
@@ -221,8 +219,17 @@ async def receive_messages(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/receive"""
     wish = asked.read(Receiving)
     count = bounded_count(wish.count, found(queues, asked.name).settings.message_bytes_max)
-    deliveries = await queues.receive(asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id)
+    deliveries = await queues.receive(asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id, wish.filter)
     return Reply(Received(messages=[message_out(delivery) for delivery in deliveries]))
+
+
+async def receive_any(queues: Queues, asked: Asked) -> Reply:
+    """POST /receive"""
+    wish = asked.read(ReceivingAny)
+    size = max(found(queues, name).settings.message_bytes_max for name in wish.queues)
+    count = bounded_count(wish.count, size)
+    received = await queues.receive_any(wish.queues, count, wish.wait_ms, wish.lease_ms, wish.filter)
+    return Reply(Received(messages=[message_out(delivery, name) for name, delivery in received]))
 
 
 async def settle_messages(queues: Queues, asked: Asked) -> Reply:
@@ -241,11 +248,14 @@ def bounded_count(count: int, message_bytes_max: int) -> int:
     return min(count, max(1, ANSWER_BYTES_MAX // message_bytes_max))
 
 
-def message_out(delivery: Delivery) -> MessageOut:
+def message_out(delivery: Delivery, queue: str = "") -> MessageOut:
     """A message for JSON."""
     return MessageOut(
         message_id=delivery.message_id,
+        queue=queue,
         body=shown(delivery.body),
+        parts=delivery.parts,
+        whole_bytes=delivery.whole_bytes,
         receipt=delivery.receipt,
         attempts=delivery.attempts,
         sent_ms=delivery.sent_ms,
@@ -260,6 +270,8 @@ def message_out(delivery: Delivery) -> MessageOut:
         sender=delivery.sender,
         reply_to=delivery.reply_to,
         correlation_id=delivery.correlation_id,
+        report_fate=delivery.report_fate,
+        fate=delivery.fate,
         dead_letter_source=delivery.dead_letter_source,
         dead_letter_reason=delivery.dead_letter_reason,
     )

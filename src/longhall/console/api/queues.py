@@ -84,7 +84,7 @@ async def create_queue(queues: Queues, asked: Asked) -> Reply:
         view = await queues.declare(wish.name, wish.topic, settings)
     else:
         view = await queues.create(wish.name, settings)
-    return Reply(_shape(queues, view), HTTPStatus.CREATED)
+    return Reply(shape_of(queues, view), HTTPStatus.CREATED)
 
 
 async def list_queues(queues: Queues, asked: Asked) -> Reply:
@@ -112,7 +112,7 @@ async def list_queues(queues: Queues, asked: Asked) -> Reply:
 
 async def describe_queue(queues: Queues, asked: Asked) -> Reply:
     """GET /queues/*"""
-    return Reply(_shape(queues, found(queues, asked.name)))
+    return Reply(shape_of(queues, found(queues, asked.name)))
 
 
 async def alter_queue(queues: Queues, asked: Asked) -> Reply:
@@ -124,7 +124,7 @@ async def alter_queue(queues: Queues, asked: Asked) -> Reply:
             raise LonghallError(Code.INVALID_CONFIGURATION, f"{name} is decided when a queue is made; make another one")
     _check_letters(queues, view.name, settings)
     await queues.configure(view.name, settings)
-    return Reply(_shape(queues, found(queues, view.name)))
+    return Reply(shape_of(queues, found(queues, view.name)))
 
 
 async def delete_queue(queues: Queues, asked: Asked) -> Reply:
@@ -136,19 +136,19 @@ async def delete_queue(queues: Queues, asked: Asked) -> Reply:
 async def purge_queue(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/purge"""
     await queues.purge(asked.name)
-    return Reply(_shape(queues, found(queues, asked.name)))
+    return Reply(shape_of(queues, found(queues, asked.name)))
 
 
 async def pause_queue(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/pause"""
     await queues.switch(asked.name, True)
-    return Reply(_shape(queues, found(queues, asked.name)))
+    return Reply(shape_of(queues, found(queues, asked.name)))
 
 
 async def resume_queue(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/resume"""
     await queues.switch(asked.name, False)
-    return Reply(_shape(queues, found(queues, asked.name)))
+    return Reply(shape_of(queues, found(queues, asked.name)))
 
 
 def found(queues: Queues, name: str) -> QueueView:
@@ -173,7 +173,8 @@ def _check_letters(queues: Queues, name: str, settings: QueueSettings) -> None:
         )
 
 
-def _shape(queues: Queues, view: QueueView) -> QueueShape:
+def shape_of(queues: Queues, view: QueueView) -> QueueShape:
+    """A queue for JSON."""
     return QueueShape(
         name=view.name,
         queue_id=view.queue_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from longhall.console.api import messages, moves, queues
+from longhall.console.api import browsing, letters, messages, queues, uploads
 from longhall.console.api.service import Route
 
 ROUTES: Final = (
@@ -16,11 +16,24 @@ ROUTES: Final = (
     Route("POST", "queues/*/purge", queues.purge_queue),
     Route("POST", "queues/*/pause", queues.pause_queue),
     Route("POST", "queues/*/resume", queues.resume_queue),
+    Route("POST", "queues/*/rewind", browsing.rewind_queue),
+    Route("POST", "queues/*/fork", browsing.fork_queue),
+    Route("GET", "queues/*/messages", browsing.peek_messages),
+    Route("POST", "queues/*/search", browsing.search_messages),
     Route("POST", "queues/*/messages", messages.send_messages),
+    Route("POST", "queues/*/uploads", uploads.begin_upload),
+    Route("PUT", "queues/*/uploads/*/parts/*", uploads.add_part),
+    Route("POST", "queues/*/uploads/*", uploads.finish_upload),
+    Route("DELETE", "queues/*/uploads/*", uploads.abort_upload),
+    Route("POST", "receive", messages.receive_any, waits=True),
     Route("POST", "queues/*/receive", messages.receive_messages, waits=True),
     Route("POST", "queues/*/settle", messages.settle_messages),
     Route("POST", "queues/*/leases", messages.change_leases),
-    Route("GET", "queues/*/moves", moves.list_moves),
-    Route("POST", "queues/*/moves", moves.start_move),
-    Route("DELETE", "moves/*", moves.cancel_move),
+    Route("POST", "queues/*/part", uploads.read_part),
+    Route("GET", "queues/*/letters", letters.list_letters),
+    Route("GET", "queues/*/letters/*", letters.show_letter),
+    Route("PATCH", "queues/*/letters/*", letters.edit_letter),
+    Route("GET", "queues/*/moves", letters.list_moves),
+    Route("POST", "queues/*/moves", letters.start_move),
+    Route("DELETE", "moves/*", letters.cancel_move),
 )

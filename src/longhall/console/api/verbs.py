@@ -6,22 +6,37 @@ The API never reaches past this. Times are milliseconds, queues are called by na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from longhall.errors import Code
-from longhall.queues.messages import Accepted, Counts, Delivery, Depth, MoveTask, Outgoing, QueueView
+from longhall.queues.messages import (
+    Accepted,
+    Attribute,
+    Counts,
+    Delivery,
+    Depth,
+    Letter,
+    LetterPage,
+    MoveTask,
+    Outgoing,
+    Page,
+    QueueView,
+)
 from longhall.queues.settings import QueueSettings
 
 # The verb `list` hides the type of that name inside the class.
 Outgoings = list[Outgoing]
 Accepteds = list[Accepted]
 Deliveries = list[Delivery]
+AnyDeliveries = list[tuple[str, Delivery]]
 Receipts = list[str]
 Changes = list[tuple[str, int]]
 Answers = list[Code | None]
 Names = list[str]
 Views = list[QueueView]
 Tasks = list[MoveTask]
+Destination = str | int | Mapping[int, int]
 
 
 class Queues(Protocol):
@@ -53,12 +68,63 @@ class Queues(Protocol):
 
     async def send(self, name: str, messages: Outgoings) -> Accepteds: ...
 
-    async def receive(self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str) -> Deliveries: ...
+    async def receive(
+        self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str, filter: str = ""
+    ) -> Deliveries: ...
+
+    async def receive_any(
+        self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
+    ) -> AnyDeliveries:
+        """Messages of several queues, each with its queue's name; service follows the weights."""
 
     async def settle(self, name: str, receipts: Receipts) -> Answers: ...
 
     async def change_lease(self, name: str, changes: Changes) -> Answers:
         """Each change is a receipt and how long from now the lease shall hold; 0 gives the message back."""
+
+    async def begin(self, name: str) -> str:
+        """Open an upload for a message that comes in parts; its id."""
+
+    async def add(self, name: str, upload_id: str, number: int, part: bytes) -> None: ...
+
+    async def finish(self, name: str, upload_id: str, parts: int, message: Outgoing) -> Accepted: ...
+
+    async def abort(self, name: str, upload_id: str) -> None: ...
+
+    async def read_part(self, name: str, receipt: str, number: int) -> bytes: ...
+
+    async def rewind(self, name: str, to: Destination) -> None:
+        """Give out again from "start", from a time in milliseconds, or from an offset for each lane."""
+
+    async def fork(
+        self, name: str, new_name: str, start: Destination = "start", settings: QueueSettings | None = None
+    ) -> QueueView: ...
+
+    async def peek(self, name: str, count_max: int, from_offset: int | str = "", settled: bool = False) -> Page: ...
+
+    async def search(
+        self,
+        name: str,
+        filter: str = "",
+        text: str = "",
+        from_ms: int = 0,
+        until_ms: int = 0,
+        count_max: int = 100,
+        from_offset: int | str = "",
+        settled: bool = False,
+    ) -> Page: ...
+
+    async def letters(self, name: str, count_max: int = 100, from_: str = "") -> LetterPage: ...
+
+    async def letter(self, name: str, message_id: str) -> Letter: ...
+
+    async def edit_letter(
+        self,
+        name: str,
+        message_id: str,
+        body: bytes | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Letter: ...
 
     async def start_move(self, source: str, target: str, rate_max: int) -> MoveTask:
         """An empty target sends each message back to where it came from; a rate of 0 is as fast as it goes."""

@@ -1,0 +1,124 @@
+"""Messages looked at and searched for without taking them, and given out again."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from longhall.console.api.asked import Asked, Reply
+from longhall.console.api.messages import COUNT_MAX, FILTER_CHARACTERS_MAX, MessageOut, message_out
+from longhall.console.api.queues import found, shape_of
+from longhall.console.api.settings import Fields, understood_settings
+from longhall.console.api.verbs import Queues
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Page
+
+_Moment = Annotated[int, Meta(ge=0)]
+_Filter = Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)]
+
+
+class Peeking(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many, from where on (`next` of the page before), and whether settled ones are shown as well."""
+
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 10
+    after: str = ""
+    settled: bool = False
+
+
+class Searching(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The same for those that fit all that is said: a filter on attributes, a text in the body, when they were sent."""
+
+    filter: _Filter = ""
+    text: str = ""
+    from_ms: _Moment = 0
+    until_ms: _Moment = 0
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 10
+    after: str = ""
+    settled: bool = False
+
+
+class SeenOut(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A message where it stands."""
+
+    lane: int
+    offset: int
+    state: str
+    until_ms: int = 0
+    message: MessageOut
+
+
+class PageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A stretch of a queue; `next` is where to go on (`after`), if there is more."""
+
+    messages: list[SeenOut]
+    next: str = ""
+
+
+class Destination(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """From where on messages are given out again: a time, offsets by lane, or else everything that is kept."""
+
+    to_ms: _Moment | None = None
+    offsets: dict[int, int] | None = None
+
+    def place(self) -> str | int | dict[int, int]:
+        """As the broker has it."""
+        if self.to_ms is not None and self.offsets is not None:
+            raise LonghallError(Code.INVALID_REQUEST, "say either to_ms or offsets")
+        if self.offsets is not None:
+            return self.offsets
+        return "start" if self.to_ms is None else self.to_ms
+
+
+class Forking(Destination, kw_only=True, forbid_unknown_fields=True):
+    """The same for a new queue over the same log; settings that are not said are those of the old one."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=249)]
+    settings: Fields = {}
+
+
+async def peek_messages(queues: Queues, asked: Asked) -> Reply:
+    """GET /queues/*/messages"""
+    wish = asked.question(Peeking)
+    return Reply(_page(await queues.peek(asked.name, wish.count, wish.after, wish.settled)))
+
+
+async def search_messages(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/search"""
+    wish = asked.read(Searching)
+    page = await queues.search(
+        asked.name, wish.filter, wish.text, wish.from_ms, wish.until_ms, wish.count, wish.after, wish.settled
+    )
+    return Reply(_page(page))
+
+
+async def rewind_queue(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/rewind"""
+    await queues.rewind(asked.name, asked.read(Destination).place())
+    return Reply(shape_of(queues, found(queues, asked.name)))
+
+
+async def fork_queue(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/fork"""
+    wish = asked.read(Forking)
+    settings = understood_settings(wish.settings, found(queues, asked.name).settings)
+    view = await queues.fork(asked.name, wish.name, wish.place(), settings)
+    return Reply(shape_of(queues, view), HTTPStatus.CREATED)
+
+
+def _page(page: Page) -> PageOut:
+    return PageOut(
+        messages=[
+            SeenOut(
+                lane=seen.lane,
+                offset=seen.offset,
+                state=seen.state,
+                until_ms=seen.until_ms,
+                message=message_out(seen.delivery),
+            )
+            for seen in page.messages
+        ],
+        next=page.next,
+    )

@@ -1,0 +1,145 @@
+"""Dead letters, and any other message of a queue, one by one: listed, looked at, put right, sent back to work."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from longhall.console.api.asked import Asked, Reply
+from longhall.console.api.bodies import (
+    Given,
+    Text,
+    Typed,
+    shown,
+    shown_attributes,
+    understood,
+    understood_attributes,
+)
+from longhall.console.api.messages import COUNT_MAX
+from longhall.console.api.verbs import Queues
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Attempt, Letter, MoveTask
+from longhall.queues.redrive import RATE_MAX
+
+
+class Leafing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many, from where on (`next` of the page before)."""
+
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 10
+    after: str = ""
+
+
+class LetterOut(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A message with all that is known of its death, if it had one."""
+
+    message_id: str
+    lane: int
+    offset: int
+    body: Text
+    attributes: dict[str, str | Typed] = {}
+    key: Text | None = None
+    group: str = ""
+    priority: int = 0
+    sent_ms: int = 0
+    died_ms: int = 0
+    reason: str = ""
+    source: str = ""
+    attempts: int = 0
+    first_received_ms: int = 0
+    history: list[Attempt] = []
+    deaths: list[str] = []
+    reply_to: str = ""
+    correlation_id: str = ""
+    leased: bool = False
+
+
+class LettersOut(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Some of them; `next` is where to go on (`after`), if there are more."""
+
+    letters: list[LetterOut]
+    next: str = ""
+
+
+class Editing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Another body, other attributes (all of them), or both."""
+
+    body: Text | None = None
+    attributes: dict[str, Given] | None = None
+
+
+class NewMove(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Where to (empty: each back to where it came from), and how many a second (0: as fast as it goes)."""
+
+    target: str = ""
+    rate_max: Annotated[int, Meta(ge=0, le=RATE_MAX)] = 0
+
+
+class Moves(msgspec.Struct, kw_only=True):
+    """The moves of a queue, the newest first."""
+
+    moves: list[MoveTask]
+
+
+async def list_letters(queues: Queues, asked: Asked) -> Reply:
+    """GET /queues/*/letters"""
+    wish = asked.question(Leafing)
+    page = await queues.letters(asked.name, wish.count, wish.after)
+    return Reply(LettersOut(letters=[_letter(letter) for letter in page.letters], next=page.next_from))
+
+
+async def show_letter(queues: Queues, asked: Asked) -> Reply:
+    """GET /queues/*/letters/*"""
+    return Reply(_letter(await queues.letter(asked.name, asked.names[1])))
+
+
+async def edit_letter(queues: Queues, asked: Asked) -> Reply:
+    """PATCH /queues/*/letters/*"""
+    wish = asked.read(Editing)
+    if wish.body is None and wish.attributes is None:
+        raise LonghallError(Code.INVALID_REQUEST, "nothing to change: give a body or attributes")
+    body = None if wish.body is None else understood(wish.body)
+    attributes = None if wish.attributes is None else understood_attributes(wish.attributes)
+    return Reply(_letter(await queues.edit_letter(asked.name, asked.names[1], body, attributes)))
+
+
+async def start_move(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/moves"""
+    wish = asked.read(NewMove)
+    return Reply(await queues.start_move(asked.name, wish.target, wish.rate_max), HTTPStatus.CREATED)
+
+
+async def list_moves(queues: Queues, asked: Asked) -> Reply:
+    """GET /queues/*/moves"""
+    return Reply(Moves(moves=queues.moves(asked.name)))
+
+
+async def cancel_move(queues: Queues, asked: Asked) -> Reply:
+    """DELETE /moves/*"""
+    return Reply(await queues.cancel_move(asked.name))
+
+
+def _letter(letter: Letter) -> LetterOut:
+    return LetterOut(
+        message_id=letter.message_id,
+        lane=letter.lane,
+        offset=letter.offset,
+        body=shown(letter.body),
+        attributes=shown_attributes(letter.attributes),
+        key=None if letter.key is None else shown(letter.key),
+        group=letter.group,
+        priority=letter.priority,
+        sent_ms=letter.sent_ms,
+        died_ms=letter.died_ms,
+        reason=letter.reason,
+        source=letter.source,
+        attempts=letter.attempts,
+        first_received_ms=letter.first_received_ms,
+        history=letter.history,
+        deaths=letter.deaths,
+        reply_to=letter.reply_to,
+        correlation_id=letter.correlation_id,
+        leased=letter.leased,
+    )

@@ -1,0 +1,81 @@
+"""Messages larger than one request: their parts come one by one, and leave one by one.
+
+    POST uploads -> id ;  PUT uploads/id/parts/0 ... n-1 ;  POST uploads/id  -> the message is there, whole
+    POST receive -> parts, receipt ;  POST part {receipt, number} -> bytes
+
+Nobody sees anything of an upload until it is finished, and one that is not finished runs out by itself.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from longhall.console.api.asked import BYTES, Asked, Reply
+from longhall.console.api.messages import MessageFields, SentOne, outgoing_of
+from longhall.console.api.verbs import Queues
+from longhall.errors import Code, LonghallError
+from longhall.queues.chunks import CHUNK_BYTES, CHUNKS_MAX
+
+_DIGITS_MAX: Final = 6
+
+
+class Begun(msgspec.Struct, kw_only=True):
+    """An upload that waits for its parts, each of at most so many bytes."""
+
+    upload_id: str
+    part_bytes_max: int
+
+
+class Finishing(MessageFields, kw_only=True, forbid_unknown_fields=True):
+    """How many parts there are, and everything of the message but its body."""
+
+    parts: Annotated[int, Meta(ge=1, le=CHUNKS_MAX)]
+
+
+class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which part of which message."""
+
+    receipt: str
+    number: Annotated[int, Meta(ge=0, lt=CHUNKS_MAX)]
+
+
+async def begin_upload(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/uploads"""
+    upload_id = await queues.begin(asked.name)
+    return Reply(Begun(upload_id=upload_id, part_bytes_max=CHUNK_BYTES), HTTPStatus.CREATED)
+
+
+async def add_part(queues: Queues, asked: Asked) -> Reply:
+    """PUT /queues/*/uploads/*/parts/*"""
+    name, upload_id, number = asked.names
+    if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
+        raise LonghallError(Code.INVALID_REQUEST, "a part has a number, from 0 on")
+    if asked.body and asked.content_type != BYTES:
+        raise LonghallError(Code.INVALID_REQUEST, f"a part is {BYTES}; say so in Content-Type")
+    await queues.add(name, upload_id, int(number), asked.body)
+    return Reply({})
+
+
+async def finish_upload(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/uploads/*"""
+    wish = asked.read(Finishing)
+    answer = await queues.finish(asked.name, asked.names[1], wish.parts, outgoing_of(wish, b""))
+    if answer.code is not None:
+        raise LonghallError(answer.code, answer.message)
+    return Reply(SentOne(message_id=answer.message_id, sequence=answer.sequence, repeated=answer.repeated))
+
+
+async def abort_upload(queues: Queues, asked: Asked) -> Reply:
+    """DELETE /queues/*/uploads/*"""
+    await queues.abort(asked.name, asked.names[1])
+    return Reply({})
+
+
+async def read_part(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/part"""
+    wish = asked.read(Part)
+    return Reply(await queues.read_part(asked.name, wish.receipt, wish.number))
