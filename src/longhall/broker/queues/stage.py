@@ -17,7 +17,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
-from longhall.broker.waiting import Commit
+from longhall.broker.waiting import Commit, committed
 from longhall.errors import LonghallError
 from longhall.queues.envelope import decode_record, due_of, moved_record
 from longhall.queues.outcomes import Candidate
@@ -215,6 +215,8 @@ class Stager:
     async def _read(self, queue: RunningQueue, lane: int, offset: int, count: int) -> tuple[list[Record], int]:
         """Records of a hidden log from `offset` on, and the offset behind them."""
         window = queue.window(lane)
+        if window.partition.high_watermark <= offset < window.partition.log.next_offset:
+            await committed(self._hall, queue.shard)  # Due before its sync has ended: there, and not to be seen yet.
         while True:
             found = window.look(offset, count)
             if found is not None:
