@@ -24,6 +24,7 @@ from tests.left_out import leave_out
 
 REGION = "us-east-1"
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+KEY_STATES = ("enabled", "disabled", "pending-deletion", "signing", "denied", "not-subscribed", "throttled")
 
 MakeQueue = Callable[..., str]
 
@@ -55,13 +56,47 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A second node: it asks for signatures, has a key in every state, and the least memory that a node may have."""
+    if os.environ.get("LONGHALL_TEST_SQS"):
+        leave_out("signatures, keys and memory: LONGHALL_TEST_SQS names a server whose settings are not ours")
+    home = tmp_path_factory.mktemp("guarded")
+    write_credentials(home / "credentials")
+    (home / "keys").write_text("[keys]\n" + "".join(f"alias/{state} = {state}\n" for state in KEY_STATES))
+    options = ["--credentials", str(home / "credentials"), "--set", f"keys={home / 'keys'}"]
+    with Node(home / "data", options=[*options, "--set", "memory_bytes=16MiB"]) as running:
+        yield running
+
+
+def write_credentials(file: Path, **others: str) -> None:
+    """The pair that all tests use, and others."""
+    known = {CREDENTIALS["aws_access_key_id"]: CREDENTIALS["aws_secret_access_key"], **others}
+    sections = [f"[{key}]\naws_access_key_id = {key}\naws_secret_access_key = {known[key]}\n" for key in known]
+    file.write_text("".join(sections))
+    file.chmod(0o600)
+
+
+def endpoint_of(node: Node) -> str:
+    return f"http://{json.loads(node.ready_file.read_text())['sqs']}"
+
+
+@pytest.fixture(scope="session", params=["unchecked", "checked"])
+def either_endpoint(request: pytest.FixtureRequest) -> str:
+    """A node that takes every signature, and one that checks them: programs run the same on both."""
+    if request.param == "checked":
+        return endpoint_of(request.getfixturevalue("guarded"))
+    return str(request.getfixturevalue("endpoint"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failure shows the end of the node's log beside what the test saw."""
     report = yield
-    hall = getattr(item, "funcargs", {}).get("hall")
-    if report.failed and isinstance(hall, Node):
-        report.sections.append(("log of the node", hall.log_tail()))
+    for name in ("hall", "guarded"):
+        node = getattr(item, "funcargs", {}).get(name)
+        if report.failed and isinstance(node, Node):
+            report.sections.append((f"log of the node ({name})", node.log_tail()))
     return report
 
 
@@ -70,7 +105,7 @@ def endpoint(hall: Node | None) -> str:
     """Where SQS is spoken, as `http://host:port`."""
     if hall is None:
         return os.environ["LONGHALL_TEST_SQS"]
-    return f"http://{json.loads(hall.ready_file.read_text())['sqs']}"
+    return endpoint_of(hall)
 
 
 @pytest.fixture(scope="session")

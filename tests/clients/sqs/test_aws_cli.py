@@ -23,9 +23,10 @@ class Refused(Exception):
 
 
 @pytest.fixture(scope="module")
-def aws(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Aws:
+def aws(either_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Aws:
     home = tmp_path_factory.mktemp("aws")
-    command = [str(Path(sys.executable).with_name("aws")), "--endpoint-url", endpoint, "--region", "us-east-1", "sqs"]
+    program = str(Path(sys.executable).with_name("aws"))
+    command = [program, "--endpoint-url", either_endpoint, "--region", "us-east-1", "sqs"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
         "HOME": str(home),

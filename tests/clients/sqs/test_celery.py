@@ -25,7 +25,7 @@ celery_tasks.flaky.delay("flaky")
 
 
 @pytest.fixture
-def environment(endpoint: str, tmp_path: Path, fresh_name: Callable[[str], str]) -> dict[str, str]:
+def environment(either_endpoint: str, tmp_path: Path, fresh_name: Callable[[str], str]) -> dict[str, str]:
     results = tmp_path / "results"
     results.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -35,7 +35,7 @@ def environment(endpoint: str, tmp_path: Path, fresh_name: Callable[[str], str])
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
-        "CELERY_TEST_ENDPOINT": endpoint,
+        "CELERY_TEST_ENDPOINT": either_endpoint,
         "CELERY_TEST_QUEUE": fresh_name("celery"),
         "CELERY_TEST_RESULTS": str(results),
         "PYTHONPATH": os.pathsep.join(paths),

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent / "old"
 
 
 @pytest.fixture(scope="module")
-def saw(endpoint: str) -> Saw:
+def saw(either_endpoint: str) -> Saw:
     """The program's cases. It is run once, at the first test that asks."""
     uv = VENV / "bin" / "uv"
     made = f"{uv} venv -q --python {shlex.quote(sys.executable)} .venv"
@@ -24,7 +24,7 @@ def saw(endpoint: str) -> Saw:
     files = [HERE / "requirements.txt", HERE / "program.py"]
     directory = fetched("old-boto3", files, ["sh", "-c", f"{made} && {filled}"])
     run = uuid.uuid4().hex[:8]
-    return run_cases([str(directory / ".venv/bin/python"), str(directory / "program.py"), endpoint, run])
+    return run_cases([str(directory / ".venv/bin/python"), str(directory / "program.py"), either_endpoint, run])
 
 
 def test_it_speaks_query(saw: Saw) -> None:

@@ -12,8 +12,8 @@ from tests.clients.sqs.conftest import CREDENTIALS, REGION
 
 
 @pytest.fixture(scope="module")
-def resource(endpoint: str) -> Any:
-    return boto3.resource("sqs", endpoint_url=endpoint, region_name=REGION, **CREDENTIALS)
+def resource(either_endpoint: str) -> Any:
+    return boto3.resource("sqs", endpoint_url=either_endpoint, region_name=REGION, **CREDENTIALS)
 
 
 def test_an_ordinary_program(resource: Any, fresh_name: FreshName) -> None:

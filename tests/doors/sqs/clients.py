@@ -108,15 +108,22 @@ def _session(protocol: str) -> botocore.session.Session:
     return session
 
 
-def client(url: str, protocol: str = "json", access_key: str = "anyone", secret: str = "anything") -> Any:
+def client(
+    url: str,
+    protocol: str = "json",
+    access_key: str = "anyone",
+    secret: str = "anything",
+    config: Config | None = None,
+) -> Any:
     """A client that tries everything once."""
+    once = Config(retries={"max_attempts": 0}, parameter_validation=False, read_timeout=20)
     made = _session(protocol).create_client(
         "sqs",
         endpoint_url=url,
         region_name="us-east-1",
         aws_access_key_id=access_key,
         aws_secret_access_key=secret,
-        config=Config(retries={"max_attempts": 0}, parameter_validation=False, read_timeout=20),
+        config=once if config is None else once.merge(config),
     )
     assert made.meta.service_model.protocol == protocol
     return made
