@@ -27,6 +27,7 @@ from longhall.queues.steps import MoveCancelling, MoveEnded, MoveEvent, MoveProg
 ENDED_MAX: Final = 10  # Ended tasks that are remembered, for each source.
 STEP_MAX: Final = 1000  # Messages of one step.
 RATE_MAX: Final = 1_000_000  # Messages a second.
+CHOSEN_MAX: Final = 1000  # Messages that a task can name by their ids.
 
 RUNNING: Final = "RUNNING"
 CANCELLING: Final = "CANCELLING"
@@ -74,6 +75,8 @@ class _Task:
             to_move=started.to_move,
             started_ms=started.at_ms,
             failure=self.failure,
+            ids=list(started.ids),
+            filter=started.filter,
         )
 
     def fill(self, now_ms: int) -> None:
@@ -116,14 +119,24 @@ class Redrives:
         to_move: int,
         ends: tuple[tuple[int, int], ...],
         now_ms: int,
+        ids: tuple[str, ...] = (),
+        filter: str = "",
     ) -> MoveStarted | Code:
-        """Start a task; refused while another one runs on the same source."""
+        """Start a task; refused while another one runs on the same source. Ids or a filter choose what it takes."""
         if source in self._running:
             return Code.MOVE_RUNNING
-        if not 0 <= rate_max <= RATE_MAX or task_id in self._tasks:
+        if not 0 <= rate_max <= RATE_MAX or task_id in self._tasks or len(ids) > CHOSEN_MAX:
             return Code.INVALID_REQUEST
         return MoveStarted(
-            task_id=task_id, source=source, target=target, rate_max=rate_max, to_move=to_move, ends=ends, at_ms=now_ms
+            task_id=task_id,
+            source=source,
+            target=target,
+            rate_max=rate_max,
+            to_move=to_move,
+            ends=ends,
+            at_ms=now_ms,
+            ids=ids,
+            filter=filter,
         )
 
     def decide_progress(self, step: Step, next_offset: int, moved: int) -> MoveProgressed:
@@ -260,6 +273,8 @@ class Redrives:
                 task.moved,
                 task.failure,
                 [[partition, offset] for partition, offset in task.positions.items()],
+                list(task.started.ids),
+                task.started.filter,
             ]
             for task in self._tasks.values()
         ]
@@ -268,7 +283,9 @@ class Redrives:
         self._tasks = {}
         self._running = {}
         self._ended = {}
-        for task_id, source, target, rate_max, to_move, ends, at_ms, word, moved, failure, positions in state:
+        for row in state:
+            task_id, source, target, rate_max, to_move, ends, at_ms, word, moved, failure, positions = row[:11]
+            ids, filter = row[11:13] if len(row) > 11 else ((), "")  # Before tasks could choose.
             self.apply(
                 MoveStarted(
                     task_id=task_id,
@@ -278,6 +295,8 @@ class Redrives:
                     to_move=to_move,
                     ends=tuple((int(partition), int(end)) for partition, end in ends),
                     at_ms=at_ms,
+                    ids=tuple(ids),
+                    filter=filter,
                 )
             )
             task = self._tasks[task_id]

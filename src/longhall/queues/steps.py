@@ -59,6 +59,8 @@ class MoveStarted(msgspec.Struct, kw_only=True, frozen=True, tag="move-started")
     to_move: int
     ends: tuple[tuple[int, int], ...]
     at_ms: int
+    ids: tuple[str, ...] = ()  # Only these messages; none: all.
+    filter: str = ""  # Only those that fit.
 
 
 class MoveProgressed(msgspec.Struct, kw_only=True, frozen=True, tag="move-progressed"):

@@ -121,7 +121,14 @@ class FakeQueues:
         return out
 
     async def receive(
-        self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str
+        self,
+        name: str,
+        count_max: int,
+        wait_ms: int,
+        lease_ms: int,
+        attempt_id: str,
+        filter: str = "",
+        consumer: str = "",
     ) -> verbs.Deliveries:
         queue = self._of(name)
         queue.received.append((count_max, wait_ms, lease_ms, attempt_id))
@@ -129,7 +136,9 @@ class FakeQueues:
             await self._wait(wait_ms)
         return self._give(queue, name, count_max)
 
-    def receive_nowait(self, name: str, count_max: int, wait_ms: int, lease_ms: int) -> verbs.Deliveries | None:
+    def receive_nowait(
+        self, name: str, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
+    ) -> verbs.Deliveries | None:
         queue = self._of(name)
         if not queue.waiting and wait_ms:
             return None
@@ -159,10 +168,10 @@ class FakeQueues:
         finally:
             self.pollers -= 1
 
-    async def settle(self, name: str, receipts: verbs.Receipts) -> verbs.Answers:
+    async def settle(self, name: str, receipts: verbs.Receipts, consumer: str = "") -> verbs.Answers:
         return self.settle_nowait(name, receipts)
 
-    def settle_nowait(self, name: str, receipts: verbs.Receipts) -> verbs.Answers:
+    def settle_nowait(self, name: str, receipts: verbs.Receipts, consumer: str = "") -> verbs.Answers:
         queue = self._of(name)
         return [self._settle(queue, receipt) for receipt in receipts]
 
@@ -174,7 +183,7 @@ class FakeQueues:
             return None
         return Code.NOT_IN_FLIGHT if receipt in queue.settled else Code.INVALID_RECEIPT
 
-    async def change_lease(self, name: str, changes: verbs.Changes) -> verbs.Answers:
+    async def change_lease(self, name: str, changes: verbs.Changes, consumer: str = "") -> verbs.Answers:
         queue = self._of(name)
         out: verbs.Answers = []
         for receipt, lease_ms in changes:

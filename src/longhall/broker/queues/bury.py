@@ -17,7 +17,7 @@ from longhall.queues.envelope import Fields, dead_letter_record, decode_record, 
 from longhall.queues.events import Died
 from longhall.queues.fates import Trace, fate_of_death, trace_of
 from longhall.queues.leases import RETURNED_BY_HAND
-from longhall.queues.outcomes import Death
+from longhall.queues.outcomes import LENGTH, Death
 from longhall.records.record import Record
 
 HOW: Final = {True: "returned", False: "lapsed"}
@@ -56,7 +56,7 @@ def letters_of(hall: Hall, queue: RunningQueue) -> RunningQueue | None:
 def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields: Fields) -> str:
     """The name of the queue where the letter is now; empty if there is none."""
     target = letters_of(hall, queue)
-    if target is None:
+    if target is None or (death.reason == LENGTH and queue.settings.when_full == "drop-oldest"):
         return ""
     now_ms = hall.time.now_ms()
     dead = dead_letter_record(

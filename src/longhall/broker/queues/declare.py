@@ -9,6 +9,7 @@ from typing import Final
 from longhall.broker.declare import commit_event
 from longhall.broker.events import TopicConfigured, TopicCreated, TopicDeleted
 from longhall.broker.hall import Hall
+from longhall.broker.queues.companions import check_companions, make_companions
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import Commit, committed
@@ -62,6 +63,7 @@ async def _declare(
 ) -> RunningQueue:
     if not hall.has_room(1024 * 1024):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    check_companions(name, settings)
     identity = topic.topic_id if topic is not None else topic_id
     assert identity is not None
     number = topic.partitions[-1] + 1 if topic is not None else hall.catalogue.next_partition
@@ -83,6 +85,7 @@ async def _declare(
             write_queue(hall, queue, [LaneOpened(queue=number, lane=lane, start=start)])
         if waiting:  # What stands in the log already counts as if it had been sent.
             write_queue(hall, queue, [Recounted(queue=number, messages=waiting, bytes=0)])
+        make_companions(hall, queue)
     await commit.future
     await committed(hall, queue.shard)
     return queue
@@ -101,7 +104,10 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
     configuration = topic.configuration | _configuration(settings)
     if queue.entry.owns_topic and configuration != topic.configuration:
         hall.append_catalogue(TopicConfigured(topic_id=topic.topic_id, configuration=configuration), Commit())
+    check_companions(queue.entry.name, settings)
     await commit_event(hall, decided)
+    with together(hall):
+        make_companions(hall, queue)
 
 
 async def delete(hall: Hall, queue: RunningQueue) -> None:

@@ -7,9 +7,11 @@ from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues import declare, upload
+from longhall.broker.queues.answer import answer
 from longhall.broker.queues.browse import Sought, browse
 from longhall.broker.queues.gather import send_nowait
 from longhall.broker.queues.join import read_part
+from longhall.broker.queues.ledger import audits, note_lanes
 from longhall.broker.queues.letters import Attributes, edit_letter, letter, letters
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
@@ -128,6 +130,8 @@ class Desk:
             raise LonghallError(purged, "the queue was purged less than a minute ago")
         with together(hall):
             write_queue(hall, queue, [purged])
+            if audits(queue):
+                note_lanes(hall, queue, "purged", ends)
             staged = queue.staging.decide_purge()
             if staged is not None:
                 write_staging(hall, queue, [staged])
@@ -160,24 +164,34 @@ class Desk:
         """The same, to be told after `release`; None if it has to wait."""
         return send_nowait(self._hall, self.stager, self._find(name), messages)
 
-    def receive_nowait(self, name: str, count_max: int, wait_ms: int, lease_ms: int) -> Deliveries | None:
+    def receive_nowait(
+        self, name: str, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
+    ) -> Deliveries | None:
         """Messages that are at hand, to be shown after `release`; None if it has to wait."""
-        return receive_nowait(self._hall, self._find(name), count_max, wait_ms, lease_ms)
+        return receive_nowait(self._hall, self._find(name), count_max, wait_ms, lease_ms, consumer)
 
-    def settle_nowait(self, name: str, receipts: Names) -> Codes:
-        """Messages are done with; to be told after `release`."""
-        return settle_nowait(self._hall, self._find(name), receipts)
+    def settle_nowait(self, name: str, receipts: Names, consumer: str = "") -> Codes | None:
+        """Messages are done with; to be told after `release`. None if it has to wait."""
+        return settle_nowait(self._hall, self._find(name), receipts, consumer)
 
     def release(self, name: str, target: Committable) -> None:
         """Tell `target` when all that was done to this queue so far is committed."""
         when_committed(self._hall, self._find(name).shard, target)
 
     async def receive(
-        self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str, filter: str = ""
+        self,
+        name: str,
+        count_max: int,
+        wait_ms: int,
+        lease_ms: int,
+        attempt_id: str,
+        filter: str = "",
+        consumer: str = "",
     ) -> Deliveries:
         """Give out messages; the same ones again to whoever repeats a request under its id.
 
-        With a filter (a selector, or a policy in JSON) only those that match; the others stay for others.
+        With a filter (a selector, or a policy in JSON) only those that match; the others stay for others. The consumer
+        is whoever asks, for the audit topic.
         """
         queue = self._find(name)
         if attempt_id:
@@ -186,7 +200,7 @@ class Desk:
                 return repeated
         wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
         lease_ms = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
-        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter)
+        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer)
         if attempt_id and deliveries:
             if len(self._attempts) >= ATTEMPTS_MAX:
                 self._attempts.pop(next(iter(self._attempts)))
@@ -239,13 +253,21 @@ class Desk:
         """A part of a message that was given out with `parts`, for whoever holds its receipt."""
         return await read_part(self._hall, self._find(name), receipt, number)
 
-    async def settle(self, name: str, receipts: Names) -> Codes:
+    async def settle(self, name: str, receipts: Names, consumer: str = "") -> Codes:
         """Messages are done with."""
-        return await settle(self._hall, self._find(name), receipts)
+        return await settle(self._hall, self._find(name), receipts, consumer)
 
-    async def change_lease(self, name: str, changes: Changes) -> Codes:
+    async def change_lease(self, name: str, changes: Changes, consumer: str = "") -> Codes:
         """Leases end at another time; 0 gives back."""
-        return await change_leases(self._hall, self._find(name), changes)
+        return await change_leases(self._hall, self._find(name), changes, consumer)
+
+    async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
+        """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step.
+
+        INVALID_REQUEST when it names none, UNKNOWN_QUEUE when that is gone: then nothing has happened. The answer has
+        the message's correlation id, or its message id where it has none.
+        """
+        return await answer(self._hall, self.stager, self._find(name), receipt, message, consumer)
 
     # Again, and without taking
 
@@ -296,11 +318,16 @@ class Desk:
 
     # Moves
 
-    async def start_move(self, source: str, target: str, rate_max: int) -> MoveTask:
-        """Move the messages of a queue to another, or each back to where it came from."""
+    async def start_move(
+        self, source: str, target: str, rate_max: int, ids: Names | None = None, filter: str = ""
+    ) -> MoveTask:
+        """Move the messages of a queue to another, or each back to where it came from.
+
+        With ids only those messages, with a filter (a selector, or a policy in JSON) only those that match.
+        """
         if target:
             self._find(target)
-        return await self.mover.start_move(self._find(source), target, rate_max)
+        return await self.mover.start_move(self._find(source), target, rate_max, ids or [], filter)
 
     async def cancel_move(self, task_id: str) -> MoveTask:
         """Stop a move."""

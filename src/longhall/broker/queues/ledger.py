@@ -15,7 +15,7 @@ from longhall.broker.queues.recall import Place
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import write_records
 from longhall.queues.audit import SUFFIX, Audited, Kind, audit_record
-from longhall.queues.envelope import decode_record
+from longhall.queues.envelope import decode_record, derive_message_id
 from longhall.queues.events import Leased
 from longhall.queues.fates import Trace, trace_of
 from longhall.queues.outcomes import Outcome
@@ -59,10 +59,14 @@ def note_settles(
         hall,
         queue,
         [
-            audited(hall, queue, "settled", place, traces[place], count, reason=reason, consumer=consumer)
+            audited(hall, queue, "settled", place, _known(traces, place), count, reason=reason, consumer=consumer)
             for place, count in attempts.items()
         ],
     )
+
+
+def _known(traces: Mapping[Place, Trace], place: Place) -> Trace:
+    return traces.get(place) or Trace(message_id=derive_message_id(*place))
 
 
 def note_lanes(hall: Hall, queue: RunningQueue, kind: Kind, positions: Iterable[Place]) -> None:

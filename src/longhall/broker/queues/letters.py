@@ -12,8 +12,7 @@ from typing import Final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.ledger import audited, audits, note
-from longhall.broker.queues.recall import look, recall_record
-from longhall.broker.queues.receive import warm
+from longhall.broker.queues.recall import look, recall_record, warm
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
@@ -22,7 +21,7 @@ from longhall.queues.envelope import decode_record, edited_record, locate_messag
 from longhall.queues.events import Passed, Withdrawn
 from longhall.queues.fates import trace_of
 from longhall.queues.messages import Attempt, Attribute, Letter, LetterPage
-from longhall.queues.outcomes import Candidate, Status
+from longhall.queues.outcomes import Status
 from longhall.records.record import Record
 
 PAGE_MAX: Final = 1000
@@ -114,10 +113,6 @@ async def reach(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> list
 
     Nothing may wait between this and the writing. Raises if the message is leased or gone by now.
     """
-
-    def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
-        return queue.window(lane).look(offset, count)
-
     while True:
         queue.queue.tick(hall.time.now_ms())
         if queue.removed or not is_live(queue, lane, offset):
@@ -126,7 +121,7 @@ async def reach(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> list
             raise LonghallError(Code.MESSAGE_LEASED, "Somebody works on the message: try again when its lease is over.")
         if offset < queue.queue.cursor(lane).scan:
             return []
-        decided = queue.queue.decide_pass(lane, offset + 1, peek)
+        decided = queue.queue.decide_pass(lane, offset + 1, queue.peek)
         if isinstance(decided, Passed):
             return [decided]
         if decided is not Status.COLD:

@@ -15,6 +15,14 @@ from longhall.records.record import Record
 Place = tuple[int, int]
 
 
+async def warm(hall: Hall, queue: RunningQueue, lane: int) -> None:
+    """Bring into memory what a look at this log was missing."""
+    window = queue.window(lane)
+    if window.cold is not None:
+        cold, window.cold = window.cold, None
+        window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
+
+
 async def look(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> list[Candidate]:
     """Messages of a lane from an offset on, read from the disk if need be; none at its end."""
     window = queue.window(lane)
@@ -22,9 +30,7 @@ async def look(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_ma
         found = window.look(offset, count_max)
         if found is not None:
             return found
-        if window.cold is not None:
-            cold, window.cold = window.cold, None
-            window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
+        await warm(hall, queue, lane)
 
 
 async def recall_record(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> Record | None:
@@ -34,14 +40,27 @@ async def recall_record(hall: Hall, queue: RunningQueue, lane: int, offset: int)
     return record if isinstance(record, Record) else None
 
 
-async def recall(hall: Hall, queue: RunningQueue, places: Iterable[Place]) -> dict[Place, Trace]:
-    """What is to be known of these messages; of those that are gone, their id alone."""
+def recall_nowait(queue: RunningQueue, places: Iterable[Place]) -> dict[Place, Trace] | None:
+    """What is to be known of these messages; of those that are gone, their id alone. None if the disk must be asked."""
     traces: dict[Place, Trace] = {}
     for lane, offset in places:
         trace = queue.traces.get((lane, offset))
         if trace is None and lane in queue.lanes:
-            record = await recall_record(hall, queue, lane, offset)
-            if record is not None:
+            found = queue.peek(lane, offset, 1)
+            if found is None:
+                return None
+            record = found[0].payload if found and found[0].offset == offset else None
+            if isinstance(record, Record):
                 trace = trace_of(decode_record(record, lane))
         traces[lane, offset] = trace or Trace(message_id=derive_message_id(lane, offset))
+    return traces
+
+
+async def recall(hall: Hall, queue: RunningQueue, places: Iterable[Place]) -> dict[Place, Trace]:
+    """The same, asking the disk."""
+    traces: dict[Place, Trace] = {}
+    for lane, offset in places:
+        if lane in queue.lanes and queue.traces.get((lane, offset)) is None:
+            await look(hall, queue, lane, offset, 1)
+        traces.update(recall_nowait(queue, [(lane, offset)]) or {})
     return traces

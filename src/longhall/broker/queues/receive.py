@@ -11,16 +11,19 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from longhall.broker.fetch import Wanted, supply
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.bury import bury
 from longhall.broker.queues.join import Ration, fill
+from longhall.broker.queues.ledger import audits, note_deliveries
+from longhall.broker.queues.recall import warm
+from longhall.broker.queues.report import report
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.wishes import wish_for
-from longhall.broker.queues.write import write_queue
+from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.envelope import decode_record
+from longhall.queues.envelope import decode_record, wants_report
+from longhall.queues.fates import SETTLED, trace_of
 from longhall.queues.hours import is_open
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import Candidate, Given, Outcome, Status
@@ -31,28 +34,37 @@ STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answe
 
 
 def receive_nowait(
-    hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int
+    hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
 ) -> list[Delivery] | None:
     """Messages that are at hand, their leases not yet committed; None if `receive` has to wait for something."""
     if any(hall.wholes):
         return None  # There may be large messages, and those are read in parts.
     _check(hall, queue)
-    outcome = _decide(hall, queue, count_max, lease_ms, None)
+    outcome = _decide(hall, queue, count_max, lease_ms, None, consumer)
     if outcome.given:
         return [_delivery(queue, given) for given in outcome.given]
     return [] if outcome.status is Status.EMPTY and wait_ms <= 0 else None
 
 
 async def receive(
-    hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
+    hall: Hall,
+    queue: RunningQueue,
+    count_max: int,
+    wait_ms: int,
+    lease_ms: int,
+    filter: str = "",
+    consumer: str = "",
 ) -> list[Delivery]:
-    """At most `count_max` messages; none when the time is over. With a filter, of those that match."""
+    """At most `count_max` messages; none when the time is over. With a filter, of those that match.
+
+    The consumer is whoever asks, as far as is known: the audit topic tells it.
+    """
     wish = wish_for(queue, filter)
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + wait_ms / 1000
     for _ in range(STEPS_MAX):
         _check(hall, queue)
-        outcome = _decide(hall, queue, count_max, lease_ms, wish)
+        outcome = _decide(hall, queue, count_max, lease_ms, wish, consumer)
         if outcome.given:
             deliveries = [_delivery(queue, given) for given in outcome.given]
             await committed(hall, queue.shard)
@@ -84,7 +96,9 @@ def _check(hall: Hall, queue: RunningQueue) -> None:
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
 
 
-def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish: Wish | None) -> Outcome:
+def _decide(
+    hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish: Wish | None, consumer: str
+) -> Outcome:
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
@@ -96,7 +110,10 @@ def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish
     )
     opened = is_open(queue.settings.hours, now_ms)
     outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, peek, opened, wish)
-    write_queue(hall, queue, outcome.events)
+    if outcome.given and (audits(queue) or queue.settings.delivery == "at-most-once"):
+        _write_told(hall, queue, outcome, consumer)
+    else:
+        write_queue(hall, queue, outcome.events)
     if wish is not None:
         queue.queue.note_passed(wish)
     if outcome.deaths:
@@ -104,12 +121,18 @@ def _decide(hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish
     return outcome
 
 
-async def warm(hall: Hall, queue: RunningQueue, lane: int) -> None:
-    """Bring into memory what a look at this log was missing."""
-    window = queue.window(lane)
-    if window.cold is not None:
-        cold, window.cold = window.cold, None
-        window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
+def _write_told(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str) -> None:
+    """The leases, and in the same step what others hear of them."""
+    with together(hall):
+        write_queue(hall, queue, outcome.events)
+        if audits(queue):
+            note_deliveries(hall, queue, outcome, consumer)
+        if queue.settings.delivery == "at-most-once":
+            for given in outcome.given:
+                record = given.candidate.payload
+                if isinstance(record, Record) and wants_report(record):
+                    trace = trace_of(decode_record(record, given.lane))
+                    report(hall, queue, trace, SETTLED, attempts=given.attempts)
 
 
 def _is_full(queue: RunningQueue) -> bool:
@@ -129,10 +152,14 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
     record = given.candidate.payload
     assert isinstance(record, Record)
     fields = decode_record(record, given.lane)
-    settles = queue.settings.delivery == "at-most-once"
+    receipt = ""
+    if queue.settings.delivery != "at-most-once":
+        receipt = queue.receipts.encode(given.lane, record.offset, given.number, fields.report_fate)
+        if fields.report_fate or audits(queue):
+            queue.traces.remember(given.lane, record.offset, trace_of(fields))
     return Delivery(
         message_id=fields.message_id,
-        receipt="" if settles else queue.receipts.encode(given.lane, record.offset, given.number),
+        receipt=receipt,
         body=fields.body,
         attributes=fields.attributes,
         system=fields.system,
@@ -148,6 +175,8 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
         sender=fields.sender,
         reply_to=fields.reply_to,
         correlation_id=fields.correlation_id,
+        report_fate=fields.report_fate,
+        fate=fields.fate,
         dead_letter_source=fields.dead_letter_source,
         dead_letter_reason=fields.dead_letter_reason,
         whole_bytes=fields.whole_bytes,

@@ -16,6 +16,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.locate import locate
 from longhall.broker.partition import Partition
 from longhall.broker.queues.declare import declare_from
+from longhall.broker.queues.ledger import audits, note_lanes
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed
@@ -40,6 +41,8 @@ async def rewind(hall: Hall, queue: RunningQueue, to: Destination) -> None:
     events = _decide(queue, places, strict=isinstance(to, Mapping))
     with together(hall):
         write_queue(hall, queue, events)
+        if audits(queue):
+            note_lanes(hall, queue, "rewound", [(event.lane, event.offset) for event in events])
     queue.waiters.wake(len(queue.waiters))
     await committed(hall, queue.shard)
 

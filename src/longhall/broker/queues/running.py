@@ -18,6 +18,7 @@ from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
 from longhall.queues.deduplication import DeduplicationWindow, fingerprint
 from longhall.queues.envelope import body_bytes_of, decode_record, due_of
+from longhall.queues.outcomes import Candidate
 from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
 from longhall.queues.settings import QueueSettings
@@ -113,6 +114,10 @@ class RunningQueue(Listener):
             partition = self.lanes.get(number) or self.hidden[number]
             window = self.windows[number] = Window(partition, self)
         return window
+
+    def peek(self, number: int, offset: int, count_max: int) -> list[Candidate] | None:
+        """Messages of a lane as its cursor asks for them; None when they are cold."""
+        return self.window(number).look(offset, count_max)
 
     @property
     def wants_bodies(self) -> bool:

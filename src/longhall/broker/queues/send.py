@@ -8,9 +8,10 @@ from typing import Final
 import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.queues.bury import bury
+from longhall.broker.queues.bury import bury, letters_of
 from longhall.broker.queues.gather import ONE_RECORD_BYTES_MAX, record_of, repeated_send, send_nowait
 from longhall.broker.queues.join import digest_of
+from longhall.broker.queues.recall import warm
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.stage import Stager
 from longhall.broker.queues.upload import Parcel, give_up, store_body
@@ -20,10 +21,22 @@ from longhall.errors import Code, LonghallError
 from longhall.queues.deduplication import deduplication_id
 from longhall.queues.envelope import derive_message_id, whole_record
 from longhall.queues.messages import Accepted, Outgoing
-from longhall.queues.outcomes import Candidate, Overflow
+from longhall.queues.outcomes import Candidate, Overflow, Status
 
 FULL_WAIT_S_MAX: Final = 10.0  # How long a producer waits for room in a queue that asks it to.
 FULL_STEP_S: Final = 0.01
+
+
+class Rider:
+    """Something that happens in the same step as a send, or not at all."""
+
+    def check(self) -> None:
+        """Raises LonghallError if it cannot happen; then nothing is sent."""
+        raise NotImplementedError
+
+    def write(self) -> None:
+        """Inside the step, behind the message."""
+        raise NotImplementedError
 
 
 async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
@@ -33,6 +46,11 @@ async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[O
         answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
     await committed(hall, queue.shard)
     return answers
+
+
+async def send_with(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, rider: Rider) -> Accepted:
+    """Take one message, together with something else. Not yet committed when this answers; raises what `send` tells."""
+    return await _send_any(hall, stager, queue, message, rider)
 
 
 async def send_parcel(
@@ -59,11 +77,13 @@ async def _send_by_itself(hall: Hall, stager: Stager, queue: RunningQueue, messa
         return Accepted(code=error.code, message=str(error))
 
 
-async def _send_any(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
+async def _send_any(
+    hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, rider: Rider | None = None
+) -> Accepted:
     settings = queue.settings
     size = len(message.body)
     if size <= settings.message_bytes_max and (size <= ONE_RECORD_BYTES_MAX or not settings.whole_bytes_max):
-        return await _send_one(hall, stager, queue, message)
+        return await _send_one(hall, stager, queue, message, None, rider)
     if size > settings.whole_bytes_max:
         bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)
         raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {bytes_max} bytes")
@@ -76,13 +96,18 @@ async def _send_any(hall: Hall, stager: Stager, queue: RunningQueue, message: Ou
     upload_id, parts = await store_body(hall, queue, message.body)
     bodiless = msgspec.structs.replace(message, body=b"")  # The sender may still want to look at its own.
     try:
-        return await _send_one(hall, stager, queue, bodiless, Parcel(hall, queue, upload_id, parts))
+        return await _send_one(hall, stager, queue, bodiless, Parcel(hall, queue, upload_id, parts), rider)
     finally:
         give_up(hall, upload_id)  # Nothing is left of it if it became a message.
 
 
 async def _send_one(
-    hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, parcel: Parcel | None = None
+    hall: Hall,
+    stager: Stager,
+    queue: RunningQueue,
+    message: Outgoing,
+    parcel: Parcel | None = None,
+    rider: Rider | None = None,
 ) -> Accepted:
     settings = queue.settings
     size = len(message.body) if parcel is None else parcel.manifest().size_bytes
@@ -104,6 +129,8 @@ async def _send_one(
     manifest = parcel.manifest() if parcel is not None else None
     if parcel is not None and manifest is not None:
         record = whole_record(record, parcel.upload_id, manifest.size_bytes, len(manifest.offsets))
+    if rider is not None:
+        rider.check()
     with together(hall):
         if delay_ms > 0:
             lane, offset = stager.stage(queue, record, now_ms + delay_ms, now_ms)
@@ -113,6 +140,8 @@ async def _send_one(
             offset = write_records(hall, partition, [record], now_ms)
         if parcel is not None and manifest is not None:
             parcel.complete(manifest, lane, offset)
+        if rider is not None:
+            rider.write()
     queue.on_sent(1)
     return Accepted(message_id=derive_message_id(lane, offset), sequence=offset if settings.fifo else -1)
 
@@ -121,25 +150,31 @@ async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> None:
     """What a full queue asks for: refuse, wait, or let the oldest go."""
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + FULL_WAIT_S_MAX
+    settings = queue.settings
     while True:
         decided = queue.queue.decide_send(1, size)
         if decided is None:
             return
-        if isinstance(decided, Code):
-            raise LonghallError(decided, f"Queue '{queue.entry.name}' is full.")
+        if isinstance(decided, Code) or (settings.when_full == "dead-letter" and letters_of(hall, queue) is None):
+            raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full.")
         if decided.wait:
             if loop.time() >= ends_s:
                 raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' stayed full.")
             await asyncio.sleep(FULL_STEP_S)
-        elif not _drop_oldest(hall, queue, decided):
+        elif not await _drop_oldest(hall, queue, decided):
             raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full of messages in flight.")
 
 
-def _drop_oldest(hall: Hall, queue: RunningQueue, overflow: Overflow) -> bool:
+async def _drop_oldest(hall: Hall, queue: RunningQueue, overflow: Overflow) -> bool:
+    """Let the oldest go, or come nearer to them; False if there are none that could."""
+
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
     outcome = queue.queue.decide_drop(hall.time.now_ms(), overflow.messages, overflow.bytes, peek)
     write_queue(hall, queue, outcome.events)
     bury(hall, queue, outcome.deaths)
-    return bool(outcome.deaths)
+    if outcome.status is Status.COLD:
+        await warm(hall, queue, outcome.cold_lane)
+        return True
+    return bool(outcome.deaths) or outcome.status is Status.MORE

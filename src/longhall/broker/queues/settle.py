@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.give_back import give_back
+from longhall.broker.queues.ledger import audits, note_settles
+from longhall.broker.queues.recall import Place, recall, recall_nowait
+from longhall.broker.queues.report import report
 from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.write import write_queue
+from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.retry import retry_delay_ms
+from longhall.queues.events import Settled
+from longhall.queues.fates import SETTLED, Trace
+from longhall.queues.receipts import Receipts
 
 
-async def settle(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[Code | None]:
+async def settle(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> list[Code | None]:
     """The messages are done with; an answer for each receipt."""
-    codes = settle_nowait(hall, queue, receipts)
+    codes = settle_nowait(hall, queue, receipts, consumer)
+    if codes is None:
+        traces = await recall(hall, queue, _told(queue, receipts))
+        codes = _settle(hall, queue, receipts, traces, consumer)
     await committed(hall, queue.shard)
     return codes
 
 
-def settle_nowait(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[Code | None]:
-    """The same, not yet committed."""
+def settle_nowait(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> list[Code | None] | None:
+    """The same, not yet committed; None if `settle` has to wait for the disk."""
+    told = _told(queue, receipts)
+    traces = recall_nowait(queue, told) if told else {}
+    return None if traces is None else _settle(hall, queue, receipts, traces, consumer)
+
+
+def _told(queue: RunningQueue, receipts: list[str]) -> list[Place]:
+    """Of which messages others hear that they are settled."""
+    audited = audits(queue)
+    places: list[Place] = []
+    for receipt in receipts:
+        if audited or Receipts.reports(receipt):
+            verified = queue.receipts.verify(receipt)
+            if not isinstance(verified, Code):
+                places.append(verified[:2])
+    return places
+
+
+def _settle(
+    hall: Hall, queue: RunningQueue, receipts: list[str], traces: Mapping[Place, Trace], consumer: str
+) -> list[Code | None]:
     _check_room(hall)
     codes: list[Code | None] = [None] * len(receipts)
     good: list[tuple[int, int, int]] = []
@@ -33,13 +64,43 @@ def settle_nowait(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[
     events, answers = queue.queue.decide_settle(hall.time.now_ms(), good)
     for at, answer in zip(places, answers, strict=True):
         codes[at] = answer
-    write_queue(hall, queue, events)
+    if traces:
+        with together(hall):
+            write_settles(hall, queue, events, traces, consumer)
+    else:
+        write_queue(hall, queue, events)
     if events and len(queue.waiters):
         queue.waiters.wake(len(receipts))  # A group or the next of a strict queue may be free now.
     return codes
 
 
-async def change_leases(hall: Hall, queue: RunningQueue, changes: list[tuple[str, int]]) -> list[Code | None]:
+def write_settles(
+    hall: Hall,
+    queue: RunningQueue,
+    events: list[Settled],
+    traces: Mapping[Place, Trace],
+    consumer: str,
+    reason: str = "",
+) -> None:
+    """Write these with what others hear of them. Inside a step. A reason stands for the fate: its sender has heard."""
+    attempts: dict[Place, int] = {}
+    for event in events:
+        for offset in event.offsets:
+            lease = queue.queue.lease_of(event.lane, offset)
+            attempts[event.lane, offset] = lease[2] if lease is not None else 0
+    write_queue(hall, queue, events)
+    if audits(queue):
+        note_settles(hall, queue, traces, attempts, consumer, reason)
+    for place, count in attempts.items():
+        if place in traces:
+            queue.traces.forget(*place)
+            if not reason:
+                report(hall, queue, traces[place], SETTLED, attempts=count)
+
+
+async def change_leases(
+    hall: Hall, queue: RunningQueue, changes: list[tuple[str, int]], consumer: str = ""
+) -> list[Code | None]:
     """Each lease ends so long from now; 0 gives the message back, after the queue's wait for a retry if it has one."""
     _check_room(hall)
     codes: list[Code | None] = []
@@ -49,7 +110,10 @@ async def change_leases(hall: Hall, queue: RunningQueue, changes: list[tuple[str
         if isinstance(verified, Code):
             codes.append(verified)
             continue
-        decided = _decide(hall, queue, verified, lease_ms)
+        if lease_ms > 0:
+            decided = _extend(hall, queue, verified, lease_ms)
+        else:
+            decided = await give_back(hall, queue, verified, consumer)
         if isinstance(decided, Code):
             codes.append(decided)
             continue
@@ -61,23 +125,14 @@ async def change_leases(hall: Hall, queue: RunningQueue, changes: list[tuple[str
     return codes
 
 
-def _decide(hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], lease_ms: int) -> Code | None:
+def _extend(hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], lease_ms: int) -> Code | None:
     lane, offset, number = receipt
-    now_ms = hall.time.now_ms()
-    lease = queue.queue.lease_of(lane, offset) if lane in queue.lanes else None
-    if lease is None:
+    if lane not in queue.lanes or queue.queue.lease_of(lane, offset) is None:
         return Code.RECEIPT_SUPERSEDED  # It is settled or dead: there is no lease to change any more.
-    if lease_ms > 0:
-        extended = queue.queue.decide_extend(now_ms, lane, offset, number, lease_ms)
-        if isinstance(extended, Code):
-            return extended
-        write_queue(hall, queue, [extended])
-        return None
-    delay_ms = retry_delay_ms(queue.settings.retry, lease[2])
-    given_back = queue.queue.decide_return(now_ms, lane, offset, number, delay_ms)
-    if isinstance(given_back, Code):
-        return given_back
-    write_queue(hall, queue, [given_back])
+    extended = queue.queue.decide_extend(hall.time.now_ms(), lane, offset, number, lease_ms)
+    if isinstance(extended, Code):
+        return extended
+    write_queue(hall, queue, [extended])
     return None
 
 

@@ -41,21 +41,33 @@ class Queues(Protocol):
 
     async def send(self, name: str, messages: Outgoings) -> Accepteds: ...
 
-    async def receive(self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str) -> Deliveries: ...
+    async def receive(
+        self,
+        name: str,
+        count_max: int,
+        wait_ms: int,
+        lease_ms: int,
+        attempt_id: str,
+        filter: str = "",
+        consumer: str = "",
+    ) -> Deliveries:
+        """The consumer is whoever asks, for queues that keep account of it."""
 
     def send_nowait(self, name: str, messages: Outgoings) -> Accepteds | None:
         """As `send`, but to be told after `release`; None if it has to wait. So are the next two."""
 
-    def receive_nowait(self, name: str, count_max: int, wait_ms: int, lease_ms: int) -> Deliveries | None: ...
+    def receive_nowait(
+        self, name: str, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
+    ) -> Deliveries | None: ...
 
-    def settle_nowait(self, name: str, receipts: Receipts) -> Answers: ...
+    def settle_nowait(self, name: str, receipts: Receipts, consumer: str = "") -> Answers | None: ...
 
     def release(self, name: str, target: Committable) -> None:
         """Tell `target` when all that was done to this queue so far is committed."""
 
-    async def settle(self, name: str, receipts: Receipts) -> Answers: ...
+    async def settle(self, name: str, receipts: Receipts, consumer: str = "") -> Answers: ...
 
-    async def change_lease(self, name: str, changes: Changes) -> Answers:
+    async def change_lease(self, name: str, changes: Changes, consumer: str = "") -> Answers:
         """Each change is a receipt and how long from now the lease shall hold; 0 gives the message back."""
 
     async def purge(self, name: str) -> None: ...

@@ -11,7 +11,7 @@ from longhall.doors.sqs.wire.results import Nothing
 async def change_message_visibility(door: Door, request: ChangeMessageVisibilityRequest, caller: Caller) -> Nothing:
     view = door.queue(request.queue_url)
     lease_ms = check_visibility(door, request.visibility_timeout)
-    (code,) = await door.queues.change_lease(view.name, [(request.receipt_handle, lease_ms)])
+    (code,) = await door.queues.change_lease(view.name, [(request.receipt_handle, lease_ms)], caller.access_key)
     if error := refusal_of_change(code, request.receipt_handle):
         raise error
     return Nothing()

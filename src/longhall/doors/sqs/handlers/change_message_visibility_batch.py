@@ -25,7 +25,7 @@ async def change_message_visibility_batch(
             ids.append(entry.id)
         except SqsError as error:
             result.failed.append(failed_entry(entry.id, error))
-    codes = await door.queues.change_lease(view.name, changes) if changes else []
+    codes = await door.queues.change_lease(view.name, changes, caller.access_key) if changes else []
     for entry_id, (receipt, _), code in zip(ids, changes, codes, strict=True):
         refusal = refusal_of_change(code, receipt)
         if refusal is None:

@@ -40,10 +40,11 @@ def receive_message(
     wait_ms = settings.wait_ms if wait_s is None else wait_s * 1000
     lease_ms = settings.lease_ms if lease_s is None else lease_s * 1000
     if not attempt_id:
-        deliveries = door.queues.receive_nowait(view.name, count_max, wait_ms, lease_ms)
+        deliveries = door.queues.receive_nowait(view.name, count_max, wait_ms, lease_ms, caller.access_key)
         if deliveries is not None:
             return Held(view.name, _result(door, wanted, deliveries))
-    return _receive(door, wanted, door.queues.receive(view.name, count_max, wait_ms, lease_ms, attempt_id))
+    received = door.queues.receive(view.name, count_max, wait_ms, lease_ms, attempt_id, consumer=caller.access_key)
+    return _receive(door, wanted, received)
 
 
 async def _receive(door: Door, wanted: Wanted, deliveries: Coroutine[Any, Any, list[Delivery]]) -> ReceiveMessageResult:
