@@ -36,6 +36,15 @@ def test_more_buffers_than_one_call_takes(bench: Bench) -> None:
     assert file.read_at(0, 10_000) == bytes(5) + b"".join(buffers)
 
 
+def test_bytes_that_leave_memory_are_still_there(bench: Bench) -> None:
+    file = bench.world.disk.open("a", create=True)
+    file.write_at(0, [b"longhall" * 10_000])
+    bench.world.disk.sync_now(file)
+    file.leave_memory(0, 80_000)
+    file.leave_memory(79_999, 1_000_000)
+    assert file.read_at(0, 100_000) == b"longhall" * 10_000
+
+
 def test_writing_nothing_changes_nothing(bench: Bench) -> None:
     file = bench.world.disk.open("a", create=True)
     assert file.write_at(100, []) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import final
 
+from longhall.log.recent import Recent
 from longhall.world.ports import Disk, File
 
 
@@ -12,7 +13,7 @@ from longhall.world.ports import Disk, File
 class OpenFiles:
     """A bounded table of open files over a disk."""
 
-    def __init__(self, disk: Disk, files_max: int) -> None:
+    def __init__(self, disk: Disk, files_max: int, recent_bytes_max: int = 0) -> None:
         assert files_max >= 1
         self.disk = disk
         self._made: dict[str, int] = {}  # Directories with names that are not durable yet, and when the last one came.
@@ -20,6 +21,7 @@ class OpenFiles:
         self._met: set[str] = set()  # Directories that were written to since the start: before, names are in doubt.
         self._files_max = files_max
         self._open: OrderedDict[str, File] = OrderedDict()
+        self._recent = Recent(recent_bytes_max)
 
     def get(self, path: str) -> File:
         """The open file at `path`. FileNotFoundError if there is none."""
@@ -39,6 +41,14 @@ class OpenFiles:
             self.disk.make_directory(directory)
             self.doubt_names(directory)
         return self._keep(path, self.disk.open(path, create=True))
+
+    def wrote(self, path: str, position: int, size: int) -> None:
+        """Something was written to an open file; what was written long before it need not stay in memory."""
+        old = self._recent.wrote(path, position, size)
+        if old is not None:
+            file = self._open.get(old[0])
+            if file is not None:
+                file.leave_memory(old[1], old[2] - old[1])
 
     def doubt_names(self, directory: str) -> None:
         """There may be names here that are not durable: made now, or by an earlier life of the node."""

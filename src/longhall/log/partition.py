@@ -77,7 +77,7 @@ class PartitionLog:
         file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
         self._files.sync_names(self._directory)
         position = segment.size_bytes
-        file.write_at(position, (prefix, rest))
+        self._files.wrote(file.path, position, file.write_at(position, (prefix, rest)))
         self.unsynced.add(segment.base_offset)
         self._place(header, segment)
         segment.written_bytes = segment.size_bytes
@@ -115,6 +115,7 @@ class PartitionLog:
                 count += 1
             file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
             size = file.write_at(segment.written_bytes, parts)
+            self._files.wrote(file.path, segment.written_bytes, size)
             segment.written_bytes += size
             self.unsynced.add(segment.base_offset)
             del self._tail[:count]

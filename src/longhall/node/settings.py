@@ -124,6 +124,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 128 * _MIB
     open_files_max: Annotated[int, Meta(ge=32, le=1_000_000, description="Segment files held open at once.")] = 512
 
+    recent_bytes: Annotated[
+        int, _size("How much of what was written to segments last stays in the page cache; 0 leaves it to the system.")
+    ] = 256 * _MIB
+
     # Bounds.
     memory_bytes: Annotated[
         int, _size("One budget for all buffers; beyond it producers are told to wait.", least=16 * _MIB)

@@ -257,6 +257,10 @@ class SimulatedFile:
             raise OSError(errno.ENOSPC, "no space left", self.path)
         self.inode.reserved = max(self.inode.reserved, position + size)
 
+    def leave_memory(self, position: int, size: int) -> None:
+        self._disk.check()
+        self._check_open()
+
     def close(self) -> None:
         self._closed = True
 

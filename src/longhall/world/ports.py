@@ -48,6 +48,9 @@ class File(Protocol):
     def allocate(self, position: int, size: int) -> None:
         """Reserve blocks, so that writing there later cannot run out of space. The file's size does not change."""
 
+    def leave_memory(self, position: int, size: int) -> None:
+        """Nobody is likely to read these bytes soon: what memory they take may serve others. Changes no byte."""
+
     def close(self) -> None: ...
 
 

@@ -127,6 +127,9 @@ class RealFile:
                 return
             raise OSError(code, os.strerror(code), self.path)
 
+    def leave_memory(self, position: int, size: int) -> None:
+        os.posix_fadvise(self.descriptor, position, size, os.POSIX_FADV_DONTNEED)
+
     def close(self) -> None:
         if not self.closed:
             self.closed = True
