@@ -211,6 +211,9 @@ class HttpConnection(asyncio.Protocol):
                 self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body of the request is too large")
                 return
         elif b"transfer-encoding" in headers:
+            if not self._is_current:
+                self._refuse(HTTPStatus.BAD_REQUEST, "HTTP/1.0 knows no transfer encoding")
+                return
             if headers[b"transfer-encoding"].strip().lower() != b"chunked":
                 self._refuse(HTTPStatus.NOT_IMPLEMENTED, "no transfer encoding but chunked is known")
                 return
@@ -280,6 +283,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self._slots.append(call)
         self._gate.serve(call)
+        if call.closes:
+            self._ended = True  # The gate may say so as well: nothing behind is served that nobody will answer.
 
     # Admission.
 
@@ -318,6 +323,16 @@ class HttpConnection(asyncio.Protocol):
             self._unadmitted.popleft()
             self._slots.append(call)
             self._gate.serve(call)
+            if call.closes:
+                self._ended = True
+                self._drop_waiting()
+
+    def _drop_waiting(self) -> None:
+        """Those that still wait for room will not be answered: what is before them is the last."""
+        held = sum(call.held_bytes for call in self._unadmitted)
+        self._unadmitted.clear()
+        if held:
+            self._gate.budget.give(held)
 
     @property
     def is_kept_waiting(self) -> bool:
@@ -350,8 +365,7 @@ class HttpConnection(asyncio.Protocol):
         call = HttpCall(self, b"", b"", {})
         call.answer = self._gate.refusal(status, line)
         call.closes = True
-        # Those that still wait for room will not be answered: where one request is no request, nothing behind is sure.
-        self._unadmitted.clear()
+        self._drop_waiting()
         self._slots.append(call)
         self._flush_soon()
 
@@ -429,6 +443,9 @@ class HttpConnection(asyncio.Protocol):
         self.stalled_since_s = self._loop.time()
         if self._transport is not None:
             self._transport.write_eof()
+            if self._paused:
+                self._paused = False
+                self._transport.resume_reading()  # Else its end would not be seen either.
 
     def close(self) -> None:
         """Hang up; what was written still goes out."""

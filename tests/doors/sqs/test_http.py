@@ -163,8 +163,11 @@ async def test_somebody_who_looks_here_with_a_browser_is_told_what_this_is(door:
         (b"GET /?Action=Fly&%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400, b"MalformedQueryString"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\na=b", 400, b"MissingAction"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\na\xffb", 400, b"MalformedQuery"),
-        (b"DELETE / HTTP/1.1\r\nHost: x\r\n\r\n", 405, b"use GET or POST"),
-        (b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", 405, b""),
+        (b"DELETE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405, b"use GET or POST"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405, b"Allow: GET, POST"),
+        (b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405, b"Content-Length: 16"),
+        (ask("ListQueues", {}, CLOSE).replace(b"POST", b"PUT"), 405, b"use GET or POST"),
+        (ask("ListQueues", {}, CLOSE).replace(b"POST", b"GET"), 400, b"UnknownOperationException"),
     ],
 )
 async def test_what_is_asked_wrongly_gets_an_answer(door: Open, request_bytes: bytes, status: int, code: bytes) -> None:
@@ -172,6 +175,15 @@ async def test_what_is_asked_wrongly_gets_an_answer(door: Open, request_bytes: b
     assert int(answer.split()[1]) == status
     assert code in answer
     assert b"x-amzn-RequestId: " in answer
+
+
+async def test_the_answer_to_a_head_has_no_body(door: Open) -> None:
+    for head in (b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", ask("ListQueues", b"").replace(b"POST", b"HEAD")):
+        answer = await door.said(head + make("next", CLOSE))
+        first, _, second = answer.partition(b"HTTP/1.1 ")[2].partition(b"HTTP/1.1 ")
+        assert first.startswith(b"405 ")
+        assert first.endswith(b"\r\n\r\n")
+        assert b"/next" in second
 
 
 async def test_a_queue_is_known_by_the_path_as_well(door: Open) -> None:
@@ -220,6 +232,28 @@ CHUNKED = "Transfer-Encoding: chunked"
         (make("bad", "X-Amz-Target: AmazonSQS.PurgeQueue"), 400),
         (make("bad").replace(b"Host: door\r\n", b""), 400),
         (make("bad").replace(b"HTTP/1.1", b"HTTP/2.0"), 505),
+        (make("bad", CHUNKED).replace(b"HTTP/1.1", b"HTTP/1.0"), 400),
+        (ask("ListQueues", b"2\r\n{}\r\n0\r\n\r\n", CHUNKED, length=False).replace(b"HTTP/1.1", b"HTTP/1.0"), 400),
+        (ask("ListQueues", b"2\r\n{}\r\n0\r\n\r\n", CHUNKED, CHUNKED, length=False), 400),
+        (ask("ListQueues", b"2\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: \x0bchunked", length=False), 400),
+        (ask("ListQueues", b"{}", "Transfer-Encoding: identity"), 400),
+        (ask("ListQueues", b"{}", "Content-Length:", length=False), 400),
+        (ask("ListQueues", b"{}", "Content-Length: 2 2", length=False), 400),
+        (ask("ListQueues", b"{}", "Content-Length: 1_0", length=False), 400),
+        (ask("ListQueues", b"{}", "X: a\rContent-Length: 40"), 400),
+        (ask("ListQueues", b"{}", "X: a\nY: b"), 400),
+        (ask("ListQueues", b"2\n{}\n0\n\n", CHUNKED, length=False), 400),
+        (ask("ListQueues", b"2;a\nxx\r\n{}\r\n0\r\n\r\n", CHUNKED, length=False), 400),
+        (ask("ListQueues", b"2 \r\n{}\r\n0\r\n\r\n", CHUNKED, length=False), 400),
+        (ask("ListQueues", b"0x2\r\n{}\r\n0\r\n\r\n", CHUNKED, length=False), 400),
+        (ask("ListQueues", b"2\r\n{}0\r\n\r\n", CHUNKED, length=False), 400),
+        (ask("ListQueues", b"2\r\n{}\r\n0\r\nContent-Length: 50\r\n\r\n", CHUNKED, length=False), 400),
+        (ask("ListQueues", b"{}", ": x"), 400),
+        (ask("ListQueues", b"{}", "nonsense"), 400),
+        (ask("ListQueues", b"{}", "X: a\x00b"), 400),
+        (ask("ListQueues", b"{}").replace(b"POST /", b"POST /\x00"), 400),
+        (ask("ListQueues", b"{}").replace(b"POST /", b"POST / x"), 400),
+        (ask("ListQueues", b"{}").replace(b"POST", b"post"), 400),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\xfc", 400),
         (make("bad", "X: " + "y" * 20_000), 431),
@@ -382,6 +416,20 @@ async def test_too_many_requests_at_once_wait_in_the_socket(door: Open, monkeypa
     monkeypatch.setattr(http, "SLOTS_MAX", 4)
     data = make("q") * 500 + ask("ListQueues", {}, CLOSE)
     assert (await door.said(data)).count(b"HTTP/1.1 200 OK") == 501
+
+
+async def test_what_waits_behind_a_refusal_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "SLOTS_MAX", 2)
+    async with opened() as door:
+        await door.said(make("q", CLOSE))
+        waiting = ask("ReceiveMessage", {"QueueUrl": "q", "WaitTimeSeconds": 2})
+        behind = ask("SendMessage", {"QueueUrl": "q", "MessageBody": "x" * 10_000})
+        _, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        writer.write(waiting * 2 + behind * 5 + b"GARBAGE\r\n\r\n")
+        writer.write_eof()
+        await until(lambda: not door.server.connections)
+        assert door.server.budget.used_bytes == 0
+        assert not door.queues.queues["q"].sent
 
 
 async def test_a_stop_finishes_what_is_owed_and_leaves_those_who_wait() -> None:

@@ -40,6 +40,8 @@ IDLE_S: Final = 75.0
 SWEEP_S: Final = 1.0
 DRAIN_STEP_S: Final = 0.01
 
+_METHODS: Final = (b"GET", b"POST")
+
 _log = logging.getLogger("longhall.sqs")
 
 
@@ -185,6 +187,9 @@ class SqsServer(HttpGate):
         try:
             operation = self._by_target.get(target)
             if operation is None or call.method != b"POST":
+                if call.method not in _METHODS:
+                    self._refuse_method(call)
+                    return
                 raise SqsError(faults.UNKNOWN_OPERATION, "There is no such operation.")
             access_key = self._verify(call) if self._verifier is not None else ""
             call.action = operation.action
@@ -197,9 +202,8 @@ class SqsServer(HttpGate):
     # The two protocols
 
     def _serve_query(self, call: HttpCall) -> None:
-        if call.method not in (b"GET", b"POST"):
-            call.closes = True
-            call.ready(self._answers.plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET or POST", closes=True))
+        if call.method not in _METHODS:
+            self._refuse_method(call)
             return
         path, _, query_string = call.target.partition(b"?")
         try:
@@ -226,6 +230,12 @@ class SqsServer(HttpGate):
             self._refuse(call, error, as_query=True)
         except Exception as error:
             self._failed(call, error, as_query=True)
+
+    def _refuse_method(self, call: HttpCall) -> None:
+        answer = self._answers.plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET or POST", closes=call.closes)
+        if call.method == b"HEAD":  # Its answer is a head alone; a body would be read as the answer to the next one.
+            answer = answer[: answer.index(b"\r\n\r\n") + 4]
+        call.ready(answer)
 
     def _verify(self, call: HttpCall) -> str:
         assert self._verifier is not None
