@@ -12,7 +12,8 @@ from longhall.broker.partition import Partition
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
-from longhall.shards.shard import PARTITIONS
+from longhall.queues.events import LaneOpened
+from longhall.shards.shard import PARTITIONS, QUEUES
 
 HIGH_WATERMARK: Final = -1  # As an offset to delete up to: everything.
 
@@ -53,8 +54,22 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
         have = len(topic.partitions) if topic is not None else 0
         message = f"Topic already has {have} partitions." if topic is not None else _why_not(event, name)
         raise LonghallError(event, message)
-    if not validate_only:
-        await commit_event(hall, event)
+    if validate_only:
+        return
+    if not hall.has_room(EVENT_ROOM_BYTES // 2):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    commit = Commit()
+    hall.wal.hold()
+    try:
+        hall.append_catalogue(event, commit)
+        for queue in hall.queues_on(event.topic_id):  # What stands on the topic gives out from the new ones too.
+            for number in event.partitions:
+                opened = LaneOpened(queue=queue.number, lane=number)
+                hall.append_event(queue.shard, QUEUES, opened)
+                queue.queue.apply(opened)
+    finally:
+        hall.wal.let_go()
+    await commit.future
 
 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:

@@ -35,6 +35,7 @@ from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.time import HallTime
 from longhall.broker.traffic import Traffic
+from longhall.errors import Code
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
@@ -42,6 +43,7 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.queues.chunks import Uploads
 from longhall.queues.redrive import Redrives
 from longhall.queues.wholes import Wholes
+from longhall.records.batch import BatchHeader
 from longhall.shards.journal import Journal
 from longhall.shards.shard import CATALOGUE, Committable, Shard
 from longhall.topics.groups import Groups
@@ -49,9 +51,14 @@ from longhall.topics.transactions import Transactions
 from longhall.world.ports import World
 
 NODE_ID: Final = 1
+LEVEL: Final = "priority:"  # What a log of a queue is for: the level behind this word, else messages not due yet.
 TAIL_PARTITION_BYTES_MAX: Final = 256 * 1024  # A tail is written to its segment beyond this.
 EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, kept for what is not a message.
 JOINS_MAX: Final = 4  # Large messages put together at the same time.
+
+# Appends a batch and the copies of its messages that have a priority: partition, header, frame, place in it, time, and
+# whether it counts as a message.
+Lift = Callable[[Partition, BatchHeader, bytes, int, int, bool], Code | None]
 
 
 @final
@@ -96,6 +103,7 @@ class Hall:
         self.recovery_seconds = 0.0
         self.on_topic_deleted: list[Callable[[str], None]] = []
         self.on_transaction_changed: Callable[[], None] = _nothing
+        self.on_lift: Lift = _nobody_lifts
         self.on_names_wanted: Callable[[], None] = _nothing  # Large batches wait for the name of their file.
 
     # Looking up
@@ -120,6 +128,10 @@ class Hall:
         """The queue of this name."""
         entry = self.catalogue.queues.by_name.get(name)
         return self.queues[entry.number] if entry is not None else None
+
+    def queues_on(self, topic_id: bytes) -> list[RunningQueue]:
+        """All queues that stand on this topic."""
+        return [queue for queue in self.queues.values() if queue.entry.topic_id == topic_id]
 
     def shard_of(self, name: str) -> Shard:
         """The shard that coordinates a group or a transactional id."""
@@ -174,7 +186,8 @@ class Hall:
                 self._add_partitions(event.topic_id, event.partitions)
             case TopicConfigured():
                 topic = self.catalogue.by_id[event.topic_id]
-                for partition in self.routes[topic.name]:
+                levels = [lane for queue in self.queues_on(event.topic_id) for lane in queue.levels.values()]
+                for partition in [*self.routes[topic.name], *levels]:
                     partition.configure(topic.options)
             case QueueDeclared():
                 self._add_queue(self.catalogue.queues.by_id[event.queue_id])
@@ -182,7 +195,7 @@ class Hall:
                 entry = self.catalogue.queues.by_id[event.queue_id]
                 self.queues[entry.number].configured()
             case LaneMade():
-                self._add_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
+                self._add_log(self.catalogue.queues.by_id[event.queue_id], event.partition, event.key)
             case LaneDropped():
                 self._drop_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
             case PartsMade():
@@ -203,8 +216,8 @@ class Hall:
             self._add_partitions(topic.topic_id, topic.partitions)
         for entry in self.catalogue.queues.by_name.values():
             self._add_queue(entry)
-            for number in entry.lanes:
-                self._add_hidden(entry, number)
+            for number, key in entry.lanes.items():
+                self._add_log(entry, number, key)
         for number, shard in self.catalogue.parts.items():
             self._add_parts(number, shard)
 
@@ -227,9 +240,8 @@ class Hall:
             partition.traffic = self.topic_traffic[topic.name]
             route.append(partition)
             self.partitions[number] = partition
-            for queue in self.queues.values():
-                if queue.entry.topic_id == topic_id:
-                    queue.add_lane(partition)
+            for queue in self.queues_on(topic_id):
+                queue.add_lane(partition)
 
     def _add_queue(self, entry: QueueEntry) -> None:
         topic = self.catalogue.by_id[entry.topic_id]
@@ -250,6 +262,19 @@ class Hall:
                 queue.restore(state)
             else:
                 self._unmet_queues[number] = state
+
+    def _add_log(self, entry: QueueEntry, number: int, key: str) -> None:
+        """A log of a queue's own, which its topic does not show."""
+        if not key.startswith(LEVEL):
+            self._add_hidden(entry, number)
+            return
+        queue = self.queues[entry.number]
+        options = self.catalogue.by_id[entry.topic_id].options
+        log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
+        level = int(key.removeprefix(LEVEL))
+        partition = Partition(f"{entry.name}#{number}", bytes(16), -level, queue.shard, log, options)
+        self.partitions[number] = partition
+        queue.add_lane(partition)
 
     def _add_hidden(self, entry: QueueEntry, number: int) -> None:
         queue = self.queues[entry.number]
@@ -275,7 +300,7 @@ class Hall:
         queue.removed = True
         for partition in queue.lanes.values():
             partition.listeners.remove(queue)
-        for partition in list(queue.hidden.values()):
+        for partition in [*queue.hidden.values(), *queue.levels.values()]:
             self._drop_partition(partition)
         queue.waiters.wake(len(queue.waiters))
 
@@ -330,3 +355,10 @@ class Hall:
 
 def _nothing() -> None:
     """Until somebody listens."""
+
+
+def _nobody_lifts(
+    partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
+) -> Code | None:
+    """Whoever opens queues says how; without one, a queue with priorities takes no messages."""
+    return Code.NOT_READY

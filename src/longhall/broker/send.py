@@ -113,6 +113,15 @@ def append(
     hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool = True
 ) -> Code | None:
     """Append a batch that has been checked, and apply it. Markers (`message` False) may use space kept for them."""
+    if partition.lifts:
+        return hall.on_lift(partition, header, frame, at, now_ms, message)
+    return append_here(hall, partition, header, frame, at, now_ms, message)
+
+
+def append_here(
+    hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
+) -> Code | None:
+    """The same in this partition alone, whatever the priorities of its messages."""
     size = header.size_bytes
     if message:
         if hall.space_bytes < size:

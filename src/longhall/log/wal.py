@@ -118,6 +118,11 @@ class Wal:
             self._close_frame()
         self._held = True
 
+    @property
+    def is_held(self) -> bool:
+        """Whether what is appended now belongs together with what was before."""
+        return self._held
+
     def let_go(self) -> None:
         """The end of what belongs together."""
         self._held = False

@@ -263,6 +263,15 @@ def peek_fields(record: Record) -> tuple[bytes, int]:
     return b"" if group is None else group, expires_ms
 
 
+def priority_of(record: Record) -> int:
+    """What a record says about its priority; 0 if it says nothing."""
+    priority = 0
+    for name, value in record.headers:
+        if name == PRIORITY and value is not None:
+            priority = _number(value)
+    return priority
+
+
 def whole_record(record: Record, whole: str, size_bytes: int, parts: int) -> Record:
     """The record that stands for a message whose body lies in chunks elsewhere."""
     note = b'{"whole_bytes":%d,"parts":%d}' % (size_bytes, parts)

@@ -27,7 +27,7 @@ from typing import Final, NoReturn
 
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import Fields
-from longhall.queues.filters import Filter, Value, compared, number_of, values_of
+from longhall.queues.filters import Filter, Value, compared, compile_policy, number_of, values_of
 
 TEXT_CHARACTERS_MAX: Final = 16 * 1024
 TOKENS_MAX: Final = 1024
@@ -243,6 +243,11 @@ def _stands(value: str, at: int, piece: list[str]) -> bool:
         if character and value[at + index] != character:
             return False
     return True
+
+
+def compile_filter(text: str) -> Filter:
+    """A policy if it looks like JSON, a selector otherwise. Raises INVALID_REQUEST and says what is wrong with it."""
+    return compile_policy(text) if text.lstrip().startswith("{") else compile_selector(text)
 
 
 def compile_selector(text: str) -> Selector:

@@ -51,7 +51,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     bytes_max: _Count = 0
     when_full: Literal["wait", "refuse", "drop-oldest", "dead-letter"] = "refuse"
     in_flight_max: Annotated[int, Meta(ge=1, le=10_000_000)] = 120_000
-    priorities: Annotated[int, Meta(ge=1, le=255)] = 1
+    priorities: Annotated[int, Meta(ge=1, le=255)] = 1  # Levels, 0 the lowest; a FIFO queue has one.
     fifo: bool = False  # Order inside a group, parallel across groups, a group blocked while one of it is in flight.
     fair: bool = True  # Without fifo: groups, where messages name one, are served in turn.
     one_by_one: bool = False  # The next message only after the one before is settled, given back or dead.
@@ -65,6 +65,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryPolicy | None = None
     hours: DeliveryHours | None = None
     audit: Literal["off", "deliveries"] = "off"
+    filter: str = ""  # Of a queue over a topic: only what fits stands in it. Empty: everything.
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 1
     tags: dict[str, str] = {}
     door: dict[str, str] = {}  # What a door keeps for itself (SQS: policies, KMS ids), by its own names.

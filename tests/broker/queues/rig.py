@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -66,14 +65,17 @@ class Rig:
     def __init__(self, seed: int = 1, cold: float = 0.0) -> None:
         self.host = host.Desk(seed)
         self.host.host.faults.cold_read_chance = cold
+        self.lives: list[Queues] = []
 
     def live(self, play: Play, *, end: str = "kill") -> Any:
         async def inside(life: Life) -> Any:
             queues = Queues(life)
+            self.lives.append(queues)
             queues.desk.start()
-            try:
-                return await play(queues)
-            finally:
-                await asyncio.shield(queues.desk.stop())
+            result = await play(queues)
+            await queues.desk.stop()
+            return result
 
-        return self.host.live(inside, end=end)
+        result = self.host.live(inside, end=end)
+        self.lives[-1].desk.stager._stopped = True  # The dead do nothing, also when they are swept up.
+        return result

@@ -15,12 +15,12 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.window import Window
-from longhall.broker.queues.wishes import compile_filter
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import Fields, decode_record
 from longhall.queues.leases import LEASED
 from longhall.queues.messages import Delivery, Page, Seen
 from longhall.queues.outcomes import Candidate
+from longhall.queues.selector import compile_filter
 from longhall.records.record import Record
 
 COUNT_MAX: Final = 1000

@@ -8,10 +8,10 @@ from typing import Final, final
 from longhall.broker.hall import Hall
 from longhall.broker.queues.letters import live
 from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.wishes import compile_filter
 from longhall.queues.envelope import Fields, decode_record
 from longhall.queues.filters import Filter
 from longhall.queues.redrive import Step
+from longhall.queues.selector import compile_filter
 from longhall.records.record import Record
 
 LOOKED_AT_MAX: Final = 500  # In one step.

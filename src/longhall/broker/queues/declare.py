@@ -15,6 +15,7 @@ from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import LaneOpened, Recounted
+from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
 
 NOWHERE: Final[Mapping[int, int]] = {}
@@ -23,6 +24,12 @@ SEGMENT_BYTES = "16777216"  # Space of settled messages comes back by whole segm
 
 async def create(hall: Hall, name: str, settings: QueueSettings) -> RunningQueue:
     """Make a queue with a topic of its own."""
+    if settings.priorities > 1 and settings.fifo:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION, "A FIFO queue has one priority: the order inside a group comes first."
+        )
+    if settings.filter:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic that is there already.")
     now_ms = hall.time.now_ms()
     topic = hall.catalogue.decide_create(
         name,
@@ -61,6 +68,10 @@ async def _declare(
     topic_id: bytes | None,
     starts: Mapping[int, int] = NOWHERE,
 ) -> RunningQueue:
+    if topic is None and settings.priorities > 1:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic gives out in the topic's order.")
+    if settings.filter:
+        compile_filter(settings.filter)
     if not hall.has_room(1024 * 1024):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     check_companions(name, settings)
@@ -100,6 +111,10 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
         raise LonghallError(Code.INVALID_CONFIGURATION, "Whether a queue is FIFO is decided when it is made.")
     if settings.priorities != queue.settings.priorities:
         raise LonghallError(Code.INVALID_CONFIGURATION, "How many priorities a queue has is decided when it is made.")
+    if settings.filter:
+        if queue.entry.owns_topic:
+            raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic.")
+        compile_filter(settings.filter)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
     configuration = topic.configuration | _configuration(settings)
     if queue.entry.owns_topic and configuration != topic.configuration:

@@ -13,6 +13,7 @@ from longhall.broker.queues.gather import send_nowait
 from longhall.broker.queues.join import read_part
 from longhall.broker.queues.ledger import audits, note_lanes
 from longhall.broker.queues.letters import Attributes, edit_letter, letter, letters
+from longhall.broker.queues.lift import Lifter
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
 from longhall.broker.queues.receive import receive, receive_nowait
@@ -65,6 +66,7 @@ class Desk:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
+        hall.on_lift = Lifter(hall).append
         self.stager = Stager(hall)
         self.mover = Mover(hall)
         self.sweeper = Sweeper(hall)

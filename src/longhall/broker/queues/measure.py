@@ -23,8 +23,12 @@ def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
     queue.queue.tick(now_ms)
     ends = [(lane, partition.high_watermark) for lane, partition in queue.lanes.items()]
     oldest_ms = oldest_since_ms(queue)
+    available = queue.queue.waiting(ends)
+    if queue.lifts or queue.filter is not None:  # Not everything in its logs is in the queue, but it has counted.
+        outstanding = queue.queue.in_flight + queue.queue.held_back
+        available = min(available, max(0, queue.queue.state.messages - outstanding))
     return Depth(
-        available=queue.queue.waiting(ends),
+        available=available,
         in_flight=queue.queue.in_flight + queue.queue.held_back,
         delayed=queue.staging.count,
         bytes=sum(partition.log.bytes_kept() for partition in queue.lanes.values()),

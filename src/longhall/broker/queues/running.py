@@ -7,7 +7,7 @@ logs: called for every batch that is appended to one of them, whoever sent it, a
 from __future__ import annotations
 
 import zlib
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -17,15 +17,19 @@ from longhall.broker.queues.traces import Traces
 from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
 from longhall.queues.deduplication import DeduplicationWindow, fingerprint
-from longhall.queues.envelope import body_bytes_of, decode_record, due_of
+from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, whole_of
 from longhall.queues.outcomes import Candidate
 from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
+from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
 from longhall.queues.staging import Staging
 from longhall.queues.wish import Wish
 from longhall.records.batch import BatchHeader, read_records
+from longhall.records.record import Record
 from longhall.shards.shard import Shard
+
+LIFTED_BYTES_MAX: Final = 1024 * 1024  # Larger messages have no priority.
 
 
 @final
@@ -41,6 +45,8 @@ class RunningQueue(Listener):
         self.sent = DeduplicationWindow()
         self.receipts = Receipts(secret, entry.number)
         self.lanes: dict[int, Partition] = {}  # What is given out, by partition id.
+        self.route: list[Partition] = []  # Those of them that the topic shows.
+        self.levels: dict[int, Partition] = {}  # The others: messages with a priority, by their level.
         self.hidden: dict[int, Partition] = {}  # What is not due yet.
         self.windows: dict[int, Window] = {}
         self.waiters = Waiters()
@@ -55,6 +61,8 @@ class RunningQueue(Listener):
         self.removed = False
         self._letters_exist = entry.settings.dead_letters is not None
         self._turn = 0
+        self._filter_text = entry.settings.filter
+        self.filter = compile_filter(entry.settings.filter) if entry.settings.filter else None
 
     @property
     def counts_bytes(self) -> bool:
@@ -70,6 +78,10 @@ class RunningQueue(Listener):
         """The catalogue has other settings for it."""
         self._letters_exist = self.settings.dead_letters is not None
         self.queue.configure(self.settings)
+        if self.settings.filter != self._filter_text:
+            self._filter_text = self.settings.filter
+            self.filter = compile_filter(self._filter_text) if self._filter_text else None
+            self.windows = {}  # What they keep was judged by another.
 
     def follow_letters(self, exist: bool) -> None:
         """Without a place for dead letters nothing dies of its attempts: it is given out again, not lost."""
@@ -82,6 +94,11 @@ class RunningQueue(Listener):
         """A log whose messages are given out."""
         self.lanes[partition.log.partition] = partition
         partition.listeners.append(self)
+        if partition.number < 0:
+            self.levels[-partition.number] = partition
+        else:
+            self.route.append(partition)
+            partition.lifts = partition.lifts or self.lifts
 
     def add_hidden(self, partition: Partition) -> None:
         """A log of messages that are not due yet."""
@@ -95,11 +112,14 @@ class RunningQueue(Listener):
 
     def main_lane(self) -> Partition:
         """Where a message goes that says nothing about it."""
-        return next(iter(self.lanes.values()))
+        return self.route[0]
 
     def lane_for(self, priority: int, group: str) -> Partition:
-        """The log for a message: by its group where there are several, so that a group stays in order."""
-        lanes = list(self.lanes.values())
+        """The log for a message: by its group where there are several, so that a group stays in order.
+
+        One with a priority goes there like any other, and its copy to the lane of its level: see `lift`.
+        """
+        lanes = self.route
         if len(lanes) == 1:
             return lanes[0]
         if group:
@@ -136,12 +156,52 @@ class RunningQueue(Listener):
             for record in read_records(stored, 0):
                 self.staging.appended(number, record.offset, due_of(record), now_ms)
         else:
-            size = 0
-            if self.settings.bytes_max:  # Otherwise nobody asks, and batches stay closed.
-                size = sum(body_bytes_of(record) for record in read_records(stored, 0))
-            self.queue.apply_sent(header.record_count, size)
-        if self.settings.deduplication != "off":
+            self._count(partition, header, stored)
+        if self.settings.deduplication != "off" and partition.number >= 0:
             self._remember(stored, number)
+
+    def _count(self, partition: Partition, header: BatchHeader, stored: bytes) -> None:
+        judged = self.judges(partition)
+        if not judged and not self.settings.bytes_max:  # Nobody asks, and batches stay closed.
+            self.queue.apply_sent(header.record_count, 0)
+            return
+        records = read_records(stored, 0)
+        if judged:
+            records = [record for record in records if self.takes(partition, header, record)]
+        size = sum(body_bytes_of(record) for record in records) if self.settings.bytes_max else 0
+        self.queue.apply_sent(len(records), size)
+
+    # Which messages of a log are in the queue
+
+    @property
+    def lifts(self) -> bool:
+        """Whether messages with a priority are given out from lanes of their own."""
+        return self.settings.priorities > 1 and self.entry.owns_topic
+
+    def judges(self, partition: Partition) -> bool:
+        """Whether some of the messages in this log may not be in the queue, or not there."""
+        if partition.number < 0 or partition.log.partition not in self.lanes:
+            return False
+        return self.lifts or self.filter is not None
+
+    def takes(self, partition: Partition, header: BatchHeader, record: Record) -> bool:
+        """Whether this message of a log that is judged is given out from there."""
+        if self.lifts and self.level_of(header, record):
+            return False
+        return self.filter is None or self.filter.matches(decode_record(record, partition.log.partition))
+
+    def level_of(self, header: BatchHeader, record: Record) -> int:
+        """The lane of its level in which a message of an ordinary lane has its copy; 0: it has none.
+
+        This follows from the record alone and never changes, because whoever scans the ordinary lane relies on it.
+        Those of transactions have none, since nobody knows yet whether they count, and large ones are not copied.
+        """
+        if header.is_transactional or not record.headers:
+            return 0
+        priority = priority_of(record)
+        if not priority or len(record.value or b"") > LIFTED_BYTES_MAX or whole_of(record)[0]:
+            return 0
+        return min(priority, self.settings.priorities - 1)
 
     def on_sent(self, count: int) -> None:
         """A producer of the topic sent so many."""

@@ -14,16 +14,21 @@ from longhall.log.reading import Cold, Supplied
 from longhall.queues.envelope import body_bytes_of, group_text, peek_fields
 from longhall.queues.outcomes import Candidate
 from longhall.records.batch import BatchHeader, parse_header, read_records
+from longhall.records.record import Record
 
 READ_BYTES: Final = 256 * 1024
 KEPT_MAX: Final = 2  # Stretches of the log that are kept decoded.
 
 
 class Sizing(Protocol):
-    """Who knows whether anybody counts bytes."""
+    """Who knows whether anybody counts bytes, and which messages of a log count."""
 
     @property
     def counts_bytes(self) -> bool: ...
+
+    def judges(self, partition: Partition) -> bool: ...
+
+    def takes(self, partition: Partition, header: BatchHeader, record: Record) -> bool: ...
 
 
 @final
@@ -99,9 +104,9 @@ class Window:
         while at < len(data):
             header = parse_header(data, at)
             if candidates and candidates[-1].next_offset < header.base_offset:
-                candidates.append(Candidate(candidates[-1].next_offset, header.base_offset, -1))
+                _leave_out(candidates, candidates[-1].next_offset, header.base_offset)
             if header.is_control or self._is_aborted(header):
-                candidates.append(Candidate(header.base_offset, header.next_offset, -1))
+                _leave_out(candidates, header.base_offset, header.next_offset)
             else:
                 self._open(data, at, header, candidates)
             at += header.size_bytes
@@ -111,12 +116,15 @@ class Window:
         try:
             records = read_records(data, at)
         except LonghallError:
-            candidates.append(Candidate(header.base_offset, header.next_offset, -1))
+            _leave_out(candidates, header.base_offset, header.next_offset)
             return
         behind = header.base_offset
+        judged = self._sizing.judges(self.partition)
         for record in records:
+            if judged and not self._sizing.takes(self.partition, header, record):
+                continue  # What comes next says that there is nothing before it.
             if record.offset > behind:
-                candidates.append(Candidate(behind, record.offset, -1))
+                _leave_out(candidates, behind, record.offset)
             group, expires_ms = peek_fields(record)
             size = body_bytes_of(record) if self._sizing.counts_bytes else 0
             candidate = Candidate(
@@ -125,7 +133,7 @@ class Window:
             candidates.append(candidate)
             behind = record.offset + 1
         if behind < header.next_offset:
-            candidates.append(Candidate(behind, header.next_offset, -1))
+            _leave_out(candidates, behind, header.next_offset)
 
     def _is_aborted(self, header: BatchHeader) -> bool:
         producers = self.partition.producers
@@ -135,3 +143,12 @@ class Window:
             if producer_id == header.producer_id and first <= header.base_offset <= last:
                 return True
         return False
+
+
+def _leave_out(candidates: list[Candidate], start: int, behind: int) -> None:
+    """There is nothing to give out here. Neighbours become one, so that a long stretch costs one step."""
+    last = candidates[-1] if candidates else None
+    if last is not None and last.size_bytes < 0 and last.next_offset == start:
+        last.next_offset = behind
+    else:
+        candidates.append(Candidate(start, behind, -1))

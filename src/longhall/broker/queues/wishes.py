@@ -6,9 +6,9 @@ from typing import Final, final
 
 from longhall.broker.queues.running import RunningQueue
 from longhall.queues.envelope import decode_record
-from longhall.queues.filters import Filter, compile_policy
+from longhall.queues.filters import Filter
 from longhall.queues.outcomes import Candidate
-from longhall.queues.selector import compile_selector
+from longhall.queues.selector import compile_filter
 from longhall.queues.wish import Wish
 from longhall.records.record import Record
 
@@ -26,11 +26,6 @@ class FilterWish(Wish):
     def wants(self, lane: int, candidate: Candidate) -> bool:
         record = candidate.payload
         return isinstance(record, Record) and self._filter.matches(decode_record(record, lane))
-
-
-def compile_filter(text: str) -> Filter:
-    """A policy if it looks like JSON, a selector otherwise. Raises INVALID_REQUEST and says what is wrong with it."""
-    return compile_policy(text) if text.lstrip().startswith("{") else compile_selector(text)
 
 
 def wish_for(queue: RunningQueue, text: str) -> Wish | None:
