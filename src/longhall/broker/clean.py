@@ -1,9 +1,9 @@
 """Clean: give back the space of what nobody needs any more.
 
-Retention moves the start of a log behind segments that are too old or too many, or whose messages a queue has settled;
-the move is committed first, and the files go with the next checkpoint. Compaction keeps the last message of every key:
-the janitor rewrites closed segments beside the old ones, and here they change places between two turns of the loop, so
-that no reader sees half of it.
+Retention moves the start of a log behind segments that are too old or too many; the move is committed first, and the
+files go with the next checkpoint. What queues have settled is for `free`. Compaction keeps the last message of every
+key: the janitor rewrites closed segments beside the old ones, and here they change places between two turns of the
+loop, so that no reader sees half of it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import logging
 from typing import Any, Final, final
 
 from longhall.broker.events import LogTrimmed
+from longhall.broker.free import Freer, install, tidy
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
 from longhall.broker.waiting import committed
 from longhall.errors import LonghallError
-from longhall.log.layout import partition_directory, segment_path
-from longhall.log.rewriting import install_segment
+from longhall.log.layout import partition_directory
 from longhall.log.segment import Segment
 from longhall.shards.shard import PARTITIONS
 
@@ -34,7 +33,8 @@ class Cleaner:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._discarded: set[int] = set()  # Partitions whose leavings from before the start are gone.
+        self._freer = Freer(hall)
+        self._tidied: set[int] = set()  # Partitions whose leavings from before the start are gone.
 
     async def run(self) -> None:
         """Look at every partition once."""
@@ -56,6 +56,7 @@ class Cleaner:
             partition.producers.expire(self._hall.time.now_ms(), self._hall.options.producer_expiry_ms)
         if partition.options.deletes:
             await self._retain(partition)
+            await self._freer.look_at(partition)
         if partition.options.compacts:
             await self._compact(partition)
 
@@ -66,7 +67,6 @@ class Cleaner:
         start = log.start_for_retention(
             hall.time.now_ms(), options.retention_ms, options.retention_bytes, partition.last_stable_offset
         )
-        start = max(start, log.closed_before(_settled_before(partition)))
         if start > log.start_offset and hall.flush_tail(partition):
             event = LogTrimmed(partition=log.partition, start_offset=start)
             hall.append_event(partition.shard, PARTITIONS, event)
@@ -79,10 +79,7 @@ class Cleaner:
         hall = self._hall
         log = partition.log
         directory = partition_directory(log.partition)
-        if log.partition not in self._discarded:  # Once after the start: what a crash left of a cleaning before.
-            await hall.world.janitor.run("discard_rewritten", {"directory": directory})
-            self._discarded.add(log.partition)
-            log.measure_closed()
+        await tidy(hall, partition, self._tidied)
         now_ms = hall.time.now_ms()
         limit = min(partition.last_stable_offset, log.safe_offset)
         segments = [segment for segment in log.segments[:-1] if segment.next_offset <= limit]
@@ -103,28 +100,10 @@ class Cleaner:
             "producers": [producer.producer_id for producer in producers.active()] if producers is not None else [],
         }
         result: Any = await hall.world.janitor.run("compact_segments", arguments)
-        if partition.deleted:
-            return
-        kept = {segment.base_offset for segment in log.segments[:-1]}
         for changed in result["segments"]:
-            if changed["base_offset"] in kept:
-                install_segment(hall.world.disk, segment_path(log.partition, changed["base_offset"]))
-                log.replaced(changed["base_offset"], changed["new_size_bytes"], changed["max_timestamp_ms"])
+            await install(hall, partition, changed, wanted=True)
         log.cleaned_offset = result["cleaned_until"]
         _log.info("compacted", extra=_place(partition, log.cleaned_offset))
-
-
-def _settled_before(partition: Partition) -> int:
-    """Below this offset every queue on this log is done with its messages, and none wants to keep them."""
-    floors: list[int] = []
-    owned = False
-    for listener in partition.listeners:
-        if isinstance(listener, RunningQueue):
-            if listener.settings.settled != "free" or partition.log.partition not in listener.lanes:
-                return 0
-            owned = owned or listener.entry.owns_topic
-            floors.append(listener.queue.cursor(partition.log.partition).floor())
-    return min(floors) if floors and owned else 0
 
 
 def _place(partition: Partition, offset: int) -> dict[str, object]:

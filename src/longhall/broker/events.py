@@ -125,6 +125,16 @@ class LogTrimmed(_Event, frozen=True, tag="log-trimmed"):
     start_offset: int
 
 
+class SegmentsDropped(_Event, frozen=True, tag="segments-dropped"):
+    """Nothing in these closed segments of the partition is wanted, though something before them is."""
+
+    partition: int
+    base_offsets: list[int]
+
+
+PartitionEvent = LogTrimmed | SegmentsDropped
+
+
 class EpochStarted(_Event, frozen=True, tag="epoch-started"):
     """From here on the shard is led under this epoch."""
 
@@ -134,5 +144,5 @@ class EpochStarted(_Event, frozen=True, tag="epoch-started"):
 
 encoder = msgspec.msgpack.Encoder()
 catalogue_decoder = msgspec.msgpack.Decoder(CatalogueEvent)
-trimmed_decoder = msgspec.msgpack.Decoder(LogTrimmed)
+partition_decoder = msgspec.msgpack.Decoder(PartitionEvent)
 epoch_decoder = msgspec.msgpack.Decoder(EpochStarted)

@@ -230,6 +230,11 @@ class Hall:
         if partition.producers is not None:
             partition.producers.truncate_to(start_offset)
 
+    def drop_segments(self, partition: Partition, base_offsets: list[int]) -> None:
+        """Closed segments leave the middle of a log; their files go after the next checkpoint."""
+        for segment in partition.log.drop_segments(base_offsets):
+            self.dead_segments.append((partition.log.partition, segment.base_offset))
+
     def _add_partitions(self, topic_id: bytes, numbers: list[int]) -> None:
         topic = self.catalogue.by_id[topic_id]
         route = self.routes[topic.name]

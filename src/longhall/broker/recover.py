@@ -17,7 +17,15 @@ from typing import Any, Final, final
 
 import msgspec
 
-from longhall.broker.events import EpochStarted, catalogue_decoder, encoder, epoch_decoder, trimmed_decoder
+from longhall.broker.events import (
+    EpochStarted,
+    PartitionEvent,
+    SegmentsDropped,
+    catalogue_decoder,
+    encoder,
+    epoch_decoder,
+    partition_decoder,
+)
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.errors import Code, LonghallError
@@ -311,11 +319,7 @@ class _Replay:
         elif room == TRANSACTIONS:
             hall.transactions[shard - 1].apply(_transaction_decoder.decode(event))
         elif room == PARTITION_EVENTS:
-            trimmed = trimmed_decoder.decode(event)
-            partition = hall.partitions.get(trimmed.partition)
-            if partition is not None:
-                hall.trim(partition, trimmed.start_offset)
-                partition.high_watermark = max(partition.high_watermark, trimmed.start_offset)
+            self._shorten(partition_decoder.decode(event))
         elif room == QUEUES:
             changed = queue_decoder.decode(event)
             queue = hall.queues.get(changed.queue)
@@ -336,6 +340,16 @@ class _Replay:
                 hall.uploads[shard - 1].apply(parcel)
         elif room == SHARD:
             hall.shards[shard].epoch = epoch_decoder.decode(event).epoch
+
+    def _shorten(self, event: PartitionEvent) -> None:
+        partition = self._hall.partitions.get(event.partition)
+        if partition is None:
+            return
+        if isinstance(event, SegmentsDropped):
+            self._hall.drop_segments(partition, event.base_offsets)
+            return
+        self._hall.trim(partition, event.start_offset)
+        partition.high_watermark = max(partition.high_watermark, event.start_offset)
 
 
 def _finish(hall: Hall, report: Recovered) -> None:
@@ -360,12 +374,13 @@ def _remove_leavings(hall: Hall) -> None:
         partition = hall.partitions.get(number)
         if partition is None:
             disk.remove(f"{PARTITIONS}/{name}")
-        elif partition.log.start_offset > 0:
+        elif partition.log.start_offset > 0 or partition.log.has_gaps():
             kept = {segment.base_offset for segment in partition.log.segments}
+            behind = max(partition.log.start_offset, max(kept, default=0))
             kept.update([base_offset for owner, base_offset in hall.dead_segments if owner == number])
             for inner in disk.list(f"{PARTITIONS}/{name}"):
                 base_offset = _number(inner.partition(".")[0], 10)
-                if 0 <= base_offset < partition.log.start_offset and base_offset not in kept:
+                if 0 <= base_offset < behind and base_offset not in kept:
                     disk.remove(f"{PARTITIONS}/{name}/{inner}")
 
 

@@ -15,6 +15,7 @@ import msgspec
 from longhall.errors import Code, LonghallError
 from longhall.log.compaction import AbortedRanges, Compaction, Survey
 from longhall.log.errands import publish_snapshot, remove, sync_directories
+from longhall.log.freeing import free_settled
 from longhall.log.index import IndexBuilder
 from longhall.log.keymap import KeyMap
 from longhall.log.layout import segment_path
@@ -194,6 +195,7 @@ CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]]
     "verify_segment": verify_segment,
     "rebuild_index": rebuild_index,
     "compact_segments": compact_segments,
+    "free_settled": free_settled,
     "install_segments": install_segments,
     "discard_rewritten": discard_rewritten,
     "write_snapshot": publish_snapshot,

@@ -346,6 +346,23 @@ class PartitionLog:
         self.unsynced.difference_update([segment.base_offset for segment in dead])
         return dead
 
+    def drop_segments(self, base_offsets: list[int]) -> list[Segment]:
+        """These closed segments are not wanted any more, wherever they stand; returns those that were there."""
+        dead = [segment for segment in self.segments[:-1] if segment.base_offset in base_offsets]
+        self.segments = [segment for segment in self.segments if segment not in dead]
+        self._unindexed = [segment for segment in self._unindexed if segment not in dead]
+        self.unsynced.difference_update([segment.base_offset for segment in dead])
+        return dead
+
+    def has_gaps(self) -> bool:
+        """Whether segments have left the middle."""
+        before = self.start_offset
+        for segment in self.segments:
+            if segment.base_offset > before:
+                return True
+            before = segment.next_offset
+        return False
+
     def bytes_kept(self) -> int:
         """The size of all segments, tail included."""
         return sum([segment.size_bytes for segment in self.segments])
