@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from longhall.simulation.planted import PLANTED
+from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.runner import Job, run_job
 from longhall.simulation.scenarios.plays import SCENARIOS
 
@@ -39,22 +40,39 @@ def test_nothing_is_violated(scenario: str) -> None:
     assert ran.played.faults > 5
 
 
-def test_the_same_seed_gives_the_same_trace() -> None:
+@pytest.mark.parametrize("scenario", ["crashes", "queues"])
+def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
     digests = {
-        simulate("--seed", "2", "--scenario", "crashes", hash_seed=number).split("digest='")[1].split("'")[0]
+        simulate("--seed", "2", "--scenario", scenario, hash_seed=number).split("digest='")[1].split("'")[0]
         for number in (1, 2)
     }
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("bug", ["acknowledge-before-sync", "forget-producers"])
+@pytest.mark.parametrize(
+    "bug",
+    [
+        "acknowledge-before-sync",
+        "forget-producers",
+        "lease-twice-while-syncing",
+        "forget-deduplication",
+        "redrive-without-settling",
+    ],
+)
 def test_planted_bugs_are_found(bug: str) -> None:
     assert "1 of 1 planted bugs found" in simulate("--planted", bug, "--processes", "1", plain=True)
 
 
 def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
-    assert len(PLANTED) >= 15
+    assert len(PLANTED) - len(QUEUE_BUGS) >= 15
+    assert len(QUEUE_BUGS) >= 8
     for bug in PLANTED.values():
         assert bug.scenario in SCENARIOS
         assert bug.sentence.endswith(".")
         assert 1 <= bug.seeds_max <= 40
+
+
+def test_every_planted_bug_of_queues_is_documented() -> None:
+    text = (ROOT / "docs" / "simulation.md").read_text()
+    for name, bug in QUEUE_BUGS.items():
+        assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in text

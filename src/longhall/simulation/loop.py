@@ -136,6 +136,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(self, executor: object, func: Callable[..., object], *args: object) -> NoReturn:
         raise AssertionError(f"a thread for {func} in a simulated world")
 
+    def unheard(self) -> list[str]:
+        """Exceptions of tasks that ended with one and that nobody asked."""
+        found: list[str] = []
+        for task in self._kept:
+            if task.done() and not task.cancelled() and getattr(task, "_log_traceback", False):
+                error = task.exception()
+                if error is not None and not isinstance(error, PowerCut):
+                    found.append(f"{task!r}\n{''.join(traceback.format_exception(error))}")
+        return found
+
     def forget_the_dead(self) -> None:
         """At the end of a run: let go of suspended tasks without a word about them."""
         for task in self._kept:

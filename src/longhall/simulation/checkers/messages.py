@@ -21,6 +21,17 @@ class Law(NamedTuple):
     at_most_once: bool = False
     one_by_one: bool = False
     time_to_live_s: float = 0.0
+    messages_max: int = 0  # 0: no bound; beyond, the oldest die.
+    retry_s: float = 0.0  # What is given back waits so long, and twice as long each time.
+
+    @property
+    def kills(self) -> bool:
+        """Whether messages die here before they have used up their attempts."""
+        return self.time_to_live_s > 0 or self.messages_max > 0
+
+    def wait_s(self, attempts: int) -> float:
+        """How long a message stays hidden that is given back after so many attempts; the last time it dies at once."""
+        return 0.0 if attempts >= self.attempts_max else float(self.retry_s * 2 ** (attempts - 1))
 
 
 @final

@@ -146,14 +146,14 @@ class QueueOracle:
             demand(asked_s <= arrived_s, f"{where}: it was in {source} and nobody moved it")
             message.message_id = ""
         message.moved_to(queue)
-        if queue == law.dead:  # Dead letters keep their count; what outlived its time may have any.
-            message.attempts = ANY if law.time_to_live_s else law.attempts_max
+        if queue == law.dead:  # Dead letters keep their count; what did not die of it may have any.
+            message.attempts = ANY if law.kills else law.attempts_max
 
     def _has_died(self, where: str, message: Message, law: Law) -> None:
         self.dead += 1
         lost = self._lost_receives[law.name] - message.entered_lost
         demand(
-            law.time_to_live_s > 0 or law.attempts_max - message.seen <= lost,
+            law.kills or law.attempts_max - message.seen <= lost,
             f"{where}: it died in {law.name} after {message.seen} deliveries of {law.attempts_max},"
             f" and only {lost} receives got no answer",
         )
@@ -291,7 +291,7 @@ class QueueOracle:
             if law.at_most_once:
                 swallowed[message.home] += message.deliveries == 0
                 continue
-            if law.time_to_live_s and not law.dead:
+            if law.kills and not law.dead:
                 continue
             raise Violation(f"{message} was acknowledged at {message.acknowledged_s:.3f} and is nowhere")
         for queue, count in swallowed.items():

@@ -129,15 +129,16 @@ class Consumer:
 
     async def _change(self, got: Got, ticket: int, seconds: int) -> None:
         key = key_of(got.body)
-        asked_s = _now_s()
+        hidden_s = seconds or self._oracle.laws[self._queue].wait_s(got.attempts)
+        until_s = _now_s() + hidden_s
         was_current = self._oracle.is_current(key, ticket)
-        self._oracle.changing(key, ticket, asked_s + seconds)
+        self._oracle.changing(key, ticket, until_s)
         try:
             await self._client.change_lease(self._queue, got.receipt, seconds)
         except Turned as refusal:
             demand(refusal.code.startswith(_LATE), f"{self._queue}: changing the lease of {key} gave {refusal}")
             return
-        self._oracle.changed(key, ticket, asked_s + seconds, was_current=was_current)
+        self._oracle.changed(key, ticket, until_s, was_current=was_current)
 
 
 async def purge_now_and_then(stage: Stage, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:

@@ -15,7 +15,7 @@ import random
 from typing import Final, final
 
 from longhall.broker.queues.desk import Desk
-from longhall.queues.settings import DeadLetters, QueueSettings
+from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
 from longhall.simulation.checkers.messages import Law
 from longhall.simulation.checkers.queues import QueueOracle
 from longhall.simulation.checkers.sends import Place
@@ -41,9 +41,10 @@ BREAKAGES: Final = [name for name in EVERYTHING if name != "clock_jump"]
 PLAIN: Final = Law("plain")
 ORDERED: Final = Law("ordered.fifo", fifo=True)
 POISON: Final = Law("poison", attempts_max=ATTEMPTS_MAX, dead="dead")
+TRIED: Final = Law("tried", attempts_max=ATTEMPTS_MAX, dead="dead", retry_s=1.5)
 DEAD: Final = Law("dead")
 REVIVED: Final = Law("revived")
-SHORT: Final = Law("short", time_to_live_s=TIME_TO_LIVE_S, attempts_max=1000, dead="expired")
+SHORT: Final = Law("short", time_to_live_s=TIME_TO_LIVE_S, messages_max=60, attempts_max=1000, dead="expired")
 EXPIRED: Final = Law("expired")
 STRICT: Final = Law("strict", one_by_one=True)
 ONCE: Final = Law("once", at_most_once=True)
@@ -133,6 +134,9 @@ def settings_of(law: Law) -> QueueSettings:
         delivery="at-most-once" if law.at_most_once else "at-least-once",
         one_by_one=law.one_by_one,
         time_to_live_ms=int(law.time_to_live_s * 1000),
+        messages_max=law.messages_max,
+        when_full="dead-letter" if law.messages_max else "refuse",
+        retry=RetryPolicy(first_ms=int(law.retry_s * 1000)) if law.retry_s else None,
         dead_letters=DeadLetters(queue=law.dead, attempts_max=law.attempts_max) if law.dead else None,
     )
 
@@ -188,9 +192,11 @@ async def lines(simulation: Simulation, starter: Starter) -> Played:
 
 async def letters(simulation: Simulation, starter: Starter) -> Played:
     menu = [*CRASHES, "disk_full", "sync_error", "stop_cleanly"]
-    play = QueuePlay(simulation, starter, menu, [POISON, DEAD, REVIVED, SHORT, EXPIRED])
+    play = QueuePlay(simulation, starter, menu, [POISON, DEAD, REVIVED, TRIED, SHORT, EXPIRED])
     await play.begin()
     play.poison(0.5)
+    play.send(TRIED, 1.0)
+    play.consume(TRIED, 2, 0.5, BAD)
     play.send(SHORT, 0.8, 0.1)
     play.consume(SHORT, 2, 3.0, BAD)
     return await play.end(RAGE_S, 5.0)

@@ -95,7 +95,7 @@ class Stage:
 
     def check_failures(self) -> None:
         """Nothing in a node may fail without somebody handling it."""
-        failures = self.simulation.loop.failures
+        failures = [*self.simulation.loop.failures, *self.simulation.loop.unheard()]
         if failures:
             raise AssertionError(f"nobody handled this:\n{failures[0]}")
 
