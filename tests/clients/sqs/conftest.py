@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,36 @@ def make_queue(sqs: Any, fresh_name: FreshName) -> MakeQueue:
         return str(sqs.create_queue(QueueName=name, Attributes=wanted)["QueueUrl"])
 
     return make
+
+
+@pytest.fixture
+def bystander(sqs: Any, make_queue: MakeQueue) -> Iterator[None]:
+    """Another client, which goes on with its work all the while and must not notice anything."""
+    url = make_queue()
+    seen: list[str] = []
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set() or not seen:
+            try:
+                sent = sqs.send_message(QueueUrl=url, MessageBody=f"{len(seen)}")
+                (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)["Messages"]
+                assert message["MessageId"] == sent["MessageId"]
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            except Exception as error:
+                seen.append(f"disturbed in round {len(seen)}: {error!r}")
+                return
+            seen.append("")
+            over.wait(0.005)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    over.set()
+    thread.join(60)
+    assert not thread.is_alive(), "the other client is held up"
+    assert seen
+    assert set(seen) == {""}, seen[-1]
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def call(endpoint: str, action: str, body: bytes) -> tuple[int, dict[str, Any], 
 
 
 @pytest.fixture(autouse=True)
-def others_are_unaffected(sqs: Any, queue: str) -> Any:
+def others_are_unaffected(sqs: Any, queue: str, bystander: None) -> Any:
     """Whatever a test sends, the queue is as before and its other clients go on."""
     send(sqs, queue, "before")
     yield

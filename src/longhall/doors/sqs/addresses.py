@@ -3,6 +3,7 @@
     http://HOST:PORT/000000000000/NAME        arn:aws:sqs:REGION:000000000000:NAME
 
 There is one account and one region here; what a client writes in their place is accepted, since only the name decides.
+Paths and bare names are taken as well; what only looks like an address (dots, queries, two of them in one) is none.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ FIFO_SUFFIX: Final = ".fifo"
 
 # Names that other doors gave may hold dots; this door makes none, but it serves them.
 _SERVED = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_URL = re.compile(r"(?:https?://[^/?#\s]{1,255}/|/)?(?:[A-Za-z0-9_-]{1,80}/){0,3}([A-Za-z0-9._-]{1,249})")
 _MADE = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def queue_of_url(url: str) -> str:
     """The queue that a URL, a path or a bare name means. Raises SqsError for what can be none."""
-    name = url[url.rfind("/") + 1 :]
-    if _SERVED.fullmatch(name) is None:
+    found = _URL.fullmatch(url)
+    if found is None:
         raise SqsError(INVALID_ADDRESS, f"The address {url[:200]} is not valid for this endpoint.")
-    return name
+    return found[1]
 
 
 def queue_of_arn(parameter: str, arn: str) -> str:
