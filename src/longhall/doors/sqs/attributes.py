@@ -59,7 +59,8 @@ _OTHERS: Final = frozenset(
         "SqsManagedSseEnabled",
     }
 )
-WRITABLE: Final = frozenset(_SECONDS) | _FIFO_ONLY | _OTHERS
+_OURS: Final = frozenset({"LonghallPriorities", "LonghallSettled"})  # See `extensions`.
+WRITABLE: Final = frozenset(_SECONDS) | _FIFO_ONLY | _OTHERS | _OURS
 READABLE: Final = WRITABLE | _READ_ONLY | {"All"}
 
 _NUMBER = re.compile(r"[0-9]{1,10}")
@@ -100,6 +101,10 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
             changes["deduplication_scope"] = _word(attribute, value, _SCOPES)
         elif attribute == "RedrivePolicy":
             changes["dead_letters"] = read_redrive_policy(door, name, settings.fifo, value) if value else None
+        elif attribute == "LonghallPriorities":
+            changes["priorities"] = _number(attribute, value, 1, 1 if settings.fifo else 255)
+        elif attribute == "LonghallSettled":
+            changes["settled"] = _word(attribute, value, {"free": "free", "keep": "keep"})
         elif attribute == "FifoQueue":
             if value != "true":
                 raise wrong(attribute, "Modifying queue type is not supported.")
@@ -160,6 +165,10 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
     out = {attribute: str(getattr(settings, field) // 1000) for attribute, field in _SECONDS.items()}
     out["MaximumMessageSize"] = str(settings.message_bytes_max)
     out["SqsManagedSseEnabled"] = "false"
+    if settings.priorities > 1:
+        out["LonghallPriorities"] = str(settings.priorities)
+    if settings.settled != "free":
+        out["LonghallSettled"] = settings.settled
     if settings.dead_letters is not None:
         out["RedrivePolicy"] = write_redrive_policy(door, settings.dead_letters)
     if settings.fifo:

@@ -13,6 +13,7 @@ from typing import Final, final
 from longhall.doors.sqs.attributes import unknown
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body, is_binary
 from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.extensions import PRIORITY, filter_in
 from longhall.doors.sqs.sending import SENDER, TRACE_HEADER
 from longhall.doors.sqs.text import decode
 from longhall.doors.sqs.wire.results import AttributeValueResult, MessageResult
@@ -44,14 +45,15 @@ _BASE64: Final[Attribute] = ("String", b"base64")
 class Wanted:
     """Which attributes a receiver asked for."""
 
-    __slots__ = ("_all", "_names", "_prefixes", "_system")
+    __slots__ = ("_all", "_names", "_prefixes", "_system", "filter")
 
     def __init__(self, system: Sequence[str], attributes: Sequence[str]) -> None:
-        """Raises SqsError for a system attribute that there is not."""
+        """Raises SqsError for a system attribute that there is not, and for two filters."""
         for name in system:
             if name not in SYSTEM_ATTRIBUTES and name not in _LET_PASS:
                 raise unknown(name)
         self._system: Sequence[str] = SYSTEM_ATTRIBUTES if "All" in system else system
+        self.filter = filter_in(attributes)
         self._all = "All" in attributes or ".*" in attributes
         self._names = frozenset(attributes)
         self._prefixes = tuple(name[:-1] for name in attributes if name.endswith(".*"))
@@ -60,6 +62,8 @@ class Wanted:
         """One message."""
         text = decode(delivery.body)
         attributes = self._attributes(delivery.attributes) if delivery.attributes else {}
+        if delivery.priority and (self._all or PRIORITY in self._names):
+            attributes = {**attributes, PRIORITY: ("Number", b"%d" % delivery.priority)}
         body = delivery.body
         if text is None:
             body = base64.b64encode(body)

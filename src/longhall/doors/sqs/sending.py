@@ -11,6 +11,7 @@ from typing import Final
 
 from longhall.doors.sqs.digests import is_binary
 from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.extensions import extended, sent_attributes
 from longhall.doors.sqs.text import encode
 from longhall.doors.sqs.wire.faults import (
     INVALID_CONTENTS,
@@ -49,6 +50,7 @@ def outgoing(
     message = Outgoing(body=body)
     if request.message_attributes:
         message.attributes = _attributes(request.message_attributes)
+        message = extended(message)
     if request.message_system_attributes:
         message.system = _system_attributes(request.message_system_attributes)
     if caller.access_key:
@@ -73,7 +75,7 @@ def outgoing(
 def size_bytes(message: Outgoing) -> int:
     """What counts against the limits: the body, and the names, types and values of attributes."""
     size = len(message.body)
-    for name, (data_type, value) in message.attributes.items():
+    for name, (data_type, value) in sent_attributes(message).items():
         size += len(name.encode()) + len(data_type.encode()) + len(value)
     return size
 

@@ -39,11 +39,13 @@ def receive_message(
     count_max = 1 if count_max is None else count_max
     wait_ms = settings.wait_ms if wait_s is None else wait_s * 1000
     lease_ms = settings.lease_ms if lease_s is None else lease_s * 1000
-    if not attempt_id:
+    if not attempt_id and not wanted.filter:
         deliveries = door.queues.receive_nowait(view.name, count_max, wait_ms, lease_ms, caller.access_key)
         if deliveries is not None:
             return Held(view.name, _result(door, wanted, deliveries))
-    received = door.queues.receive(view.name, count_max, wait_ms, lease_ms, attempt_id, consumer=caller.access_key)
+    received = door.queues.receive(
+        view.name, count_max, wait_ms, lease_ms, attempt_id, wanted.filter, consumer=caller.access_key
+    )
     return _receive(door, wanted, received)
 
 

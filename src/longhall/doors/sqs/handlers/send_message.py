@@ -8,6 +8,7 @@ from typing import Any
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import error_of
+from longhall.doors.sqs.extensions import sent_attributes
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import TRACE_HEADER, outgoing
 from longhall.doors.sqs.wire.requests import SendMessageRequest
@@ -35,8 +36,8 @@ def _result(view: QueueView, message: Outgoing, accepted: Accepted) -> SendMessa
     if accepted.code is not None:
         raise error_of(accepted.code, accepted.message)
     result = SendMessageResult(md5_of_message_body=digest_of_body(message.body), message_id=accepted.message_id)
-    if message.attributes:
-        result.md5_of_message_attributes = digest_of_attributes(message.attributes)
+    if attributes := sent_attributes(message):
+        result.md5_of_message_attributes = digest_of_attributes(attributes)
     if TRACE_HEADER in message.system:
         trace = message.system[TRACE_HEADER].encode()
         result.md5_of_message_system_attributes = digest_of_attributes({TRACE_HEADER: ("String", trace)})

@@ -9,6 +9,7 @@ from longhall.doors.sqs.batches import check_batch
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import error_of, failed_entry
+from longhall.doors.sqs.extensions import sent_attributes
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import TRACE_HEADER, outgoing, size_bytes
 from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, SqsError
@@ -77,8 +78,8 @@ def _sent(entry_id: str, message: Outgoing, accepted: Accepted, fifo: bool) -> S
     result = SendMessageBatchResultEntry(
         id=entry_id, message_id=accepted.message_id, md5_of_message_body=digest_of_body(message.body)
     )
-    if message.attributes:
-        result.md5_of_message_attributes = digest_of_attributes(message.attributes)
+    if attributes := sent_attributes(message):
+        result.md5_of_message_attributes = digest_of_attributes(attributes)
     if TRACE_HEADER in message.system:
         trace = message.system[TRACE_HEADER].encode()
         result.md5_of_message_system_attributes = digest_of_attributes({TRACE_HEADER: ("String", trace)})
