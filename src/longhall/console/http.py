@@ -21,7 +21,7 @@ import httptools
 
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
-from longhall.front.http import HttpConnection
+from longhall.front.http import HttpConnection, factory_of
 from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64
@@ -94,7 +94,7 @@ class HttpServer(HttpGate):
     async def start(self, network: Network, host: str, port: int) -> int:
         """Open the port and return its number. Raises OSError when it cannot be had."""
         loop = asyncio.get_running_loop()
-        self._listener, bound_port = await network.listen(lambda: HttpConnection(self, loop), host, port)
+        self._listener, bound_port = await network.listen(factory_of(self, loop), host, port)
         self._sweep(loop)
         return bound_port
 

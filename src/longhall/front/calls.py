@@ -6,6 +6,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, final
 
+from mypy_extensions import mypyc_attr
+
 from longhall.front.admission import Budget
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class HttpCall:
         self.connection.answered(self, len(answer))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class HttpGate:
     """What a connection needs of its server."""
 

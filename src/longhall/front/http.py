@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, cast, final
 
@@ -36,9 +37,14 @@ _ONCE: Final = frozenset(
 )
 
 
+def factory_of(gate: HttpGate, loop: asyncio.AbstractEventLoop) -> Callable[[], asyncio.BaseProtocol]:
+    """What a listener calls for each connection."""
+    return lambda: cast(asyncio.BaseProtocol, HttpConnection(gate, loop))
+
+
 @final
-class HttpConnection(asyncio.Protocol):
-    """See the module."""
+class HttpConnection:
+    """See the module. Of the shape of `asyncio.Protocol`, and not of its class, so that it can be compiled whole."""
 
     def __init__(self, gate: HttpGate, loop: asyncio.AbstractEventLoop) -> None:
         self.peer = ""

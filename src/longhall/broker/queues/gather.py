@@ -34,7 +34,7 @@ def send_nowait(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[
             return None
     gathering = _Gathering(hall, stager, queue)
     answers = [gathering.take(message) for message in messages]
-    gathering.write()
+    gathering.finish()
     return answers
 
 
@@ -51,6 +51,7 @@ class _Gathering:
         self._records: list[Record] = []
         self._answers: list[Accepted] = []
         self._bytes = 0
+        self._staged = False
         self._identities: set[str] = set()  # Of messages that deduplication does not know yet.
 
     def take(self, message: Outgoing) -> Accepted:
@@ -68,16 +69,14 @@ class _Gathering:
             if repeated is not None:
                 return repeated
         accepted = Accepted()
-        delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
-        if delay_ms > 0:
-            self._stage(message, self._now_ms + delay_ms, accepted)
-            return accepted
         size = len(message.body)
-        target = queue.lane_for(message.priority, message.group)
+        delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
+        due_ms = self._now_ms + delay_ms if delay_ms > 0 else 0
+        target = self._target_of(message, due_ms)
         if target is not self._target or self._bytes + size > GATHERED_BYTES_MAX:
             self.write()
             self._target = target
-        self._records.append(record_of(queue, message, self._now_ms, 0))
+        self._records.append(record_of(queue, message, self._now_ms, due_ms))
         self._answers.append(accepted)
         self._bytes += size
         return accepted
@@ -92,15 +91,22 @@ class _Gathering:
             self._identities.add(identity)
         return repeated
 
-    def _stage(self, message: Outgoing, due_ms: int, accepted: Accepted) -> None:
-        hall, queue = self._hall, self._queue
+    def _target_of(self, message: Outgoing, due_ms: int) -> Partition:
+        hall = self._hall
+        if not due_ms:
+            return self._queue.lane_for(message.priority, message.group)
         if hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES):
             raise LonghallError(Code.STORAGE_FULL, "the disk is full")
-        record = record_of(queue, message, self._now_ms, due_ms)
         with together(hall):
-            lane, offset = self._stager.stage(queue, record, due_ms, self._now_ms)
-        queue.on_sent(1)
-        self._answer(accepted, lane, offset)
+            log = self._stager.log_for(self._queue, due_ms, self._now_ms)
+        self._staged = True
+        return log
+
+    def finish(self) -> None:
+        """Everything is taken."""
+        self.write()
+        if self._staged:
+            self._stager.arm(self._queue)
 
     def write(self) -> None:
         """Append what has been gathered."""

@@ -12,6 +12,7 @@ import asyncio
 from typing import Final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.alarm import attend
 from longhall.broker.queues.bury import bury
 from longhall.broker.queues.join import Ration, fill
 from longhall.broker.queues.ledger import audits, note_deliveries
@@ -82,8 +83,8 @@ async def receive(
             left_s = ends_s - loop.time()
             if left_s <= 0:
                 return []
-            left_s = min(left_s, until_change_s(hall, queue))
-            await queue.waiters.wait(list(queue.lanes.values()), left_s, wish is not None)
+            attend(hall, queue)
+            await queue.waiters.wait(list(queue.lanes.values()), left_s, count_max, wish is not None)
         elif wish is not None:
             await asyncio.sleep(0)  # A long look is cut into pieces, and others come between.
     return []
@@ -118,6 +119,8 @@ def _decide(
         queue.queue.note_passed(wish)
     if outcome.deaths:
         bury(hall, queue, outcome.deaths)
+    if outcome.given and len(queue.waiters):
+        attend(hall, queue)
     return outcome
 
 

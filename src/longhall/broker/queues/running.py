@@ -6,6 +6,7 @@ logs: called for every batch that is appended to one of them, whoever sent it, a
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from typing import Any, Final, final
 
@@ -49,7 +50,8 @@ class RunningQueue(Listener):
         self.levels: dict[int, Partition] = {}  # The others: messages with a priority, by their level.
         self.hidden: dict[int, Partition] = {}  # What is not due yet.
         self.windows: dict[int, Window] = {}
-        self.waiters = Waiters()
+        self.waiters = Waiters(self.available)
+        self.alarm: asyncio.TimerHandle | None = None  # Rings when a lease ends while somebody waits.
         self.wishes: dict[str, Wish] = {}  # By the text of their filter.
         self.working = False  # Whether somebody moves what is due at the moment.
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
@@ -126,6 +128,10 @@ class RunningQueue(Listener):
             return lanes[zlib.crc32(group.encode()) % len(lanes)]
         self._turn += 1
         return lanes[self._turn % len(lanes)]
+
+    def available(self) -> int:
+        """How many messages could be given out, as far as leases are known to have ended."""
+        return self.queue.waiting([(lane, partition.high_watermark) for lane, partition in self.lanes.items()])
 
     def window(self, number: int) -> Window:
         """Messages of a log near where somebody read last."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.alarm import attend
 from longhall.broker.queues.give_back import give_back
 from longhall.broker.queues.ledger import audits, note_settles
 from longhall.broker.queues.recall import Place, recall, recall_nowait
@@ -70,7 +71,7 @@ def _settle(
     else:
         write_queue(hall, queue, events)
     if events and len(queue.waiters):
-        queue.waiters.wake(len(receipts))  # A group or the next of a strict queue may be free now.
+        queue.waiters.offer(len(receipts))  # A group or the next of a strict queue may be free now.
     return codes
 
 
@@ -119,8 +120,9 @@ async def change_leases(
             continue
         codes.append(None)
         returned += lease_ms == 0
-    if returned:
-        queue.waiters.wake(returned)
+    if len(queue.waiters):
+        queue.waiters.offer(returned)
+        attend(hall, queue)
     await committed(hall, queue.shard)
     return codes
 

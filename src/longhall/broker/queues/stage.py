@@ -12,15 +12,14 @@ import logging
 from typing import Final, final
 
 from longhall.broker.events import LaneDropped, LaneMade, LogTrimmed
-from longhall.broker.fetch import Wanted, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.hidden import HiddenReader
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
-from longhall.broker.waiting import Commit, committed
+from longhall.broker.waiting import Commit
 from longhall.errors import LonghallError
 from longhall.queues.envelope import decode_record, due_of, moved_record
-from longhall.queues.outcomes import Candidate
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Work
 from longhall.queues.steps import StagedSettled
 from longhall.records.record import Record
@@ -59,12 +58,15 @@ class Stager:
 
     def stage(self, queue: RunningQueue, record: Record, due_ms: int, now_ms: int) -> tuple[int, int]:
         """Put a message where it waits; returns its log and offset."""
-        key, lane = queue.staging.place(due_ms, now_ms)
-        if lane == NO_LANE:
-            lane = self._open(queue, key)
-        offset = write_records(self._hall, queue.hidden[lane], [record], now_ms)
+        log = self.log_for(queue, due_ms, now_ms)
+        offset = write_records(self._hall, log, [record], now_ms)
         self.arm(queue)
-        return lane, offset
+        return log.log.partition, offset
+
+    def log_for(self, queue: RunningQueue, due_ms: int, now_ms: int) -> Partition:
+        """Where a message waits until then. Whoever appends to it calls `arm` afterwards."""
+        key, lane = queue.staging.place(due_ms, now_ms)
+        return queue.hidden[self._open(queue, key) if lane == NO_LANE else lane]
 
     def _open(self, queue: RunningQueue, key: int) -> int:
         hall = self._hall
@@ -85,12 +87,16 @@ class Stager:
             return
         now_ms = self._hall.time.now_ms()
         deadline_ms = queue.staging.next_deadline_ms(now_ms)
-        timer = self._timers.pop(queue.number, None)
+        if deadline_ms is None or queue.removed:
+            return
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + min(max(deadline_ms - now_ms, 0) / 1000, WAIT_S_MAX)
+        timer = self._timers.get(queue.number)
         if timer is not None:
+            if timer.when() <= at_s:
+                return  # To wake for nothing once is cheaper than to set it anew for every message.
             timer.cancel()
-        if deadline_ms is not None and not queue.removed:
-            delay_s = min(max(deadline_ms - now_ms, 0) / 1000, WAIT_S_MAX)
-            self._timers[queue.number] = asyncio.get_running_loop().call_later(delay_s, self._begin, queue)
+        self._timers[queue.number] = loop.call_at(at_s, self._begin, queue)
 
     def _begin(self, queue: RunningQueue) -> None:
         self._timers.pop(queue.number, None)
@@ -116,7 +122,7 @@ class Stager:
         if work.kind == MOVE:
             await self._move_due(queue)
         elif work.kind == LOAD:
-            found = await self._read(queue, work.lane, work.from_offset, STEP_MAX)
+            found = await HiddenReader(self._hall, queue).read(work.lane, work.from_offset, STEP_MAX)
             entries = [(due_of(record), record.offset) for record in found[0] if record.offset < work.until_offset]
             queue.staging.load(work.key, entries, min(max(found[1], work.from_offset + 1), work.until_offset))
         elif work.kind == RESTAGE:
@@ -127,6 +133,7 @@ class Stager:
     async def _move_due(self, queue: RunningQueue) -> None:
         """What is due becomes available, the longest due first, as many in one step as fit an entry."""
         places = queue.staging.due(self._hall.time.now_ms(), STEP_MAX)
+        reader = HiddenReader(self._hall, queue)
         moved = 0
         try:
             while moved < len(places):
@@ -135,10 +142,10 @@ class Stager:
                 taken = moved
                 while taken < len(places) and size < MOVE_BYTES_MAX:
                     lane, offset = places[taken]
-                    records, _ = await self._read(queue, lane, offset, 1)
-                    if records and records[0].offset == offset:
-                        batch.append((lane, records[0]))
-                        size += len(records[0].value or b"")
+                    record = await reader.one(lane, offset)
+                    if record is not None:
+                        batch.append((lane, record))
+                        size += len(record.value or b"")
                     taken += 1
                 if queue.removed:
                     return
@@ -166,7 +173,7 @@ class Stager:
     async def _restage(self, queue: RunningQueue, work: Work) -> None:
         """A coarse slice has begun: its messages go to finer ones."""
         hall = self._hall
-        records, behind = await self._read(queue, work.lane, work.from_offset, STEP_MAX)
+        records, behind = await HiddenReader(self._hall, queue).read(work.lane, work.from_offset, STEP_MAX)
         settled: list[tuple[int, int]] = []
         for record in records:
             if record.offset >= work.until_offset or queue.staging.is_settled(work.lane, record.offset):
@@ -211,21 +218,3 @@ class Stager:
                 partition.shard, PARTITIONS, LogTrimmed(partition=partition.log.partition, start_offset=end)
             )
             hall.trim(partition, end)
-
-    async def _read(self, queue: RunningQueue, lane: int, offset: int, count: int) -> tuple[list[Record], int]:
-        """Records of a hidden log from `offset` on, and the offset behind them."""
-        window = queue.window(lane)
-        if window.partition.high_watermark <= offset < window.partition.log.next_offset:
-            await committed(self._hall, queue.shard)  # Due before its sync has ended: there, and not to be seen yet.
-        while True:
-            found = window.look(offset, count)
-            if found is not None:
-                break
-            assert window.cold is not None
-            cold, window.cold = window.cold, None
-            window.supplied = await supply(self._hall, Wanted(window.partition, 0, 0, -1), cold)
-        return _records_of(found), found[-1].next_offset if found else offset
-
-
-def _records_of(candidates: list[Candidate]) -> list[Record]:
-    return [candidate.payload for candidate in candidates if isinstance(candidate.payload, Record)]

@@ -27,7 +27,7 @@ from longhall.doors.sqs.wire.results import Result
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
-from longhall.front.http import HttpConnection
+from longhall.front.http import HttpConnection, factory_of
 from longhall.meters import Histogram
 from longhall.shards.shard import Committable
 from longhall.world.ports import Clock, Entropy, Listener, Network
@@ -109,7 +109,7 @@ class SqsServer(HttpGate):
 
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
-        self._listener, bound = await network.listen(lambda: HttpConnection(self, self._loop), host, port)
+        self._listener, bound = await network.listen(factory_of(self, self._loop), host, port)
         self.door.authority = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
         self._sweep()
         return bound
