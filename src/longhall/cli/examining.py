@@ -88,7 +88,7 @@ class Examination:
         for topic in self._catalogue.topics.values():
             self._names.update({partition: f"{topic.name}-{at}" for at, partition in enumerate(topic.partitions)})
         for queue in self._catalogue.queues.by_name.values():
-            self._names.update({partition: f"{queue.name}, hidden" for partition in queue.lanes})
+            self._names.update(dict.fromkeys(queue.lanes, f"{queue.name}, hidden"))
         self._names.update(dict.fromkeys(self._catalogue.parts, "a large message"))
         for partition, first, behind in self._lost:
             if partition in self._names:
