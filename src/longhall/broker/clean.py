@@ -16,6 +16,7 @@ from longhall.broker.events import LogTrimmed
 from longhall.broker.free import Freer, install, tidy
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.skim import skim
 from longhall.broker.waiting import committed
 from longhall.errors import LonghallError
 from longhall.log.layout import partition_directory
@@ -56,6 +57,8 @@ class Cleaner:
             partition.producers.expire(self._hall.time.now_ms(), self._hall.options.producer_expiry_ms)
         if partition.options.deletes:
             await self._retain(partition)
+            if partition.lifts:
+                await skim(self._hall, partition)
             await self._freer.look_at(partition)
         if partition.options.compacts:
             await self._compact(partition)

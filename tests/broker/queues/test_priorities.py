@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.clean import Cleaner
 from longhall.broker.declare import add_partitions
+from longhall.broker.queues import skim
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
@@ -227,6 +229,34 @@ def test_no_cut_of_power_loses_or_doubles_an_acknowledged_message(seed: int) -> 
 
     rig.live(first)
     assert sent, "it died before anything was acknowledged"
+    rig.live(second)
+
+
+def test_a_busy_level_does_not_keep_the_space_of_what_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skim, "BYTES_MIN", 0)
+    monkeypatch.setattr(skim, "READY_MAX", 2)
+    rig = Rig()
+
+    async def first(queues: Queues) -> None:
+        await queues.desk.create("q", LEVELS)
+        await queues.send("q", "low 0", "low 1")
+        for number in range(30):
+            await queues.send("q", f"high {number}" + "x" * 10_000, priority=3)
+            await queues.desk.settle("q", [one.receipt for one in await queues.receive("q", 1)])
+        await queues.send("q", "low 2")
+        queue = queues.life.hall.running_queue("q")
+        assert queue is not None
+        cursor = queue.queue.cursor(queue.main_lane().log.partition)
+        assert cursor.scan == 0  # Nobody got so far down.
+        await Cleaner(queues.life.hall).run()
+        assert cursor.scan == 32
+        assert queues.desk.depth("q").available == 3
+
+    async def second(queues: Queues) -> None:
+        await queues.send("q", "high again", priority=1)
+        assert await queues.drain("q") == ["high again", "low 0", "low 1", "low 2"]
+
+    rig.live(first)
     rig.live(second)
 
 
