@@ -110,7 +110,7 @@ async def _drive(data: bytes, piece_bytes: int, verifier: Verifier | None) -> No
     connection.connection_lost(None)
     await server.drain(0)
     assert server.budget.used_bytes == 0
-    assert not server.connections
+    assert not server.crowd.guests
 
 
 _SETTINGS = QueueSettings(message_bytes_max=1 << 20)

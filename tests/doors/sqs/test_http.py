@@ -328,7 +328,7 @@ async def test_slow_requests_are_cut_off_though_bytes_keep_coming(door: Open, mo
             pass
         dripping.cancel()
         writer.close()
-    await until(lambda: not door.server.connections)
+    await until(lambda: not door.server.crowd.guests)
 
 
 async def test_idle_clients_are_let_go_and_waiting_ones_are_not(door: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,15 +344,15 @@ async def test_idle_clients_are_let_go_and_waiting_ones_are_not(door: Open, monk
 async def test_one_too_many_is_sent_away_and_the_place_is_given_back() -> None:
     async with opened(connections_max=2) as door:
         held = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(2)]
-        await until(lambda: len(door.server.connections) == 2)
+        await until(lambda: len(door.server.crowd.guests) == 2)
         assert (await door.said(b"")).startswith(b"HTTP/1.1 503 ")
         for _, writer in held:
             writer.close()
-        await until(lambda: not door.server.connections)
+        await until(lambda: not door.server.crowd.guests)
         assert (await door.said(ask("ListQueues", {}, CLOSE))).startswith(b"HTTP/1.1 200 ")
     async with opened(connections_per_address_max=1) as door:
         _, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        await until(lambda: len(door.server.connections) == 1)
+        await until(lambda: len(door.server.crowd.guests) == 1)
         assert (await door.said(b"")).startswith(b"HTTP/1.1 503 ")
         writer.close()
 
@@ -366,9 +366,9 @@ async def test_a_client_that_does_not_read_is_not_read_from(monkeypatch: pytest.
         door.queues.queues["q"].waiting *= 50
         _, writer = await asyncio.open_connection("127.0.0.1", door.port, limit=1024)
         writer.write(ask("ReceiveMessage", {"QueueUrl": "q", "MaxNumberOfMessages": 10}) * 40)
-        await until(lambda: any(one.stalled_since_s for one in door.server.connections))
+        await until(lambda: any(one.stalled_since_s for one in door.server.crowd.guests))
         assert door.server.budget.used_bytes > 1_000_000
-        await until(lambda: not door.server.connections)
+        await until(lambda: not door.server.crowd.guests)
         assert door.server.budget.used_bytes == 0
         writer.close()
 
@@ -427,7 +427,7 @@ async def test_what_waits_behind_a_refusal_gives_its_memory_back(monkeypatch: py
         _, writer = await asyncio.open_connection("127.0.0.1", door.port)
         writer.write(waiting * 2 + behind * 5 + b"GARBAGE\r\n\r\n")
         writer.write_eof()
-        await until(lambda: not door.server.connections)
+        await until(lambda: not door.server.crowd.guests)
         assert door.server.budget.used_bytes == 0
         assert not door.queues.queues["q"].sent
 

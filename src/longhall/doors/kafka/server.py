@@ -22,13 +22,13 @@ from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_heade
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
+from longhall.front.crowd import Crowd
 from longhall.meters import Histogram
-from longhall.world.ports import Listener, Network
+from longhall.world.ports import Network
 
 FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
 FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
 SWEEP_S: Final = 5.0
-DRAIN_STEP_S: Final = 0.01
 SPARE_BYTES_MIN: Final = 1024 * 1024 + 64 * 1024  # What the usual clients send at most in one request.
 SPARE_BYTES_MAX: Final = 4 * 1024 * 1024
 SPARE_BUFFERS_MAX: Final = 4
@@ -53,54 +53,36 @@ class KafkaServer(Gate):
         self.budget = budget
         self.request_bytes_max = request_bytes_max
         self.shared = memoryview(bytearray(SHARED_BYTES))
-        self.connections: dict[Connection, None] = {}  # In the order they came: sets have none.
-        self.refused = 0
+        self.crowd: Crowd[Connection] = Crowd(connections_max, connections_per_address_max)
         self.seconds: dict[int, Histogram] = {}
         self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
-        self._connections_max = connections_max
-        self._per_address_max = connections_per_address_max
-        self._per_address: Counter[str] = Counter()
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
         self._spare_buffers: list[bytearray] = []
-        self._listener: Listener | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._tasks: dict[asyncio.Task[None], None] = {}
 
     # Life
 
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
-        self._listener, bound = await network.listen(lambda: Connection(self, self._loop), host, port)
+        self.crowd.listener, bound = await network.listen(lambda: Connection(self, self._loop), host, port)
         self._sweep()
         return bound
 
     def stop_accepting(self) -> None:
         """Take no new connections."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self.crowd.shut()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
     async def drain(self, seconds: float) -> None:
         """Wait until nothing is under way, then hang up on everybody."""
-        for connection in self.connections:
-            connection.stop_reading()
-        for _ in range(int(seconds / DRAIN_STEP_S)):
-            if not any(connection.is_owed for connection in self.connections):
-                break
-            await asyncio.sleep(DRAIN_STEP_S)
-        for connection in list(self.connections):
-            connection.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.sleep(0)
+        await self.crowd.drain(seconds)
 
     def _sweep(self) -> None:
         """Close connections that stall: no request, half a request, or silence for too long."""
         now_s = self._loop.time()
-        for connection in list(self.connections):
+        for connection in list(self.crowd.guests):
             silent_s = now_s - connection.active_s
             stalled = (
                 (connection.requests == 0 and silent_s > FIRST_REQUEST_S)
@@ -114,20 +96,10 @@ class KafkaServer(Gate):
     # Gate
 
     def opened(self, connection: Connection) -> bool:
-        full = len(self.connections) >= self._connections_max
-        if full or self._per_address[connection.peer] >= self._per_address_max:
-            self.refused += 1
-            self._per_address[connection.peer] += 1
-            return False
-        self._per_address[connection.peer] += 1
-        self.connections[connection] = None
-        return True
+        return self.crowd.enter(connection)
 
     def closed(self, connection: Connection) -> None:
-        self.connections.pop(connection, None)
-        self._per_address[connection.peer] -= 1
-        if self._per_address[connection.peer] <= 0:
-            del self._per_address[connection.peer]
+        self.crowd.leave(connection)
 
     def serve(self, connection: Connection, frame: bytes) -> None:
         try:
@@ -175,12 +147,8 @@ class KafkaServer(Gate):
             self._answer(call, outcome)
             return
         task = self._loop.create_task(self._finish(call, outcome))
-        self._tasks[task] = None
-        task.add_done_callback(self._forget_task)
+        self.crowd.employ(task)
         call.on_close = partial(_cancel, task)
-
-    def _forget_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
 
     async def _finish(self, call: Call, outcome: Coroutine[Any, Any, Message]) -> None:
         try:

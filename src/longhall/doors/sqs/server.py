@@ -27,10 +27,11 @@ from longhall.doors.sqs.wire.results import Result
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
+from longhall.front.crowd import Crowd
 from longhall.front.http import HttpConnection, factory_of
 from longhall.meters import Histogram
 from longhall.shards.shard import Committable
-from longhall.world.ports import Clock, Entropy, Listener, Network
+from longhall.world.ports import Clock, Entropy, Network
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
 FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
@@ -38,7 +39,6 @@ REQUEST_S: Final = 30.0  # A request that has begun to arrive must be whole by t
 ANSWER_S: Final = 30.0  # An answer must be taken by then.
 IDLE_S: Final = 75.0
 SWEEP_S: Final = 1.0
-DRAIN_STEP_S: Final = 0.01
 
 _METHODS: Final = (b"GET", b"POST")
 
@@ -83,20 +83,14 @@ class SqsServer(HttpGate):
         self.door = door
         self.budget = budget
         self.body_bytes_max = body_bytes_max
-        self.connections: dict[HttpConnection, None] = {}  # In the order they came: sets have none.
-        self.refused = 0
+        self.crowd: Crowd[HttpConnection] = Crowd(connections_max, connections_per_address_max)
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self._clock = clock
         self._verifier = verifier
-        self._connections_max = connections_max
-        self._per_address_max = connections_per_address_max
-        self._per_address: Counter[str] = Counter()
         self._sweep_s = sweep_s
         self._loop = asyncio.get_running_loop()
-        self._listener: Listener | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._tasks: dict[asyncio.Task[None], None] = {}
         self._answers = Answers(entropy.bytes(8))
         self._operations = {
             name: _Operation(name, partial(json.decode_request, name), handler, name == "ReceiveMessage")
@@ -109,32 +103,20 @@ class SqsServer(HttpGate):
 
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
-        self._listener, bound = await network.listen(factory_of(self, self._loop), host, port)
+        self.crowd.listener, bound = await network.listen(factory_of(self, self._loop), host, port)
         self.door.authority = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
         self._sweep()
         return bound
 
     def stop_accepting(self) -> None:
         """Take no new connections."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self.crowd.shut()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
     async def drain(self, seconds: float) -> None:
         """Wait until nothing is under way but waiting, then hang up on everybody."""
-        for connection in self.connections:
-            connection.stop_reading()
-        for _ in range(int(seconds / DRAIN_STEP_S)):
-            if not any(connection.is_owed for connection in self.connections):
-                break
-            await asyncio.sleep(DRAIN_STEP_S)
-        for connection in list(self.connections):
-            connection.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.sleep(0)
+        await self.crowd.drain(seconds)
 
     def _tell_date(self) -> None:
         self._answers.date = formatdate(self._clock.wall_ms() // 1000, usegmt=True).encode()
@@ -143,7 +125,7 @@ class SqsServer(HttpGate):
         """Let go of connections that stall: no request, half a request, an answer not taken, silence for too long."""
         self._tell_date()
         now_s = self._loop.time()
-        for connection in list(self.connections):
+        for connection in list(self.crowd.guests):
             silent_s = now_s - connection.active_s
             arriving_s = connection.arriving_since_s
             late = arriving_s and now_s - arriving_s > REQUEST_S and not connection.is_kept_waiting
@@ -156,19 +138,10 @@ class SqsServer(HttpGate):
     # Gate
 
     def opened(self, connection: HttpConnection) -> bool:
-        self._per_address[connection.peer] += 1
-        self.connections[connection] = None  # One that is refused as well, so that it cannot stay for ever.
-        full = len(self.connections) > self._connections_max
-        if full or self._per_address[connection.peer] > self._per_address_max:
-            self.refused += 1
-            return False
-        return True
+        return self.crowd.enter(connection)
 
     def closed(self, connection: HttpConnection) -> None:
-        self.connections.pop(connection, None)
-        self._per_address[connection.peer] -= 1
-        if self._per_address[connection.peer] <= 0:
-            del self._per_address[connection.peer]
+        self.crowd.leave(connection)
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
         return self._answers.plain(status, line, closes=True)
@@ -260,13 +233,9 @@ class SqsServer(HttpGate):
             self.door.queues.release(outcome.queue, _Release(call, answer))
             return
         task = self._loop.create_task(self._finish(call, outcome, as_query))
-        self._tasks[task] = None
-        task.add_done_callback(self._forget_task)
+        self.crowd.employ(task)
         if operation.waits:
             call.on_close = partial(_cancel, task)
-
-    def _forget_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
 
     async def _finish(self, call: HttpCall, outcome: Coroutine[Any, Any, Result], as_query: bool) -> None:
         try:
