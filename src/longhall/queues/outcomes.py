@@ -11,6 +11,7 @@ from longhall.queues.events import Leased, Passed
 ATTEMPTS: Final = "attempts"
 EXPIRED: Final = "expired"
 LENGTH: Final = "length"
+DELETED: Final = "deleted"  # The queue is no longer there.
 GONE: Final = "gone"  # The log does not have it any more: nothing to move, but `Died` still has to be applied.
 
 

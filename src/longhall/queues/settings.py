@@ -28,6 +28,7 @@ class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
 
     queue: str
     attempts_max: Annotated[int, Meta(ge=1, le=1000)] = 10
+    on_delete: bool = True  # What is in the queue when it is deleted goes there too.
 
 
 class DeliveryHours(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ def test_every_attribute_that_is_set_is_read_back(sqs: Any, door: Running) -> No
     settings = door.queues.queues["orders"].view.settings
     assert (settings.lease_ms, settings.delay_ms, settings.wait_ms) == (43_200_000, 900_000, 20_000)
     assert (settings.retention_ms, settings.message_bytes_max) == (60_000, 1024)
-    assert settings.dead_letters == DeadLetters(queue="dead", attempts_max=3)
+    assert settings.dead_letters == DeadLetters(queue="dead", attempts_max=3, on_delete=False)
     sqs.set_queue_attributes(QueueUrl=url, Attributes={"SqsManagedSseEnabled": "true"})
     assert read(sqs, url, "SqsManagedSseEnabled", "KmsMasterKeyId") == {"SqsManagedSseEnabled": "true"}
     taken = {"Policy": "", "RedrivePolicy": "", "RedriveAllowPolicy": "", "KmsDataKeyReusePeriodSeconds": ""}

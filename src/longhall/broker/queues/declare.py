@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from longhall.broker.declare import commit_event
-from longhall.broker.events import TopicConfigured, TopicCreated, TopicDeleted
+from longhall.broker.events import QueueRemoved, TopicConfigured, TopicCreated, TopicDeleted
 from longhall.broker.hall import Hall
+from longhall.broker.queues.bury_everything import bury_everything
 from longhall.broker.queues.companions import check_companions, make_companions
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
@@ -126,21 +127,31 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
 
 
 async def delete(hall: Hall, queue: RunningQueue) -> None:
-    """The queue and, if it made it, its topic. A topic on which other queues stand stays, and so does its queue."""
-    removed = hall.catalogue.queues.decide_remove(queue.entry.name)
-    if isinstance(removed, Code):
-        raise LonghallError(removed, f"There is no queue '{queue.entry.name}'.")
+    """The queue and, if it made it, its topic. A topic on which other queues stand stays, and so does its queue.
+
+    What is in it goes to its dead letters first, if it has such and they want it.
+    """
+    _decide_delete(hall, queue)
+    await bury_everything(hall, queue)
+    removed = _decide_delete(hall, queue)
     commit = Commit()
+    with together(hall):
+        hall.append_catalogue(removed, commit)
+        if queue.entry.owns_topic:
+            hall.append_catalogue(TopicDeleted(topic_id=queue.entry.topic_id), Commit())
+    await commit.future
+
+
+def _decide_delete(hall: Hall, queue: RunningQueue) -> QueueRemoved:
+    removed = hall.catalogue.queues.decide_remove(queue.entry.name)
+    if isinstance(removed, Code) or hall.queues.get(queue.number) is not queue:
+        raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{queue.entry.name}'.")
     entry = queue.entry
     others = [one.name for one in hall.catalogue.queues.by_name.values() if one.topic_id == entry.topic_id]
     if entry.owns_topic and len(others) > 1:
         forks = ", ".join(sorted(name for name in others if name != entry.name))
         raise LonghallError(Code.TOPIC_IN_USE, f"Other queues read the log of '{entry.name}': {forks}.")
-    with together(hall):
-        hall.append_catalogue(removed, commit)
-        if entry.owns_topic:
-            hall.append_catalogue(TopicDeleted(topic_id=entry.topic_id), Commit())
-    await commit.future
+    return removed
 
 
 def _configuration(settings: QueueSettings) -> dict[str, str]:

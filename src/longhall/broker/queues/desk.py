@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final, final
 
@@ -96,8 +97,13 @@ class Desk:
         return _view(await declare.declare(self._hall, name, topic, settings))
 
     async def delete(self, name: str) -> None:
-        """The queue and everything in it."""
-        await declare.delete(self._hall, self._find(name))
+        """The queue and everything in it; what its dead letters want goes there first."""
+        queue = self._find(name)
+        try:
+            await declare.delete(self._hall, queue)
+        except (LonghallError, OSError, asyncio.CancelledError):
+            self.stager.arm(queue)  # It is still there, and its delays go on.
+            raise
 
     def view(self, name: str) -> QueueView | None:
         """The queue of this name."""

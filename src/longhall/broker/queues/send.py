@@ -177,4 +177,9 @@ async def _drop_oldest(hall: Hall, queue: RunningQueue, overflow: Overflow) -> b
     if outcome.status is Status.COLD:
         await warm(hall, queue, outcome.cold_lane)
         return True
-    return bool(outcome.deaths) or outcome.status is Status.MORE
+    if outcome.deaths or outcome.status is Status.MORE:
+        return True
+    if all(partition.high_watermark == partition.log.next_offset for partition in queue.lanes.values()):
+        return False
+    await committed(hall, queue.shard)  # What was sent a moment ago, perhaps by the same call, may go next.
+    return True

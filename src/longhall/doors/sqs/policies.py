@@ -70,7 +70,8 @@ def read_redrive_policy(door: Door, name: str, fifo: bool, text: str) -> DeadLet
         raise _wrong_redrive(text, "Dead-letter queue must be same type of queue as the source.")
     if not _allows(target.settings, name):
         raise _wrong_redrive(text, "Queue does not have permission to redrive on the dead letter queue.")
-    return DeadLetters(queue=target_name, attempts_max=attempts_max)
+    # Here whoever deletes a queue deletes what is in it.
+    return DeadLetters(queue=target_name, attempts_max=attempts_max, on_delete=False)
 
 
 def write_redrive_policy(door: Door, dead_letters: DeadLetters) -> str:

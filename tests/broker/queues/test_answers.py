@@ -1,0 +1,220 @@
+"""Answers and fates: what a sender hears of its message, in the same step as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.queues.desk import Desk
+from longhall.errors import Code
+from longhall.queues.fates import Fate
+from longhall.queues.messages import Delivery, Outgoing
+from longhall.queues.settings import DeadLetters, QueueSettings
+from tests.broker import desk as host
+from tests.broker.desk import Life
+from tests.broker.queues.letterbox import fail, live, receive, refused, send, sent_letters
+
+ASKING = {"reply_to": "replies", "correlation_id": "c-1", "report_fate": True}
+
+
+async def make(desk: Desk, **settings: Any) -> None:
+    await desk.create("replies", QueueSettings())
+    await desk.create("work", QueueSettings(**settings))
+
+
+def fate(delivery: Delivery) -> Fate:
+    return msgspec.json.decode(delivery.body, type=Fate)
+
+
+def test_an_answer_reaches_the_reply_queue_and_settles_the_request() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk)
+        await send(desk, "work", b"what?", reply_to="replies", correlation_id="c-1")
+        (request,) = await receive(desk, "work")
+        assert (request.reply_to, request.correlation_id) == ("replies", "c-1")
+        accepted = await desk.answer("work", request.receipt, Outgoing(body=b"that"))
+        (reply,) = await sent_letters(desk, "replies")
+        assert (reply.body, reply.correlation_id, reply.message_id) == (b"that", "c-1", accepted.message_id)
+        assert reply.fate == ""
+        assert await desk.settle("work", [request.receipt]) == [None]  # As whatever is settled already.
+        again = await desk.answer("work", request.receipt, Outgoing(body=b"that"))
+        assert again.repeated
+        assert len(await sent_letters(desk, "replies")) == 1
+        assert desk.depth("work").in_flight == desk.depth("work").available == 0
+
+    live(play)
+
+
+def test_without_a_correlation_id_the_message_id_stands_for_it() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk)
+        ids = await send(desk, "work", b"one", b"two", reply_to="replies", report_fate=True)
+        one, two = await receive(desk, "work")
+        await desk.answer("work", one.receipt, Outgoing(body=b"answer"))
+        await desk.settle("work", [two.receipt])
+        replies = await sent_letters(desk, "replies")
+        assert [reply.correlation_id for reply in replies] == ids
+        assert [reply.fate for reply in replies] == ["", "settled"]  # An answer stands for the fate.
+
+    live(play)
+
+
+def test_an_answer_that_cannot_be_given_changes_nothing() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk)
+        await desk.create("other", QueueSettings())
+        await send(desk, "work", b"mute")
+        await send(desk, "work", b"lost", reply_to="gone")
+        await send(desk, "work", b"large", reply_to="replies")
+        mute, lost, large = await receive(desk, "work")
+        assert await refused(desk.answer("work", mute.receipt, Outgoing(body=b""))) is Code.INVALID_REQUEST
+        assert await refused(desk.answer("work", lost.receipt, Outgoing(body=b""))) is Code.UNKNOWN_QUEUE
+        too_large = Outgoing(body=bytes(300_000))
+        assert await refused(desk.answer("work", large.receipt, too_large)) is Code.MESSAGE_TOO_LARGE
+        assert await refused(desk.answer("other", large.receipt, Outgoing(body=b""))) is Code.INVALID_RECEIPT
+        assert await refused(desk.answer("work", "nonsense", Outgoing(body=b""))) is Code.INVALID_RECEIPT
+        assert desk.depth("work").in_flight == 3
+        assert desk.depth("replies").available == 0
+        await desk.change_lease("work", [(large.receipt, 0)])
+        (again,) = await receive(desk, "work")
+        assert await refused(desk.answer("work", large.receipt, Outgoing(body=b""))) is Code.RECEIPT_SUPERSEDED
+        await desk.answer("work", again.receipt, Outgoing(body=b"now"))
+
+    live(play)
+
+
+def test_answers_to_a_fifo_reply_queue_have_what_it_asks_for() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await desk.create("replies", QueueSettings(fifo=True, deduplication="id"))
+        await desk.create("work", QueueSettings())
+        await send(desk, "work", b"one", b"two", **ASKING)
+        one, two = await receive(desk, "work")
+        await desk.answer("work", one.receipt, Outgoing(body=b"first"))
+        await desk.settle("work", [two.receipt])
+        assert [reply.fate for reply in await sent_letters(desk, "replies")] == ["", "settled"]
+
+    live(play)
+
+
+def test_every_fate_is_told_with_its_reason() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk, dead_letters=DeadLetters(queue="dead", attempts_max=2))
+        await desk.create("dead", QueueSettings())
+        await desk.create("short", QueueSettings(messages_max=1, when_full="drop-oldest"))
+        (sent,) = await send(desk, "work", b"fails", **ASKING)
+        await fail(desk, "work")
+        await send(desk, "work", b"late", time_to_live_ms=10, **ASKING)
+        await send(desk, "short", b"late", time_to_live_ms=10, **ASKING)
+        await asyncio.sleep(0.05)
+        assert await receive(desk, "work") == []
+        assert await receive(desk, "short") == []
+        await send(desk, "short", b"squeezed", **ASKING)
+        await send(desk, "short", b"last")
+        found = [fate(one) for one in await sent_letters(desk, "replies")]
+        assert [(one.fate, one.reason, one.queue, one.attempts) for one in found] == [
+            ("dead-lettered", "attempts", "work", 2),
+            ("dead-lettered", "expired", "work", 0),
+            ("expired", "expired", "short", 0),
+            ("failed", "length", "short", 0),
+        ]
+        assert found[0].message_id == sent
+        assert {one.correlation_id for one in found} == {"c-1"}
+
+    live(play)
+
+
+def test_what_is_given_out_at_most_once_is_settled_with_that() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk, delivery="at-most-once")
+        await send(desk, "work", b"one", **ASKING)
+        await send(desk, "work", b"silent", reply_to="replies")
+        assert len(await receive(desk, "work")) == 2
+        (told,) = await sent_letters(desk, "replies")
+        assert (told.fate, fate(told).attempts) == ("settled", 1)
+
+    live(play)
+
+
+def test_a_reply_queue_that_is_gone_or_full_holds_nobody_up() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await desk.create("replies", QueueSettings(messages_max=1))
+        await desk.create("work", QueueSettings())
+        await send(desk, "work", b"one", b"two", **ASKING)
+        await send(desk, "work", b"three", reply_to="nowhere", report_fate=True)
+        taken = await receive(desk, "work")
+        assert await desk.settle("work", [one.receipt for one in taken]) == [None] * 3
+        assert len(await sent_letters(desk, "replies")) == 1
+        queue = life.hall.running_queue("work")
+        assert queue is not None
+        assert (queue.fates, queue.fates_lost) == ({"settled": 1}, 2)
+
+    live(play)
+
+
+def test_a_settle_after_a_restart_tells_the_fate_as_well() -> None:
+    on = host.Desk()
+    on.host.faults.cold_read_chance = 0.5
+
+    async def play(life: Life, desk: Desk) -> str:
+        await make(desk)
+        await send(desk, "work", b"one", **ASKING)
+        (one,) = await receive(desk, "work")
+        await checkpoint(life.hall)
+        return one.receipt
+
+    async def rest(life: Life, desk: Desk) -> list[str]:
+        assert await desk.settle("work", [receipt]) == [None]
+        return [one.fate for one in await sent_letters(desk, "replies")]
+
+    receipt = live(play, on, end="cut")
+    assert live(rest, on) == ["settled"]
+
+
+async def _one_request(desk: Desk) -> str:
+    (one,) = await receive(desk, "work")
+    return one.receipt
+
+
+@pytest.mark.parametrize("verb", ["answer", "settle", "die"])
+@pytest.mark.parametrize("changes", range(5))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_death_at_any_moment_leaves_both_or_neither(verb: str, changes: int, seed: int) -> None:
+    """The request is still there, or its reply queue has heard of it; never both, never neither, never twice."""
+    on = host.Desk(seed=seed)
+
+    async def before(life: Life, desk: Desk) -> str:
+        await make(desk, dead_letters=DeadLetters(queue="dead", attempts_max=1))
+        await desk.create("dead", QueueSettings())
+        await send(desk, "work", b"what?", **ASKING)
+        receipt = await _one_request(desk)
+        if verb == "die":
+            await desk.change_lease("work", [(receipt, 0)])
+        await checkpoint(life.hall)
+        return receipt
+
+    async def act(life: Life, desk: Desk) -> bool:
+        on.host.faults.cut_after_changes = changes
+        if verb == "answer":
+            await desk.answer("work", receipt, Outgoing(body=b"that"))
+        elif verb == "settle":
+            await desk.settle("work", [receipt])
+        else:
+            await receive(desk, "work")
+            await life.sync()
+        return True
+
+    async def after(life: Life, desk: Desk) -> tuple[int, int, int]:
+        queue = life.hall.running_queue("work")
+        assert queue is not None
+        return queue.queue.state.messages, desk.depth("replies").available, desk.depth("dead").available
+
+    receipt = live(before, on)
+    told = live(act, on, end="cut")
+    on.host.faults.cut_after_changes = -1
+    found = live(after, on)
+    done = (0, 1, 1 if verb == "die" else 0)
+    assert found == done or (not told and found == (1, 0, 0))

@@ -1,0 +1,213 @@
+"""Every way in which a message can die, and where it is then; nothing is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.queues.desk import Desk
+from longhall.errors import Code
+from longhall.queues.messages import Outgoing
+from longhall.queues.settings import DeadLetters, QueueSettings
+from tests.broker import desk as host
+from tests.broker.desk import Life
+from tests.broker.queues.letterbox import all_letters, fail, live, moved, receive, refused, send
+
+TO_DEAD = DeadLetters(queue="dead", attempts_max=2)
+
+
+async def make(desk: Desk, **settings: Any) -> None:
+    await desk.create("dead", QueueSettings())
+    await desk.create("work", QueueSettings(dead_letters=TO_DEAD, **settings))
+
+
+async def dead(desk: Desk) -> list[tuple[bytes, str, int]]:
+    return [(one.body, one.reason, one.attempts) for one in await all_letters(desk, "dead")]
+
+
+def test_too_many_attempts() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk)
+        await send(desk, "work", b"body")
+        await fail(desk, "work")
+        assert await dead(desk) == [(b"body", "attempts", 2)]
+
+    live(play)
+
+
+@pytest.mark.parametrize("whose", ["queue", "message"])
+def test_the_time_to_live_is_over(whose: str) -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk, time_to_live_ms=50 if whose == "queue" else 0)
+        await send(desk, "work", b"body", time_to_live_ms=50 if whose == "message" else -1)
+        assert len(await receive(desk, "work", lease_ms=10)) == 1
+        await asyncio.sleep(0.1)
+        assert await receive(desk, "work") == []
+        assert await dead(desk) == [(b"body", "expired", 1)]
+        (letter,) = await all_letters(desk, "dead")
+        assert [attempt.how for attempt in letter.history] == ["lapsed"]
+
+    live(play)
+
+
+def test_a_queue_over_its_length_lets_the_oldest_die() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk, messages_max=2, when_full="dead-letter")
+        await send(desk, "work", b"1", b"2", b"3", b"4")
+        assert await dead(desk) == [(b"1", "length", 0), (b"2", "length", 0)]
+        await desk.delete("dead")
+        (refusal,) = await desk.send("work", [Outgoing(body=b"5")])
+        assert refusal.code is Code.QUEUE_FULL  # Nothing is dropped that should have become a letter.
+        assert [one.body for one in await receive(desk, "work")] == [b"3", b"4"]
+
+    live(play)
+
+
+def test_drop_oldest_drops_and_makes_no_letters() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk, messages_max=2, when_full="drop-oldest")
+        await send(desk, "work", b"1", b"2", b"3", b"4")
+        assert await dead(desk) == []
+        assert [one.body for one in await receive(desk, "work")] == [b"3", b"4"]
+
+    live(play)
+
+
+def test_the_oldest_die_also_when_they_are_on_the_disk_only() -> None:
+    on = host.Desk()
+
+    async def before(life: Life, desk: Desk) -> None:
+        await make(desk, messages_max=3, when_full="dead-letter")
+        await send(desk, "work", b"1", b"2", b"3")
+        await checkpoint(life.hall)
+
+    async def after(life: Life, desk: Desk) -> None:
+        on.host.faults.cold_read_chance = 1.0
+        await send(desk, "work", b"4")
+        assert await dead(desk) == [(b"1", "length", 0)]
+
+    live(before, on)
+    live(after, on)
+
+
+def test_what_is_in_a_queue_that_is_deleted_goes_to_its_dead_letters() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk)
+        await send(desk, "work", *[b"%d" % number for number in range(200)])
+        taken = await receive(desk, "work", 3)
+        await desk.settle("work", [taken[0].receipt])
+        await desk.change_lease("work", [(taken[1].receipt, 0)])
+        await send(desk, "work", b"soon", delay_ms=60_000)
+        await send(desk, "work", b"later", delay_ms=90 * 24 * 3_600_000)
+        await desk.delete("work")
+        found = await all_letters(desk, "dead")
+        assert {one.reason for one in found} == {"deleted"}
+        assert {one.source for one in found} == {"work"}
+        bodies = {b"%d" % number for number in range(200)} - {taken[0].body}
+        assert len(found) == 201
+        assert {one.body for one in found} == bodies | {b"soon", b"later"}
+        attempts = {one.body: one.attempts for one in found}
+        assert (attempts[taken[1].body], attempts[taken[2].body], attempts[b"199"], attempts[b"soon"]) == (1, 1, 0, 0)
+        assert desk.view("work") is None
+        assert await refused(desk.settle("work", [taken[2].receipt])) is Code.UNKNOWN_QUEUE
+        assert await refused(desk.send("work", [Outgoing(body=b"late")])) is Code.UNKNOWN_QUEUE
+
+    live(play)
+
+
+def test_a_fifo_queue_that_is_deleted_keeps_the_order_of_its_groups() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk, fifo=True)
+        for number in range(6):
+            await send(desk, "work", b"%d" % number, group="ab"[number % 2])
+        assert len(await receive(desk, "work", 1)) == 1  # Its group is blocked now.
+        await desk.delete("work")
+        bodies = [one.body for one in await all_letters(desk, "dead")]
+        assert sorted(bodies) == [b"%d" % number for number in range(6)]
+        assert [body for body in bodies if int(body) % 2] == [b"1", b"3", b"5"]
+
+    live(play)
+
+
+@pytest.mark.parametrize("letters", ["unwanted", "gone"])
+def test_a_deletion_discards_where_no_letters_are_wanted(letters: str) -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await desk.create("dead", QueueSettings())
+        wanted = DeadLetters(queue="dead", on_delete=letters != "unwanted")
+        await desk.create("work", QueueSettings(dead_letters=wanted))
+        await send(desk, "work", b"body")
+        await send(desk, "work", b"delayed", delay_ms=1000)
+        if letters == "gone":
+            await desk.delete("dead")
+            await desk.create("dead", QueueSettings())
+            await desk.configure("work", QueueSettings(dead_letters=DeadLetters(queue="nowhere")))
+        await desk.delete("work")
+        assert await dead(desk) == []
+
+    live(play)
+
+
+def test_a_cursor_on_a_topic_leaves_the_messages_to_the_topic() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await desk.create("dead", QueueSettings())
+        await desk.create("log", QueueSettings(settled="keep"))
+        await send(desk, "log", b"kept")
+        await desk.declare("cursor", "log", QueueSettings(dead_letters=TO_DEAD))
+        await send(desk, "cursor", b"delayed", delay_ms=60_000)
+        await desk.delete("cursor")
+        assert await dead(desk) == [(b"delayed", "deleted", 0)]
+        assert [one.body for one in await all_letters(desk, "log")] == [b"kept"]
+
+    live(play)
+
+
+def test_a_letter_whose_queue_is_gone_stays_a_letter() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await make(desk)
+        await send(desk, "work", b"body")
+        await fail(desk, "work")
+        await desk.delete("work")
+        desk.start()
+        task = await desk.start_move("dead", "", 0)
+        await moved(desk, "dead")
+        (ended,) = desk.moves("dead")
+        assert (ended.task_id, ended.state, ended.moved) == (task.task_id, "COMPLETED", 0)
+        assert await dead(desk) == [(b"body", "attempts", 2)]
+        await desk.stop()
+
+    live(play)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_death_of_the_node_while_deleting_leaves_every_message_in_one_place(seed: int) -> None:
+    on = host.Desk(seed=seed)
+
+    async def before(life: Life, desk: Desk) -> None:
+        await make(desk)
+        await send(desk, "work", *[b"%d" % number for number in range(300)])
+        await receive(desk, "work", 2)
+        await send(desk, "work", b"delayed", delay_ms=60_000)
+        await checkpoint(life.hall)
+
+    async def delete(life: Life, desk: Desk) -> bool:
+        on.host.faults.cut_after_changes = seed
+        await desk.delete("work")
+        return True
+
+    async def after(life: Life, desk: Desk) -> None:
+        found = [one.body for one in await all_letters(desk, "dead")]
+        if desk.view("work") is not None:
+            assert not told
+            found += [one.body for one in await all_letters(desk, "work")]
+            delayed = desk.depth("work").delayed
+            assert (b"delayed" in found) == (delayed == 0)
+            found += [b"delayed"] * delayed
+        assert sorted(found) == sorted([b"%d" % number for number in range(300)] + [b"delayed"])
+
+    live(before, on)
+    told = live(delete, on, end="cut")
+    on.host.faults.cut_after_changes = -1
+    live(after, on)
