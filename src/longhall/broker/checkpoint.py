@@ -54,6 +54,7 @@ async def checkpoint(hall: Hall) -> None:
     released = min(position for _, position, _ in captured)
     hall.wal.release_before(released)
     hall.checkpoint_at = released
+    hall.checkpoint_wanted = False
     for partition, offset in safe:
         partition.log.safe_offset = offset
     hall.referenced_bytes = 0

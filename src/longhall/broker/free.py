@@ -31,6 +31,7 @@ from longhall.shards.shard import PARTITIONS
 GRACE_MS: Final = 30_000
 DRAINED_BYTES_MIN: Final = 1024 * 1024  # A log with less than this keeps its last segment when it is drained.
 LIVE_SHARE_MAX: Final = 0.5  # A segment of whose offsets more than this are outstanding is left as it is.
+UNSAFE_BYTES_MAX: Final = 32 * 1024 * 1024  # Of passed segments that wait for a checkpoint; then one is asked for.
 SEGMENTS_A_TURN_MAX: Final = 16  # Rewritten for one partition in one turn; the others come with the next.
 
 _log = logging.getLogger("longhall.clean")
@@ -88,8 +89,11 @@ class Freer:
         mark = _Mark(now_ms, log.closed_before(floor))
         if floor >= log.next_offset and log.bytes_kept() >= DRAINED_BYTES_MIN:
             mark.start = log.next_offset
-        limit = min(scan, log.safe_offset, partition.last_stable_offset)
+        limit = min(scan, partition.last_stable_offset)
         segments = [one for one in log.segments[:-1] if one.base_offset >= mark.start and one.next_offset <= limit]
+        unsafe = sum(one.size_bytes for one in segments if one.next_offset > log.safe_offset)
+        self._hall.checkpoint_wanted |= unsafe >= UNSAFE_BYTES_MAX
+        segments = [one for one in segments if one.next_offset <= log.safe_offset]
         if segments:
             live = sorted({offset for cursor in cursors for offset in cursor.live_between(floor, scan)})
             aborted = [] if partition.producers is None else partition.producers.aborted_ranges()

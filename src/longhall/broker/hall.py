@@ -98,6 +98,7 @@ class Hall:
         self.dead_segments: list[tuple[int, int]] = []  # Partition and base offset; likewise.
         self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
         self.checkpoint_at = 0  # Where the write-ahead log ended when the last checkpoint was taken.
+        self.checkpoint_wanted = False  # Somebody waits for it with space to give back.
         self.checkpoints = 0
         self.checkpointed_ms = 0
         self.recovery_seconds = 0.0

@@ -205,6 +205,59 @@ def test_batches_of_kafka_producers_are_opened() -> None:
     Desk().live(play)
 
 
+def test_markers_of_aborted_transactions_outlive_their_segments() -> None:
+    async def play(life: Life) -> None:
+        queues = await declare(life)
+        life.transactor.start()
+        partition = life.partition("q")
+        await queues.send("q", [Outgoing(body=b"old")])
+        await queues.receive("q", 1, 0, 43_200_000, "")
+        taken = await life.transactor.init("tx", 60_000, -1, -1)
+        producer, epoch = taken.producer_id, taken.producer_epoch
+        for sequence, commit in enumerate((False, True)):
+            await life.transactor.add("tx", producer, epoch, [("q", 0)])
+            batch = batch_of(
+                b"%d" % commit + BODY, producer_id=producer, epoch=epoch, sequence=sequence, transactional=True
+            )
+            assert (await life.send(partition, batch, "tx")).code is None
+            await life.transactor.end("tx", producer, epoch, commit, False)
+            await asyncio.sleep(1)
+            await life.send(partition, batch_of(BODY, records=25))  # Another segment.
+        found: list[Delivery] = []
+        while more := await queues.receive("q", 10, 0, 43_200_000, ""):
+            found += more
+        assert [one.body for one in found].count(b"1" + BODY) == 1
+        assert b"0" + BODY not in [one.body for one in found], "what was aborted is no message"
+        await queues.settle("q", [one.receipt for one in found])
+        await clean(life, Cleaner(life.hall))
+        headers = [header for header, _ in stored_batches(partition)]
+        markers = [header for header in headers if header.is_control]
+        assert len(markers) >= 1, "readers of committed messages know where it ended"
+        assert on_disk(life)[0] < 30_000
+        await life.transactor.stop()
+
+    Desk().live(play)
+
+
+def test_a_checkpoint_is_asked_for_when_space_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longhall.broker.free.UNSAFE_BYTES_MAX", 50_000)
+
+    async def play(life: Life) -> None:
+        queues = await declare(life)
+        await queues.send("q", [Outgoing(body=b"old")])
+        await queues.receive("q", 1, 0, 43_200_000, "")
+        await pass_through(queues, 30)
+        await Cleaner(life.hall).run()
+        assert not life.hall.checkpoint_wanted
+        await pass_through(queues, 100)
+        await Cleaner(life.hall).run()
+        assert life.hall.checkpoint_wanted
+        await checkpoint(life.hall)
+        assert not life.hall.checkpoint_wanted
+
+    Desk().live(play)
+
+
 @pytest.mark.parametrize("changes", [*range(1, 34), *range(34, 84, 3)])
 def test_whenever_the_node_dies_nothing_wanted_is_gone_and_nothing_settled_comes_back(changes: int) -> None:
     desk = Desk(changes)
