@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from longhall.doors.sqs import server as server_module
 from longhall.doors.sqs.door import Door
 from longhall.doors.sqs.server import SqsServer
-from longhall.front import http
 from longhall.front.admission import Budget
+from longhall.front.http import SLOTS_MAX
+from longhall.front.patience import Patience
 from longhall.world.real.clock import RealClock
 from longhall.world.real.entropy import RealEntropy
 from longhall.world.real.network import RealNetwork
@@ -56,7 +56,7 @@ async def opened(budget_bytes: int = 64 << 20, **options: Any) -> AsyncIterator[
 
 @pytest.fixture
 async def door() -> AsyncIterator[Open]:
-    async with opened(sweep_s=0.02) as door:
+    async with opened(patience=Patience(sweep_s=0.02)) as door:
         yield door
 
 
@@ -309,8 +309,12 @@ async def test_a_client_that_closes_its_half_still_gets_its_answer(door: Open) -
     assert b"/half" in await door.said(make("half"), end=True)
 
 
-async def test_slow_requests_are_cut_off_though_bytes_keep_coming(door: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "REQUEST_S", 0.1)
+async def test_slow_requests_are_cut_off_though_bytes_keep_coming() -> None:
+    async with opened(patience=Patience(request_s=0.1, sweep_s=0.02)) as door:
+        await _drip(door)
+
+
+async def _drip(door: Open) -> None:
     for start in (b"POST / HTTP/1.1\r\nX: ", ask("CreateQueue", b"", "Content-Length: 1000", length=False)):
         reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
 
@@ -331,14 +335,13 @@ async def test_slow_requests_are_cut_off_though_bytes_keep_coming(door: Open, mo
     await until(lambda: not door.server.crowd.guests)
 
 
-async def test_idle_clients_are_let_go_and_waiting_ones_are_not(door: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    await door.said(make("q", CLOSE))
-    monkeypatch.setattr(server_module, "IDLE_S", 0.05)
-    monkeypatch.setattr(server_module, "FIRST_REQUEST_S", 0.05)
-    assert await door.said(b"") == b""
-    assert (await door.said(LIST)).startswith(b"HTTP/1.1 200 ")
-    answer = await door.said(ask("ReceiveMessage", {"QueueUrl": "q", "WaitTimeSeconds": 1}))
-    assert answer.startswith(b"HTTP/1.1 200 ")
+async def test_idle_clients_are_let_go_and_waiting_ones_are_not() -> None:
+    async with opened(patience=Patience(first_request_s=0.1, idle_s=0.1, sweep_s=0.02)) as door:
+        await door.said(make("q", CLOSE))
+        assert await door.said(b"") == b""
+        assert (await door.said(LIST)).startswith(b"HTTP/1.1 200 ")
+        answer = await door.said(ask("ReceiveMessage", {"QueueUrl": "q", "WaitTimeSeconds": 1}))
+        assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 async def test_one_too_many_is_sent_away_and_the_place_is_given_back() -> None:
@@ -357,9 +360,8 @@ async def test_one_too_many_is_sent_away_and_the_place_is_given_back() -> None:
         writer.close()
 
 
-async def test_a_client_that_does_not_read_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "ANSWER_S", 0.3)
-    async with opened(sweep_s=0.02) as door:
+async def test_a_client_that_does_not_read_is_not_read_from() -> None:
+    async with opened(patience=Patience(answer_s=0.3, sweep_s=0.02)) as door:
         await door.said(make("q", CLOSE))
         for _ in range(8):
             await door.said(ask("SendMessage", {"QueueUrl": "q", "MessageBody": "x" * 1_000_000}, CLOSE))
@@ -412,20 +414,18 @@ async def test_nothing_more_is_given_out_while_answers_fill_the_memory() -> None
         assert (await door.said(receive)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_too_many_requests_at_once_wait_in_the_socket(door: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "SLOTS_MAX", 4)
+async def test_too_many_requests_at_once_wait_in_the_socket(door: Open) -> None:
     data = make("q") * 500 + ask("ListQueues", {}, CLOSE)
     assert (await door.said(data)).count(b"HTTP/1.1 200 OK") == 501
 
 
-async def test_what_waits_behind_a_refusal_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "SLOTS_MAX", 2)
+async def test_what_waits_behind_a_refusal_gives_its_memory_back() -> None:
     async with opened() as door:
         await door.said(make("q", CLOSE))
         waiting = ask("ReceiveMessage", {"QueueUrl": "q", "WaitTimeSeconds": 2})
         behind = ask("SendMessage", {"QueueUrl": "q", "MessageBody": "x" * 10_000})
         _, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        writer.write(waiting * 2 + behind * 5 + b"GARBAGE\r\n\r\n")
+        writer.write(waiting * SLOTS_MAX + behind * 5 + b"GARBAGE\r\n\r\n")
         writer.write_eof()
         await until(lambda: not door.server.crowd.guests)
         assert door.server.budget.used_bytes == 0

@@ -29,16 +29,12 @@ from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.crowd import Crowd
 from longhall.front.http import HttpConnection, factory_of
+from longhall.front.patience import Patience
 from longhall.meters import Histogram
 from longhall.shards.shard import Committable
 from longhall.world.ports import Clock, Entropy, Network
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
-FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
-REQUEST_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
-ANSWER_S: Final = 30.0  # An answer must be taken by then.
-IDLE_S: Final = 75.0
-SWEEP_S: Final = 1.0
 
 _METHODS: Final = (b"GET", b"POST")
 
@@ -78,7 +74,7 @@ class SqsServer(HttpGate):
         connections_max: int = 10_000,
         connections_per_address_max: int = 10_000,
         body_bytes_max: int = BODY_BYTES_MAX,
-        sweep_s: float = SWEEP_S,
+        patience: Patience | None = None,
     ) -> None:
         self.door = door
         self.budget = budget
@@ -88,7 +84,7 @@ class SqsServer(HttpGate):
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self._clock = clock
         self._verifier = verifier
-        self._sweep_s = sweep_s
+        self._patience = patience or Patience()
         self._loop = asyncio.get_running_loop()
         self._sweeper: asyncio.TimerHandle | None = None
         self._answers = Answers(entropy.bytes(8))
@@ -122,18 +118,13 @@ class SqsServer(HttpGate):
         self._answers.date = formatdate(self._clock.wall_ms() // 1000, usegmt=True).encode()
 
     def _sweep(self) -> None:
-        """Let go of connections that stall: no request, half a request, an answer not taken, silence for too long."""
+        """Let go of connections that stall."""
         self._tell_date()
         now_s = self._loop.time()
         for connection in list(self.crowd.guests):
-            silent_s = now_s - connection.active_s
-            arriving_s = connection.arriving_since_s
-            late = arriving_s and now_s - arriving_s > REQUEST_S and not connection.is_kept_waiting
-            stalled = connection.stalled_since_s and now_s - connection.stalled_since_s > ANSWER_S
-            unused = connection.requests == 0 and silent_s > FIRST_REQUEST_S and not arriving_s
-            if late or stalled or unused or (connection.idle and not arriving_s and silent_s > IDLE_S):
+            if self._patience.is_over(connection, now_s):
                 connection.abort()
-        self._sweeper = self._loop.call_later(self._sweep_s, self._sweep)
+        self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)
 
     # Gate
 
