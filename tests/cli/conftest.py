@@ -28,7 +28,8 @@ def run(
 ) -> Run:
     """Call it with the words of the command line; nothing of the real user's configuration is seen."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-    for name in ("LONGHALL_ADDRESS", "LONGHALL_PROFILE", "LONGHALL_DEBUG", "LONGHALL_SETTINGS"):
+    words = ("ADDRESS", "HTTP_ADDRESS", "ACCESS_KEY", "SECRET", "PROFILE", "DEBUG", "SETTINGS")
+    for name in (f"LONGHALL_{word}" for word in words):
         monkeypatch.delenv(name, raising=False)
 
     def run_words(*words: str) -> Ended:

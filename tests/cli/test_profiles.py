@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.profiles import DEFAULT_ADDRESS, find_address
+from longhall.cli.profiles import DEFAULT_ADDRESS, DEFAULT_HTTP, HttpPlace, find_address, find_http
 
 
 @pytest.fixture
@@ -52,3 +52,21 @@ def test_a_profile_that_cannot_be_used_is_refused(
     with pytest.raises(CommandError, match=expected) as caught:
         find_address(None, "x", environment)
     assert caught.value.exit_code is Exit.USAGE
+
+
+def test_the_http_port_is_found_the_same_way(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert find_http(None, None, environment) == HttpPlace(DEFAULT_HTTP)
+    write(
+        tmp_path,
+        'default = "a"\n[profiles.a]\naddress = "a:1"\nhttp = "a:2"\naccess_key = "A"\nsecret = "s"\n'
+        '[profiles.b]\naddress = "b:1"\n',
+    )
+    assert find_http(None, None, environment) == HttpPlace("a:2", "A", "s")
+    assert find_http("c:2", "a", environment) == HttpPlace("c:2", "A", "s")
+    assert find_http("c:2", None, environment) == HttpPlace("c:2")  # Nobody's secrets go to another place.
+    with pytest.raises(CommandError, match="needs http"):
+        find_http(None, "b", environment)
+    environment["LONGHALL_HTTP_ADDRESS"] = "d:2"
+    assert find_http(None, None, environment) == HttpPlace("d:2")
+    environment["LONGHALL_ACCESS_KEY"], environment["LONGHALL_SECRET"] = "B", "t"
+    assert find_http("c:2", None, environment) == HttpPlace("c:2", "B", "t")

@@ -41,6 +41,18 @@ def complete_transactional_id(incomplete: str) -> list[str]:
     return _complete(names, incomplete)
 
 
+def complete_queue(incomplete: str) -> list[str]:
+    """Queues that begin so."""
+    from longhall.cli.desk import open_desk
+    from longhall.console.api.queues import QueuePage
+
+    try:
+        page = open_desk(None, None, PATIENCE_S).ask("GET", "queues", QueuePage, query={"prefix": incomplete})
+        return [queue.name for queue in page.queues]
+    except Exception:
+        return []
+
+
 def _complete(names: Callable[[Hall], Awaitable[list[str]]], incomplete: str) -> list[str]:
     import asyncio
 

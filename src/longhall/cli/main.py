@@ -11,12 +11,14 @@ import sys
 
 import typer
 
-from longhall.cli import group, topic, transaction
+from longhall.cli import dlq, group, queue, topic, transaction
 from longhall.cli.bench import bench
 from longhall.cli.consume import consume
 from longhall.cli.doctor import doctor
 from longhall.cli.exits import CommandError, Exit, explain
 from longhall.cli.produce import produce
+from longhall.cli.receive import receive
+from longhall.cli.send import send
 from longhall.cli.serve import serve
 from longhall.cli.settings import settings
 from longhall.cli.version import version
@@ -39,6 +41,10 @@ app.command()(consume)
 app.add_typer(topic.app)
 app.add_typer(group.app)
 app.add_typer(transaction.app)
+app.command()(send)
+app.command()(receive)
+app.add_typer(queue.app)
+app.add_typer(dlq.app)
 app.command()(bench)
 app.command()(doctor)
 app.command()(settings)

@@ -10,7 +10,10 @@ import enum
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Format(enum.StrEnum):
@@ -58,6 +61,37 @@ def show_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=text_of))
 
 
+def tell(facts: Row, sentence: str, output: Format) -> None:
+    """What was done: facts for programs, a sentence for people."""
+    if output is Format.JSON:
+        show_json(facts)
+    else:
+        note(sentence)
+
+
+def size_of(size_bytes: int) -> str:
+    """A size in about three digits."""
+    amount = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def age_of(age_ms: int) -> str:
+    """A time span in its two largest units."""
+    if age_ms < 1000:
+        return f"{age_ms} ms" if age_ms > 0 else "-"
+    left = age_ms // 1000
+    words: list[str] = []
+    for seconds, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if left >= seconds or words:
+            words.append(f"{left // seconds} {unit}")
+            left %= seconds
+    return " ".join(word for word in words[:2] if not word.startswith("0 "))
+
+
 def note(message: str) -> None:
     """Something a person wants to hear and a program does not."""
     print(message, file=sys.stderr)
@@ -91,8 +125,14 @@ def _show_plain(rows: Sequence[Row], columns: Sequence[Column]) -> None:
 
 
 def _show_ruled(rows: Sequence[Row], columns: Sequence[Column]) -> None:
-    from rich import box
     from rich.console import Console
+
+    Console().print(render_rows(rows, columns))
+
+
+def render_rows(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
+    """A table with rules for a terminal."""
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
@@ -102,4 +142,4 @@ def _show_ruled(rows: Sequence[Row], columns: Sequence[Column]) -> None:
     for row in rows:
         # Text, so that brackets in a name are not taken for markup.
         table.add_row(*(Text(text_of(row.get(column.key))) for column in columns))
-    Console().print(table)
+    return table

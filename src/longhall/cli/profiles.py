@@ -1,6 +1,7 @@
 """Which node a command talks to: a flag, the environment, or a named profile.
 
     --address  >  --profile  >  LONGHALL_ADDRESS  >  LONGHALL_PROFILE  >  default profile  >  127.0.0.1:9092
+    --http  >  --profile  >  LONGHALL_HTTP_ADDRESS  >  LONGHALL_PROFILE  >  default profile  >  127.0.0.1:8080
 
 Profiles are in $XDG_CONFIG_HOME/longhall/config.toml (or ~/.config):
 
@@ -8,6 +9,9 @@ Profiles are in $XDG_CONFIG_HOME/longhall/config.toml (or ~/.config):
 
     [profiles.staging]
     address = "10.0.0.5:9092"
+    http = "10.0.0.5:8080"
+    access_key = "ALICE"           # Where the node asks for credentials; or LONGHALL_ACCESS_KEY and LONGHALL_SECRET.
+    secret = "wonderland"
 """
 
 from __future__ import annotations
@@ -16,11 +20,22 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from longhall.cli.exits import CommandError, Exit
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
+DEFAULT_HTTP: Final = "127.0.0.1:8080"
+
+_KEYS: Final = ("address", "http", "access_key", "secret")
+
+
+class HttpPlace(NamedTuple):
+    """Where the HTTP port is, and what to show there if it asks."""
+
+    address: str
+    access_key: str = ""
+    secret: str = ""
 
 
 def find_address(address: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -29,17 +44,46 @@ def find_address(address: str | None, profile: str | None, environment: Mapping[
         return address
     if profile is None and environment.get("LONGHALL_ADDRESS"):
         return environment["LONGHALL_ADDRESS"]
+    found = _find_profile(profile, environment)
+    if found is None:
+        return DEFAULT_ADDRESS
+    path, name, fields = found
+    if "address" not in fields:
+        raise _wrong(f'{path}: profiles.{name} needs an address, like address = "{DEFAULT_ADDRESS}"')
+    return fields["address"]
+
+
+def find_http(http: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> HttpPlace:
+    """The HTTP port to ask, with credentials if there are any."""
+    given = http or (environment.get("LONGHALL_HTTP_ADDRESS") if profile is None else None)
+    fields: dict[str, str] = {}
+    if given is None or profile is not None:
+        found = _find_profile(profile, environment)
+        if found is not None:
+            path, name, fields = found
+            given = given or fields.get("http")
+            if given is None:
+                raise _wrong(f'{path}: profiles.{name} needs http for this, like http = "{DEFAULT_HTTP}"')
+    return HttpPlace(
+        given or DEFAULT_HTTP,
+        environment.get("LONGHALL_ACCESS_KEY") or fields.get("access_key", ""),
+        environment.get("LONGHALL_SECRET") or fields.get("secret", ""),
+    )
+
+
+def _find_profile(profile: str | None, environment: Mapping[str, str]) -> tuple[Path, str, dict[str, str]] | None:
+    """The profile that was named, here or before; None if none was."""
     name = profile or environment.get("LONGHALL_PROFILE")
     path = configuration_path(environment)
     document = _read(path)
     if name is None:
         default = document.get("default")
         if default is None:
-            return DEFAULT_ADDRESS
+            return None
         if not isinstance(default, str):
             raise _wrong(f"{path}: default must be the name of a profile")
         name = default
-    return _address_of(path, document, name)
+    return path, name, _fields_of(path, document, name)
 
 
 def configuration_path(environment: Mapping[str, str]) -> Path:
@@ -57,19 +101,19 @@ def _read(path: Path) -> dict[str, object]:
         raise _wrong(f"{path}: {failure}") from None
 
 
-def _address_of(path: Path, document: dict[str, object], name: str) -> str:
+def _fields_of(path: Path, document: dict[str, object], name: str) -> dict[str, str]:
     profiles = document.get("profiles")
     if not isinstance(profiles, dict) or name not in profiles:
         known = ", ".join(sorted(profiles)) if isinstance(profiles, dict) else ""
         raise _wrong(f"there is no profile {name!r} in {path}; " + (f"there is {known}" if known else "write it there"))
     profile = profiles[name]
-    address = profile.get("address") if isinstance(profile, dict) else None
-    if not isinstance(address, str):
-        raise _wrong(f'{path}: profiles.{name} needs an address, like address = "{DEFAULT_ADDRESS}"')
-    unknown = sorted(set(profile) - {"address"})
-    if unknown:
-        raise _wrong(f"{path}: there is nothing called profiles.{name}.{unknown[0]}; a profile has an address")
-    return address
+    fields = profile if isinstance(profile, dict) else {}
+    for key, value in fields.items():
+        if key not in _KEYS:
+            raise _wrong(f"{path}: there is nothing called profiles.{name}.{key}; a profile has {', '.join(_KEYS)}")
+        if not isinstance(value, str):
+            raise _wrong(f"{path}: profiles.{name}.{key} must be text")
+    return {key: str(value) for key, value in fields.items()}
 
 
 def _wrong(message: str) -> CommandError:

@@ -11,7 +11,7 @@ import typer
 from longhall.cli.completing import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+from longhall.cli.output import Column, Format, Row, show_facts, show_json, show_rows, size_of, tell
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -63,7 +63,7 @@ def list_topics(
                 "topic": topic.name,
                 "partitions": len(topic.partitions),
                 "size_bytes": totals.get(topic.name or "", 0),
-                "size": _size(totals.get(topic.name or "", 0)),
+                "size": size_of(totals.get(topic.name or "", 0)),
                 "internal": topic.is_internal,
             }
             for topic in topics
@@ -120,7 +120,7 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
                 "end_offset": end,
                 "messages": end - start,
                 "size_bytes": size,
-                "size": _size(size),
+                "size": size_of(size),
             }
         )
     changed = [setting for setting in await hall.topics.settings(name) if not setting.is_default]
@@ -159,7 +159,7 @@ def create(
         return True
 
     created = talk(address, profile, ask)
-    _done({"topic": topic, "created": created}, f"created {topic}" if created else f"{topic} is there already", output)
+    tell({"topic": topic, "created": created}, f"created {topic}" if created else f"{topic} is there already", output)
 
 
 @app.command()
@@ -188,7 +188,7 @@ def alter(
             await hall.topics.grow(topic, partitions)
 
     talk(address, profile, ask)
-    _done({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", output)
+    tell({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", output)
 
 
 @app.command()
@@ -235,7 +235,7 @@ def delete(
             await hall.topics.delete(topic)
 
     talk(address, profile, ask)
-    _done({"deleted": topics}, f"deleted {', '.join(topics)}", output)
+    tell({"deleted": topics}, f"deleted {', '.join(topics)}", output)
 
 
 def parse_settings(assignments: list[str]) -> dict[str, str]:
@@ -262,19 +262,3 @@ def confirm(question: str, yes: bool) -> None:
     """Ask a person; a script has said what it wants by running the command."""
     if not yes and sys.stdin.isatty() and not typer.confirm(question):
         raise CommandError("nothing was done", Exit.REFUSED)
-
-
-def _done(facts: Row, sentence: str, output: Format) -> None:
-    if output is Format.JSON:
-        show_json(facts)
-    else:
-        note(sentence)
-
-
-def _size(size_bytes: int) -> str:
-    amount = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"

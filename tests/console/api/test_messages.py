@@ -144,3 +144,26 @@ def test_dead_letters_go_back_to_work(ask: Asking, name: str) -> None:
     moves = ask.good("GET", f"queues/{name}-dead/moves")["moves"]
     assert moves[0]["task_id"] == move["task_id"]
     assert ask("DELETE", "moves/nothing")[1]["code"] == "move-unknown"
+
+
+def test_an_answer_goes_to_the_reply_queue_and_settles(ask: Asking, queue: str) -> None:
+    ask.good("POST", "queues", {"name": queue + "-answers"})
+    question = {"body": "2 + 2", "reply_to": queue + "-answers", "correlation_id": "c-1"}
+    ask.good("POST", f"queues/{queue}/messages", {"messages": [question]})
+    got = ask.good("POST", f"queues/{queue}/receive")["messages"][0]
+    ask.good("POST", f"queues/{queue}/answer", {"receipt": got["receipt"], "message": {"body": "4"}})
+    answer = ask.good("POST", f"queues/{queue}-answers/receive", {"wait_ms": 10_000})["messages"][0]
+    assert (answer["body"], answer["correlation_id"]) == ("4", "c-1")
+    assert ask.good("GET", f"queues/{queue}")["depth"]["in_flight"] == 0
+    status, refusal = ask("POST", f"queues/{queue}/answer", {"receipt": "x", "message": {"body": "5"}})
+    assert (status, refusal["code"]) == (400, "invalid-receipt")
+
+
+def test_the_fate_of_a_message_is_told(ask: Asking, queue: str) -> None:
+    ask.good("POST", "queues", {"name": queue + "-fates"})
+    asked = {"body": "x", "reply_to": queue + "-fates", "correlation_id": "c-2", "report_fate": True}
+    ask.good("POST", f"queues/{queue}/messages", {"messages": [asked]})
+    got = ask.good("POST", f"queues/{queue}/receive")["messages"][0]
+    ask.good("POST", f"queues/{queue}/settle", {"receipts": [got["receipt"]]})
+    fate = ask.good("POST", f"queues/{queue}-fates/receive", {"wait_ms": 10_000})["messages"][0]
+    assert (fate["fate"], fate["correlation_id"]) == ("settled", "c-2")

@@ -30,13 +30,14 @@ class Reply(NamedTuple):
 class Asked:
     """What was asked: names from the path, fields from the query, and the body."""
 
-    __slots__ = ("body", "content_type", "names", "query")
+    __slots__ = ("body", "content_type", "names", "query", "who")
 
-    def __init__(self, names: tuple[str, ...], query: dict[str, str], body: bytes, content_type: str) -> None:
+    def __init__(self, names: tuple[str, ...], query: dict[str, str], body: bytes, content_type: str, who: str) -> None:
         self.names = names
         self.query = query
         self.body = body
         self.content_type = content_type
+        self.who = who  # An access key where credentials are asked for, else an address.
 
     @property
     def name(self) -> str:

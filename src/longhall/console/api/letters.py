@@ -18,11 +18,11 @@ from longhall.console.api.bodies import (
     understood,
     understood_attributes,
 )
-from longhall.console.api.messages import COUNT_MAX
+from longhall.console.api.messages import COUNT_MAX, FILTER_CHARACTERS_MAX
 from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Attempt, Letter, MoveTask
-from longhall.queues.redrive import RATE_MAX
+from longhall.queues.redrive import CHOSEN_MAX, RATE_MAX
 
 
 class Leafing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -75,6 +75,8 @@ class NewMove(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     target: str = ""
     rate_max: Annotated[int, Meta(ge=0, le=RATE_MAX)] = 0
+    ids: Annotated[list[str], Meta(max_length=CHOSEN_MAX)] = []  # Only these; empty: all.
+    filter: Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)] = ""  # Only those that fit.
 
 
 class Moves(msgspec.Struct, kw_only=True):
@@ -108,7 +110,8 @@ async def edit_letter(queues: Queues, asked: Asked) -> Reply:
 async def start_move(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/moves"""
     wish = asked.read(NewMove)
-    return Reply(await queues.start_move(asked.name, wish.target, wish.rate_max), HTTPStatus.CREATED)
+    move = await queues.start_move(asked.name, wish.target, wish.rate_max, wish.ids, wish.filter)
+    return Reply(move, HTTPStatus.CREATED)
 
 
 async def list_moves(queues: Queues, asked: Asked) -> Reply:

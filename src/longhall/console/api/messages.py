@@ -19,10 +19,10 @@ from longhall.console.api.bodies import (
     understood_attributes,
 )
 from longhall.console.api.queues import found
-from longhall.console.api.refusals import Refusal, refusal_of
+from longhall.console.api.refusals import refusal_of
 from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import Delivery, Outgoing
+from longhall.queues.messages import Accepted, Delivery, Outgoing
 
 COUNT_MAX: Final = 100  # Messages of one answer,
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and no more than could have so many bytes.
@@ -65,17 +65,19 @@ class Sending(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SentOne(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Where a message is."""
+    """Where a message is, or why it was not taken."""
 
-    message_id: str
+    message_id: str = ""
     sequence: int = -1
     repeated: bool = False
+    code: str = ""
+    message: str = ""
 
 
 class Sent(msgspec.Struct, kw_only=True):
     """What became of each, in the order in which they came."""
 
-    messages: list[SentOne | Refusal]
+    messages: list[SentOne]
 
 
 class Receiving(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -138,6 +140,13 @@ class Settling(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     receipts: Annotated[list[str], Meta(min_length=1, max_length=RECEIPTS_MAX)]
 
 
+class Answering(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An answer to a message that names a reply queue; it is settled by it."""
+
+    receipt: str
+    message: MessageIn
+
+
 class LeaseChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A lease that shall end so long from now; 0 gives the message back."""
 
@@ -151,14 +160,17 @@ class Changing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     changes: Annotated[list[LeaseChange], Meta(min_length=1, max_length=RECEIPTS_MAX)]
 
 
-class Done(msgspec.Struct):
-    """One of several things is done."""
+class Result(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One of several things is done, or why not."""
+
+    code: str = ""
+    message: str = ""
 
 
 class Results(msgspec.Struct, kw_only=True):
-    """What became of each, in the order in which they came: nothing to say, or a refusal."""
+    """What became of each, in the order in which they came; empty where there is nothing to say."""
 
-    results: list[Done | Refusal]
+    results: list[Result]
 
 
 async def send_messages(queues: Queues, asked: Asked) -> Reply:
@@ -176,16 +188,15 @@ async def send_messages(queues: Queues, asked: Asked) -> Reply:
     answers = await queues.send(asked.name, outgoings)
     if len(answers) == 1 and answers[0].code is not None:
         raise LonghallError(answers[0].code, answers[0].message)
-    return Reply(
-        Sent(
-            messages=[
-                SentOne(message_id=answer.message_id, sequence=answer.sequence, repeated=answer.repeated)
-                if answer.code is None
-                else refusal_of(answer.code, answer.message)
-                for answer in answers
-            ]
-        )
-    )
+    return Reply(Sent(messages=[sent_one(answer) for answer in answers]))
+
+
+def sent_one(answer: Accepted) -> SentOne:
+    """The answer to one message for JSON."""
+    if answer.code is not None:
+        refusal = refusal_of(answer.code, answer.message)
+        return SentOne(code=refusal.code, message=refusal.message)
+    return SentOne(message_id=answer.message_id, sequence=answer.sequence, repeated=answer.repeated)
 
 
 def _raw(asked: Asked) -> Outgoing:
@@ -219,7 +230,9 @@ async def receive_messages(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/receive"""
     wish = asked.read(Receiving)
     count = bounded_count(wish.count, found(queues, asked.name).settings.message_bytes_max)
-    deliveries = await queues.receive(asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id, wish.filter)
+    deliveries = await queues.receive(
+        asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id, wish.filter, asked.who
+    )
     return Reply(Received(messages=[message_out(delivery) for delivery in deliveries]))
 
 
@@ -234,13 +247,23 @@ async def receive_any(queues: Queues, asked: Asked) -> Reply:
 
 async def settle_messages(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/settle"""
-    return _each(await queues.settle(asked.name, asked.read(Settling).receipts))
+    return _each(await queues.settle(asked.name, asked.read(Settling).receipts, asked.who))
+
+
+async def answer_message(queues: Queues, asked: Asked) -> Reply:
+    """POST /queues/*/answer"""
+    wish = asked.read(Answering)
+    message = outgoing_of(wish.message, understood(wish.message.body))
+    answer = await queues.answer(asked.name, wish.receipt, message, asked.who)
+    if answer.code is not None:
+        raise LonghallError(answer.code, answer.message)
+    return Reply(sent_one(answer))
 
 
 async def change_leases(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/leases"""
     changes = [(change.receipt, change.lease_ms) for change in asked.read(Changing).changes]
-    return _each(await queues.change_lease(asked.name, changes))
+    return _each(await queues.change_lease(asked.name, changes, asked.who))
 
 
 def bounded_count(count: int, message_bytes_max: int) -> int:
@@ -281,4 +304,11 @@ def _each(codes: Sequence[Code | None]) -> Reply:
     if len(codes) == 1 and codes[0] is not None:
         refusal = refusal_of(codes[0])
         raise LonghallError(codes[0], refusal.message)
-    return Reply(Results(results=[Done() if code is None else refusal_of(code) for code in codes]))
+    return Reply(Results(results=[_result(code) for code in codes]))
+
+
+def _result(code: Code | None) -> Result:
+    if code is None:
+        return Result()
+    refusal = refusal_of(code)
+    return Result(code=refusal.code, message=refusal.message)

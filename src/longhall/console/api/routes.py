@@ -28,6 +28,7 @@ ROUTES: Final = (
     Route("POST", "receive", messages.receive_any, waits=True),
     Route("POST", "queues/*/receive", messages.receive_messages, waits=True),
     Route("POST", "queues/*/settle", messages.settle_messages),
+    Route("POST", "queues/*/answer", messages.answer_message),
     Route("POST", "queues/*/leases", messages.change_leases),
     Route("POST", "queues/*/part", uploads.read_part),
     Route("GET", "queues/*/letters", letters.list_letters),

@@ -91,7 +91,8 @@ class Api:
                 continue
             found = tuple(name for part, name in zip(parts, names, strict=True) if part == "*")
             kind = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
-            return Work(self._answer(route, Asked(found, dict(fields), call.body, kind)), route.waits)
+            asked = Asked(found, dict(fields), call.body, kind, self._who(call))
+            return Work(self._answer(route, asked), route.waits)
         if allowed:
             line = f"use {' or '.join(allowed)}"
             headers = f"Allow: {', '.join(allowed)}\r\n"
@@ -111,6 +112,10 @@ class Api:
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
 
     # Who may ask
+
+    def _who(self, call: HttpCall) -> str:
+        shown = None if self._credentials is None else self._credentials.basic(call.headers.get(b"authorization"))
+        return shown or call.connection.peer
 
     def _refusal(self, call: HttpCall) -> Response | None:
         """Why this request is not even looked at; None if it is."""

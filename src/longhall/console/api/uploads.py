@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from longhall.console.api.asked import BYTES, Asked, Reply
-from longhall.console.api.messages import MessageFields, SentOne, outgoing_of
+from longhall.console.api.messages import MessageFields, outgoing_of, sent_one
 from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.chunks import CHUNK_BYTES, CHUNKS_MAX
@@ -66,7 +66,7 @@ async def finish_upload(queues: Queues, asked: Asked) -> Reply:
     answer = await queues.finish(asked.name, asked.names[1], wish.parts, outgoing_of(wish, b""))
     if answer.code is not None:
         raise LonghallError(answer.code, answer.message)
-    return Reply(SentOne(message_id=answer.message_id, sequence=answer.sequence, repeated=answer.repeated))
+    return Reply(sent_one(answer))
 
 
 async def abort_upload(queues: Queues, asked: Asked) -> Reply:

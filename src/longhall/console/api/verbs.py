@@ -69,17 +69,28 @@ class Queues(Protocol):
     async def send(self, name: str, messages: Outgoings) -> Accepteds: ...
 
     async def receive(
-        self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str, filter: str = ""
-    ) -> Deliveries: ...
+        self,
+        name: str,
+        count_max: int,
+        wait_ms: int,
+        lease_ms: int,
+        attempt_id: str,
+        filter: str = "",
+        consumer: str = "",
+    ) -> Deliveries:
+        """`consumer` is who asks, for the audit; so it is below."""
 
     async def receive_any(
         self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
     ) -> AnyDeliveries:
         """Messages of several queues, each with its queue's name; service follows the weights."""
 
-    async def settle(self, name: str, receipts: Receipts) -> Answers: ...
+    async def settle(self, name: str, receipts: Receipts, consumer: str = "") -> Answers: ...
 
-    async def change_lease(self, name: str, changes: Changes) -> Answers:
+    async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
+        """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step."""
+
+    async def change_lease(self, name: str, changes: Changes, consumer: str = "") -> Answers:
         """Each change is a receipt and how long from now the lease shall hold; 0 gives the message back."""
 
     async def begin(self, name: str) -> str:
@@ -126,7 +137,9 @@ class Queues(Protocol):
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Letter: ...
 
-    async def start_move(self, source: str, target: str, rate_max: int) -> MoveTask:
+    async def start_move(
+        self, source: str, target: str, rate_max: int, ids: Names | None = None, filter: str = ""
+    ) -> MoveTask:
         """An empty target sends each message back to where it came from; a rate of 0 is as fast as it goes."""
 
     async def cancel_move(self, task_id: str) -> MoveTask: ...

@@ -1,0 +1,304 @@
+"""`longhall dlq ...`: dead letters looked at, put right, and sent back to work."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from longhall.cli.completing import complete_queue
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.moments import show_moment
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows, tell
+from longhall.cli.queue_looking import body_text
+
+if TYPE_CHECKING:
+    from longhall.cli.desk import Desk
+    from longhall.console.api.letters import LetterOut
+    from longhall.queues.messages import MoveTask
+
+LOOK_AGAIN_S: Final = 0.2
+ENDED: Final = ("COMPLETED", "CANCELLED", "FAILED")
+
+app = typer.Typer(name="dlq", help="Dead letters: list, show, edit, redrive, moves, cancel.", no_args_is_help=True)
+
+QueueArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", help="A queue of dead letters, or one whose they are.", autocompletion=complete_queue
+    ),
+]
+MessageArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="The id of the message.")]
+
+_LETTERS = (
+    Column("message_id", "id"),
+    Column("died", "died"),
+    Column("reason", "reason"),
+    Column("source", "from"),
+    Column("attempts", "attempts", right=True),
+    Column("body", "body"),
+)
+_MOVES = (
+    Column("task_id", "task"),
+    Column("state", "state"),
+    Column("target", "to"),
+    Column("moved", "moved", right=True),
+    Column("to_move", "of", right=True),
+    Column("started", "started"),
+    Column("failure", "failure"),
+)
+
+
+@app.command("list")
+def list_letters(
+    queue: QueueArgument,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")] = 20,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List dead letters with why, where and after how many attempts they died."""
+    from longhall.cli.desk import of_queue, open_desk
+    from longhall.console.api.letters import LettersOut
+    from longhall.console.api.messages import COUNT_MAX
+
+    desk = open_desk(address, profile)
+    name = _letters_of(desk, queue)
+    found: list[LetterOut] = []
+    after = ""
+    while len(found) < count:
+        query = {"count": min(count - len(found), COUNT_MAX), "after": after}
+        page = desk.ask("GET", of_queue(name, "letters"), LettersOut, query=query)
+        found += page.letters
+        after = page.next
+        if not after:
+            break
+    if output is Format.JSON:
+        _show_json(found)
+    else:
+        show_rows([_row(letter) for letter in found], _LETTERS, output, f"there are no dead letters in {name}")
+
+
+@app.command()
+def show(
+    queue: QueueArgument,
+    message: MessageArgument,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show one dead letter with its attributes, its attempts and its whole body."""
+    from longhall.cli.desk import of_queue, open_desk
+    from longhall.console.api.letters import LetterOut
+
+    desk = open_desk(address, profile)
+    letter = desk.ask("GET", of_queue(_letters_of(desk, queue), "letters", message), LetterOut)
+    if output is Format.JSON:
+        _show_json(letter)
+        return
+    facts: dict[str, object] = {**_row(letter), "sent": show_moment(letter.sent_ms), "group": letter.group}
+    facts.pop("body")
+    for number, attempt in enumerate(letter.history, 1):
+        facts[f"attempt {number}"] = f"{show_moment(attempt.received_ms)}, {attempt.how}"
+    for name, value in letter.attributes.items():
+        facts[f"attribute {name}"] = value if isinstance(value, str) else value.value or value.base64
+    show_facts(facts, output)
+    print()
+    print(letter.body if isinstance(letter.body, str) else letter.body.base64)
+
+
+@app.command()
+def edit(
+    queue: QueueArgument,
+    message: MessageArgument,
+    body: Annotated[str | None, typer.Option("--body", "-b", help="Another body.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Another body, out of a file.")] = None,
+    attribute: Annotated[
+        list[str] | None, typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="Set one; repeatable.")
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Take one away; repeatable.")
+    ] = None,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Change the body or the attributes of a dead letter; without any option, its body in your editor."""
+    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.letters import attributes_after, edited_body
+    from longhall.console.api.letters import LetterOut
+
+    if body is not None and file is not None:
+        raise CommandError("say --body or --file, not both", Exit.USAGE)
+    desk = open_desk(address, profile)
+    path = of_queue(_letters_of(desk, queue), "letters", message)
+    letter = desk.ask("GET", path, LetterOut)
+    value: dict[str, object] = {}
+    if attribute or unset:
+        value["attributes"] = attributes_after(letter, attribute or [], unset or [])
+    if body is not None or file is not None or not value:
+        value["body"] = edited_body(letter, body, file)
+    changed = desk.ask("PATCH", path, LetterOut, value)
+    if output is Format.JSON:
+        _show_json(changed)
+    else:
+        note(f"edited {message}")
+
+
+@app.command()
+def redrive(
+    queue: QueueArgument,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--to", help="To this queue; else each back to where it came from.", autocompletion=complete_queue
+        ),
+    ] = "",
+    rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="MESSAGE", help="Only this message; repeatable.")
+    ] = None,
+    filter: Annotated[str, typer.Option("--filter", "-f", help="Only those whose attributes fit.")] = "",
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Begin it and do not wait for its end.")] = False,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Send dead letters back to work. It goes on by itself, also when this command or the node is stopped."""
+    from longhall.cli.desk import of_queue, open_desk
+    from longhall.queues.messages import MoveTask
+
+    desk = open_desk(address, profile)
+    name = _letters_of(desk, queue)
+    value = {"target": target, "rate_max": rate, "ids": ids or [], "filter": filter}
+    move = desk.ask("POST", of_queue(name, "moves"), MoveTask, value)
+    if no_wait:
+        tell(
+            _move_row(move), f"began to move {move.to_move} messages; `longhall dlq moves {name}` shows how far", output
+        )
+        return
+    try:
+        move = _follow(desk, name, move, output)
+    except KeyboardInterrupt:
+        note(f"it goes on; `longhall dlq moves {name}` shows how far, `longhall dlq cancel {name}` stops it")
+        raise
+    tell(_move_row(move), f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}", output)
+    if move.state == "FAILED":
+        raise CommandError(f"the move failed: {move.failure}")
+
+
+def _follow(desk: Desk, name: str, move: MoveTask, output: Format) -> MoveTask:
+    """Wait for the end of a move, with something to look at for whoever looks."""
+    if output is Format.JSON or not sys.stderr.isatty():
+        while move.state not in ENDED:
+            time.sleep(LOOK_AGAIN_S)
+            move = _look(desk, name, move.task_id)
+        return move
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=move.to_move, completed=move.moved)
+        while move.state not in ENDED:
+            time.sleep(LOOK_AGAIN_S)
+            move = _look(desk, name, move.task_id)
+            progress.update(task, completed=move.moved)
+    return move
+
+
+def _look(desk: Desk, name: str, task_id: str) -> MoveTask:
+    for move in _moves(desk, name):
+        if move.task_id == task_id:
+            return move
+    raise CommandError("the node does not know the move any more")
+
+
+def _moves(desk: Desk, name: str) -> list[MoveTask]:
+    from longhall.cli.desk import of_queue
+    from longhall.console.api.letters import Moves
+
+    return desk.ask("GET", of_queue(name, "moves"), Moves).moves
+
+
+@app.command()
+def moves(
+    queue: QueueArgument,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show the redrives of a queue, the newest first."""
+    from longhall.cli.desk import open_desk
+
+    desk = open_desk(address, profile)
+    name = _letters_of(desk, queue)
+    rows = [_move_row(move) for move in _moves(desk, name)]
+    show_rows(rows, _MOVES, output, f"nothing was moved out of {name}")
+
+
+@app.command()
+def cancel(
+    queue: QueueArgument,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Stop the redrive that runs; what was moved stays moved."""
+    from longhall.cli.desk import open_desk
+    from longhall.queues.messages import MoveTask
+
+    desk = open_desk(address, profile)
+    name = _letters_of(desk, queue)
+    running = [move for move in _moves(desk, name) if move.state not in ENDED]
+    if not running:
+        raise CommandError(f"nothing is moved out of {name} at the moment")
+    move = desk.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
+    tell(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", output)
+
+
+def _letters_of(desk: Desk, queue: str) -> str:
+    """The queue of dead letters that is meant: the one named if others' letters go there, else where its own go."""
+    from longhall.cli.desk import of_queue
+    from longhall.console.api.queues import QueueShape
+
+    described = desk.ask("GET", of_queue(queue), QueueShape)
+    letters = described.settings.get("dead_letters")
+    if not described.dead_letters_of and isinstance(letters, dict):
+        return str(letters["queue"])
+    return queue
+
+
+def _row(letter: LetterOut) -> Row:
+    return {
+        "message_id": letter.message_id,
+        "died": show_moment(letter.died_ms) if letter.died_ms else None,
+        "reason": letter.reason,
+        "source": letter.source,
+        "attempts": letter.attempts,
+        "leased": letter.leased,
+        "body": body_text(letter.body),
+    }
+
+
+def _move_row(move: MoveTask) -> Row:
+    return {
+        "task_id": move.task_id,
+        "state": move.state.lower(),
+        "source": move.source,
+        "target": move.target or "where they came from",
+        "moved": move.moved,
+        "to_move": move.to_move,
+        "rate_max": move.rate_max,
+        "started": show_moment(move.started_ms),
+        "failure": move.failure,
+    }
+
+
+def _show_json(value: object) -> None:
+    import msgspec
+
+    show_json(msgspec.to_builtins(value))

@@ -1,0 +1,85 @@
+"""`longhall queue rewind` and `fork`: what a queue keeps is given out again, here or in another one."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from longhall.cli.completing import complete_queue
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.moments import parse_moment_ms
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Format, show_json, tell
+from longhall.cli.queue_settings import Fields, nested, with_settings
+from longhall.cli.topic import confirm
+
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
+OffsetOption = Annotated[
+    list[str] | None, typer.Option("--offset", metavar="LANE:OFFSET", help="Or from this offset of a lane; repeatable.")
+]
+
+
+def rewind(
+    queue: QueueArgument,
+    place: Annotated[str, typer.Option("--to", help="start, or a time like 2026-01-31T12:00 or '2h ago'.")] = "start",
+    offsets: OffsetOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Give out again, settled or not, everything from a place on; for queues that keep what is settled."""
+    from longhall.cli.desk import of_queue, open_desk
+    from longhall.console.api.queues import QueueShape
+
+    destination = _destination(place, offsets)
+    confirm(f"give out the messages of {queue} again, settled or not?", yes)
+    described = open_desk(address, profile).ask("POST", of_queue(queue, "rewind"), QueueShape, destination)
+    available = described.depth.available
+    tell({"queue": queue, "available": available}, f"rewound {queue}: {available} available now", output)
+
+
+@with_settings
+def fork(
+    queue: QueueArgument,
+    name: Annotated[str, typer.Argument(metavar="NEW", help="The name of the new queue.")],
+    settings: Fields,
+    place: Annotated[str, typer.Option("--from", help="start, or a time like 2026-01-31T12:00 or '2h ago'.")] = "start",
+    offsets: OffsetOption = None,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Make a second queue over the same messages, with a cursor of its own and the same settings but for those said."""
+    from longhall.cli.desk import of_queue, open_desk
+    from longhall.console.api.queues import QueueShape
+
+    desk = open_desk(address, profile)
+    current = desk.ask("GET", of_queue(queue), QueueShape).settings if settings else {}
+    value = {"name": name, "settings": nested(settings, current), **_destination(place, offsets)}
+    described = desk.ask("POST", of_queue(queue, "fork"), QueueShape, value)
+    if output is Format.JSON:
+        import msgspec
+
+        show_json(msgspec.to_builtins(described))
+    else:
+        tell({}, f"forked {queue} into {name}: {described.depth.available} available", output)
+
+
+def _destination(place: str, offsets: list[str] | None) -> dict[str, object]:
+    if offsets:
+        return {"offsets": dict(_offset(text) for text in offsets)}
+    if place.strip().lower() in ("start", "beginning"):
+        return {}
+    return {"to_ms": parse_moment_ms(place, int(time.time() * 1000))}
+
+
+def _offset(text: str) -> tuple[str, int]:
+    lane, _, offset = text.rpartition(":")
+    try:
+        int(lane)
+        return lane, int(offset)
+    except ValueError:
+        raise CommandError(f"--offset {text}: write LANE:OFFSET, like 0:1500", Exit.USAGE) from None

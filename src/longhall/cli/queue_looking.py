@@ -1,0 +1,140 @@
+"""`longhall queue peek` and `search`: messages looked at without taking them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from longhall.cli.completing import complete_queue
+from longhall.cli.moments import parse_moment_ms, show_moment
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, Row, show_json, show_rows
+
+if TYPE_CHECKING:
+    from longhall.cli.desk import Desk
+    from longhall.console.api.bodies import Text
+    from longhall.console.api.browsing import SeenOut
+
+BODY_CHARACTERS_MAX: Final = 60
+
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
+CountOption = Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")]
+SettledOption = Annotated[bool, typer.Option("--settled", help="Show what is settled and still kept as well.")]
+
+_COLUMNS = (
+    Column("place", "place", right=True),
+    Column("state", "state"),
+    Column("sent", "sent"),
+    Column("attempts", "attempts", right=True),
+    Column("group", "group"),
+    Column("message_id", "id"),
+    Column("body", "body"),
+)
+
+
+def peek(
+    queue: QueueArgument,
+    count: CountOption = 10,
+    settled: SettledOption = False,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show the next messages of a queue without taking them: waiting, leased and delayed ones."""
+    from longhall.cli.desk import open_desk
+
+    found = _peek(open_desk(address, profile), queue, count, settled)
+    _show(list(found), output, f"there is nothing in {queue}")
+
+
+def search(
+    queue: QueueArgument,
+    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What the body contains.")] = "",
+    filter: Annotated[
+        str, typer.Option("--filter", "-f", help="On attributes: kind = 'order' AND size > 5, or a policy in JSON.")
+    ] = "",
+    since: Annotated[str | None, typer.Option("--from", help="Sent since, like 2026-01-31T12:00 or '2h ago'.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Sent before.")] = None,
+    count: CountOption = 10,
+    settled: SettledOption = False,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Find messages by what is in them, without taking them."""
+    from longhall.cli.desk import open_desk
+
+    now_ms = int(time.time() * 1000)
+    wish: dict[str, object] = {
+        "text": text,
+        "filter": filter,
+        "from_ms": 0 if since is None else parse_moment_ms(since, now_ms),
+        "until_ms": 0 if until is None else parse_moment_ms(until, now_ms),
+        "settled": settled,
+    }
+    found = _search(open_desk(address, profile), queue, count, wish)
+    _show(list(found), output, "nothing was found")
+
+
+def _peek(desk: Desk, queue: str, count: int, settled: bool) -> Iterator[SeenOut]:
+    from longhall.cli.desk import of_queue
+    from longhall.console.api.browsing import PageOut
+    from longhall.console.api.messages import COUNT_MAX
+
+    after = ""
+    while count > 0:
+        query = {"count": min(count, COUNT_MAX), "after": after, "settled": str(settled).lower()}
+        page = desk.ask("GET", of_queue(queue, "messages"), PageOut, query=query)
+        yield from page.messages
+        count -= len(page.messages)
+        after = page.next
+        if not after:
+            return
+
+
+def _search(desk: Desk, queue: str, count: int, wish: dict[str, object]) -> Iterator[SeenOut]:
+    """Page after page: one may come back empty-handed and still know where to go on."""
+    from longhall.cli.desk import of_queue
+    from longhall.console.api.browsing import PageOut
+    from longhall.console.api.messages import COUNT_MAX
+
+    after = ""
+    while count > 0:
+        value = {**wish, "count": min(count, COUNT_MAX), "after": after}
+        page = desk.ask("POST", of_queue(queue, "search"), PageOut, value)
+        yield from page.messages
+        count -= len(page.messages)
+        after = page.next
+        if not after:
+            return
+
+
+def _show(found: list[SeenOut], output: Format, nothing: str) -> None:
+    if output is Format.JSON:
+        import msgspec
+
+        show_json(msgspec.to_builtins(found))
+        return
+    show_rows([_row(seen) for seen in found], _COLUMNS, output, nothing)
+
+
+def _row(seen: SeenOut) -> Row:
+    message = seen.message
+    return {
+        "place": f"{seen.lane}:{seen.offset}" if seen.offset >= 0 else "-",
+        "state": seen.state,
+        "sent": show_moment(message.sent_ms),
+        "attempts": message.attempts,
+        "group": message.group,
+        "message_id": message.message_id,
+        "body": body_text(message.body),
+    }
+
+
+def body_text(body: Text) -> str:
+    """The beginning of a body for a cell."""
+    text = body if isinstance(body, str) else f"({len(body.base64)} bytes) {body.base64[:BODY_CHARACTERS_MAX]!r}"
+    return text if len(text) <= BODY_CHARACTERS_MAX else text[: BODY_CHARACTERS_MAX - 1] + "…"

@@ -1,0 +1,227 @@
+"""The settings of a queue as options of the command line: every one of them, with its words.
+
+One table names for each setting its option, its kind and its meaning; commands get their parameters from it, so that a
+setting is either an option of every command that takes settings, or a test says that it is missing here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
+
+Fields = dict[str, object]
+
+DURATION: Final = "DURATION"
+SIZE: Final = "SIZE"
+COUNT: Final = "COUNT"
+FACTOR: Final = "FACTOR"
+YES: Final = "yes or no"
+HOURS: Final = "HH:MM-HH:MM"
+PAIRS: Final = "NAME=VALUE"
+TEXT: Final = "QUEUE"
+
+
+class Option(NamedTuple):
+    """One option: the path of its setting, what is written, what kind of value it takes, and what it means."""
+
+    path: str
+    flag: str
+    kind: str
+    help: str
+
+    @property
+    def parameter(self) -> str:
+        return "set_" + self.path.replace(".", "_")
+
+
+OPTIONS: Final = (
+    Option("lease_ms", "--lease", DURATION, "How long a received message is hidden from others."),
+    Option("delay_ms", "--delay", DURATION, "How long a sent message is hidden before it can be received."),
+    Option("wait_ms", "--wait", DURATION, "How long a receiver waits for a message when it does not say."),
+    Option("retention_ms", "--retention", DURATION, "How long messages are kept."),
+    Option("time_to_live_ms", "--time-to-live", DURATION, "How long a message may wait; 0: until retention ends."),
+    Option("message_bytes_max", "--message-bytes", SIZE, "The largest message in one piece."),
+    Option("whole_bytes_max", "--whole-bytes", SIZE, "The largest message in parts; 0: none."),
+    Option("messages_max", "--messages", COUNT, "Messages that the queue holds; 0: no bound."),
+    Option("bytes_max", "--bytes", SIZE, "Bytes that the queue holds; 0: no bound."),
+    Option("when_full", "--when-full", "wait|refuse|drop-oldest|dead-letter", "What happens when it is full."),
+    Option("in_flight_max", "--in-flight", COUNT, "Messages that may be leased at once."),
+    Option("priorities", "--priorities", COUNT, "Levels of priority."),
+    Option("fifo", "--fifo", YES, "Order within a group of messages; decided when the queue is made."),
+    Option("fair", "--fair", YES, "Without fifo: groups are served in turn."),
+    Option("one_by_one", "--one-by-one", YES, "The next message only when the one before is done with."),
+    Option("delivery", "--delivery", "at-most-once|at-least-once|exactly-once", "What is promised to consumers."),
+    Option("deduplication", "--deduplication", "off|id|content", "How repeated sends are known."),
+    Option("deduplication_scope", "--deduplication-scope", "queue|group", "Within what they are repeats."),
+    Option("deduplication_window_ms", "--deduplication-window", DURATION, "For how long they are known."),
+    Option("repeated_sends", "--repeated-sends", "answer|refuse", "Answer a repeat like the first, or refuse it."),
+    Option("filter", "--filter", "FILTER", "Of a queue over a topic: only messages that fit stand in it."),
+    Option("settled", "--settled", "free|keep", "Free what is settled soon, or keep it until retention ends."),
+    Option("dead_letters.queue", "--dead-letters", TEXT, "Where messages go that cannot be delivered."),
+    Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message goes there."),
+    Option("dead_letters.on_delete", "--letters-on-delete", YES, "What is in it when it is deleted goes there too."),
+    Option("retry.first_ms", "--retry-first", DURATION, "How long a message waits after it was first given back."),
+    Option("retry.factor", "--retry-factor", FACTOR, "How much longer each time."),
+    Option("retry.longest_ms", "--retry-longest", DURATION, "How long at most."),
+    Option("hours", "--hours", HOURS, "Give out only between these hours of the day, UTC."),
+    Option("audit", "--audit", "off|deliveries", "Write down every delivery, settle, return and death."),
+    Option("partitions", "--partitions", COUNT, "Logs that the queue is spread over; decided when it is made."),
+    Option("tags", "--tag", PAIRS, "A tag; repeatable."),
+)  # fmt: skip
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command all the options; it gets what was said of them as `settings`."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
+    added = [
+        inspect.Parameter(
+            option.parameter,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=_annotation(option),
+        )
+        for option in OPTIONS
+    ]
+
+    def run(**given: Any) -> None:
+        said = {option.path: given.pop(option.parameter) for option in OPTIONS}
+        command(**given, settings=understood({path: value for path, value in said.items() if value not in (None, [])}))
+
+    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature([*keyword, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*keyword, *added)}
+    return run
+
+
+def _annotation(option: Option) -> object:
+    flag, kind = option.flag, option.kind
+    if kind == YES:
+        both = f"{flag}/--no-{flag.removeprefix('--')}"
+        return Annotated[bool | None, typer.Option(both, help=option.help, rich_help_panel="Settings")]
+    word = typer.Option(flag, metavar=kind, help=option.help, rich_help_panel="Settings")
+    return Annotated[list[str] | None, word] if kind == PAIRS else Annotated[str | None, word]
+
+
+def understood(said: dict[str, Any]) -> Fields:
+    """Values by the path of their setting, out of the words. What cannot be right ends the command."""
+    options = {option.path: option for option in OPTIONS}
+    return {path: _value(options[path], value) for path, value in said.items()}
+
+
+def _value(option: Option, value: Any) -> object:
+    try:
+        if option.kind == DURATION:
+            return _at_least_nothing(parse_duration_ms(value))
+        if option.kind == SIZE:
+            return _at_least_nothing(parse_size_bytes(value))
+        if option.kind == COUNT:
+            return _at_least_nothing(int(value))
+        if option.kind == FACTOR:
+            return float(value)
+        if option.kind == HOURS:
+            return _hours(value)
+        if option.kind == PAIRS:
+            return dict(_pair(text) for text in value)
+        if "|" in option.kind and value not in option.kind.split("|"):
+            raise ValueError(f"choose one of {option.kind.replace('|', ', ')}")
+    except ValueError as failure:
+        words = f"{value!r} is no number" if "invalid literal" in str(failure) else str(failure)
+        raise CommandError(f"{option.flag}: {words}", Exit.USAGE) from None
+    return value
+
+
+def nested(fields: Fields, current: Fields | None = None) -> Fields:
+    """The same as the API has it: `a.b` within `a`, beside what is there already, and tags beside other tags."""
+    found: Fields = {}
+    for path, value in fields.items():
+        above, dot, name = path.partition(".")
+        before = (current or {}).get(above)
+        known = dict(before) if isinstance(before, dict) else {}
+        if dot:
+            within = found.setdefault(above, known)
+            assert isinstance(within, dict)
+            within[name] = value
+        elif isinstance(value, dict) and above == "tags":
+            found[above] = {**known, **value}
+        else:
+            found[above] = value
+    letters = found.get("dead_letters")
+    if isinstance(letters, dict) and "queue" not in letters:
+        raise CommandError("--dead-letters is missing: say where the messages shall go", Exit.USAGE)
+    return found
+
+
+def unset(names: list[str]) -> Fields:
+    """Settings that go back to their defaults, by their own names or those of their options."""
+    paths = {option.path.partition(".")[0] for option in OPTIONS}
+    flags = {option.flag.removeprefix("--"): option.path.partition(".")[0] for option in OPTIONS}
+    fields: Fields = {}
+    for name in names:
+        path = flags.get(name.removeprefix("--"), name.replace("-", "_"))
+        if path not in paths:
+            raise CommandError(f"--unset {name}: there is {', '.join(sorted(flags))}", Exit.USAGE)
+        fields[path] = None
+    return fields
+
+
+def shown(settings: Fields) -> dict[str, str]:
+    """All settings in words, by the names of their options."""
+    facts: dict[str, str] = {}
+    for option in OPTIONS:
+        value: object = settings
+        for part in option.path.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        facts[option.flag.removeprefix("--")] = _words(option, value)
+    return facts
+
+
+def _words(option: Option, value: object) -> str:
+    if value is None or value == {}:
+        return "-"
+    if option.kind == DURATION and isinstance(value, int):
+        return show_duration(value)
+    if option.kind == SIZE and isinstance(value, int):
+        return show_size(value)
+    if option.kind == HOURS and isinstance(value, dict):
+        return "-".join(f"{value[name] // 60:02d}:{value[name] % 60:02d}" for name in ("from_minute", "to_minute"))
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={text}" for name, text in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _at_least_nothing(amount: int) -> int:
+    if amount < 0:
+        raise ValueError("it cannot be without end; say how much")
+    return amount
+
+
+def _hours(text: str) -> Fields:
+    begin, dash, end = text.partition("-")
+    if not dash:
+        raise ValueError("write it like 22:00-06:00")
+    return {"from_minute": _minute(begin), "to_minute": _minute(end)}
+
+
+def _minute(text: str) -> int:
+    hours, colon, minutes = text.strip().partition(":")
+    if not (colon and hours.isdigit() and minutes.isdigit() and int(minutes) < 60 and int(hours) <= 24):
+        raise ValueError(f"{text!r} is no time of the day; write it like 22:00")
+    return int(hours) * 60 + int(minutes)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"{text!r}: write NAME=VALUE")
+    return name, value
