@@ -44,6 +44,13 @@ def tables(result: Result) -> str:
     if timed:
         head = ["", "messages", "late by, p50 / p99 / most", "early by at most", "CPU of the node"]
         found.append(table(head, timed))
+    if "months" in parts:
+        late = parts["months"]
+        head = ["", "messages", "memory, before / with them / after a restart", "restart: clean, after SIGKILL", "kept"]
+        memory = f"{late['before_mb']:.0f} / {late['after_mb']:.0f} / {late['restarted_mb']:.0f} MB"
+        restarts = f"{late['restart_clean_seconds']:.2f} s, {late['restart_killed_seconds']:.2f} s"
+        cells = [f"{late['messages']:,.0f}", memory, restarts, f"{late['delayed_after_restarts']:,.0f}"]
+        found.append(table(head, [["delayed by three months", *cells]]))
     return "\n\n".join(found)
 
 
@@ -98,6 +105,10 @@ def _targets(result: Result) -> str:
         if name in parts:
             late = parts[name]["late_p99_ms"]
             rows.append([f"{title}: p99 within 50 ms", f"{late:.0f} ms", _held(late <= 50)])
+    if "months" in parts:
+        kept = parts["months"]
+        held = kept["delayed_after_restarts"] == kept["messages"] and kept["available_after_restarts"] == 0
+        rows.append(["delayed by three months: kept", f"{kept['delayed_after_restarts']:,.0f}", _held(held)])
     return table(["target", "measured", ""], rows)
 
 

@@ -1,4 +1,4 @@
-"""One request in SQS's JSON 1.0 protocol on a connection of its own: for set-up and to see whether a server is ready.
+"""One request on a connection of its own, in SQS's JSON 1.0 or to the API: for set-up, and to see who is ready.
 
 Whoever measures uses the load generator; this knows no retries, no signatures worth checking and no keep-alive.
 """
@@ -37,6 +37,20 @@ def ask(address: str, action: str, seconds_max: float = 30.0, **members: Any) ->
     if response.status != 200:
         raise Refused(f"{action}: {response.status} {body[:500].decode(errors='replace')}")
     return json.loads(body) if body else {}
+
+
+def tell(address: str, method: str, path: str, body: Any = None, seconds_max: float = 30.0) -> Any:
+    """What Longhall's own API answers; for what SQS has no words for."""
+    connection = http.client.HTTPConnection(address, timeout=seconds_max)
+    try:
+        connection.request(method, f"/api/v1/{path}", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        content = response.read()
+    finally:
+        connection.close()
+    if response.status >= 300:
+        raise Refused(f"{method} {path}: {response.status} {content[:500].decode(errors='replace')}")
+    return json.loads(content) if content else {}
 
 
 def answers_list_queues(address: str) -> bool:

@@ -20,6 +20,11 @@ class LonghallQueues(Longhall):
     def __init__(self, *, arguments: Sequence[str] = (), directory: Path | None = None) -> None:
         super().__init__(arguments=["--sqs", "127.0.0.1:0", *arguments], directory=directory)
         self._sqs = ""
+        self._http = ""
+
+    @property
+    def http(self) -> str:
+        return self._http
 
     @property
     def address(self) -> str:
@@ -32,7 +37,9 @@ class LonghallQueues(Longhall):
     def listening(self) -> bool:
         if not super().listening():
             return False
-        self._sqs = str(json.loads(self._ready_path().read_text())["sqs"])
+        addresses = json.loads(self._ready_path().read_text())
+        self._sqs = str(addresses["sqs"])
+        self._http = str(addresses["http"])
         return True
 
     def answers(self) -> bool:
