@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from longhall.cli.lines import LineStyle
     from longhall.client.hall import Hall
     from longhall.client.reader import Consumed
+    from longhall.queues.filters import Filter
 
 
 def consume(
@@ -43,6 +44,10 @@ def consume(
     headers: Annotated[bool, typer.Option("--headers", "-H", help="Print headers.")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Print timestamps.")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Print PARTITION:OFFSET.")] = False,
+    filter: Annotated[
+        str,
+        typer.Option(help="Only what fits by its headers: \"city = 'Oslo' AND price > 10\", or a policy in JSON."),
+    ] = "",
     uncommitted: Annotated[
         bool, typer.Option("--uncommitted", help="Show what open and aborted transactions wrote as well.")
     ] = False,
@@ -61,7 +66,7 @@ def consume(
     if group is not None and partition:
         raise CommandError("a group shares out the partitions itself: leave --partition or --group out", Exit.USAGE)
     place = parse_place(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
-    wish = Wish(topics, place, follow, count, partition, uncommitted)
+    wish = Wish(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
     style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)
     write = _LineWriter(output, style)
 
@@ -72,6 +77,17 @@ def consume(
             await consume_as_member(hall, group, wish, write)
 
     talk(address, profile, ask)
+
+
+def _compiled(filter: str) -> Filter | None:
+    """What is wrong with a filter is said before anybody is asked."""
+    from longhall.errors import LonghallError
+    from longhall.queues.selector import compile_filter
+
+    try:
+        return compile_filter(filter) if filter else None
+    except LonghallError as error:
+        raise CommandError(str(error), Exit.USAGE) from None
 
 
 class _LineWriter:

@@ -18,6 +18,8 @@ from longhall.client.hall import Hall
 from longhall.client.member import Member
 from longhall.client.reader import Consumed, Reader
 from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from longhall.queues.envelope import decode_record
+from longhall.queues.filters import Filter
 
 Write = Callable[[list[Consumed]], None]
 
@@ -31,6 +33,12 @@ class Wish(NamedTuple):
     limit: int | None
     partitions: list[int] | None
     uncommitted: bool
+    filter: str = ""
+    fits: Filter | None = None  # The same, for brokers that do not sift.
+
+    def wants(self, consumed: Consumed) -> bool:
+        """Whether a message is to be shown."""
+        return self.fits is None or self.fits.matches(decode_record(consumed.record, consumed.partition))
 
     @property
     def isolation_level(self) -> int:
@@ -47,12 +55,12 @@ async def consume_places(hall: Hall, wish: Wish, write: Write) -> None:
         positions.update({(topic, number): offset for number, offset in begin.items()})
         if not wish.follow:
             ends.update(await _ends(hall, wish, topic, partitions))
-    reader = Reader(hall, positions, isolation_level=wish.isolation_level)
+    reader = Reader(hall, positions, isolation_level=wish.isolation_level, filter=wish.filter)
     left = wish.limit
     try:
         _forget_finished(reader, ends)
         while reader.positions and left != 0:
-            consumed = _within(await reader.poll(), ends, left)
+            consumed = _within(wish, await reader.poll(), ends, left)
             write(consumed)
             left = None if left is None else left - len(consumed)
             _forget_finished(reader, ends)
@@ -62,7 +70,14 @@ async def consume_places(hall: Hall, wish: Wish, write: Write) -> None:
 
 async def consume_as_member(hall: Hall, group: str, wish: Wish, write: Write) -> None:
     """The same for the partitions that the group gives to this member."""
-    member = Member(hall, group, wish.topics, start=_start(wish.place), isolation_level=wish.isolation_level)
+    member = Member(
+        hall,
+        group,
+        wish.topics,
+        start=_start(wish.place),
+        isolation_level=wish.isolation_level,
+        filter=wish.filter,
+    )
     ends: dict[PartitionPlace, int] = {}
     if not wish.follow:
         for topic in wish.topics:
@@ -70,7 +85,7 @@ async def consume_as_member(hall: Hall, group: str, wish: Wish, write: Write) ->
     left = wish.limit
     try:
         while left != 0:
-            consumed = _within(await member.poll(), ends, left)
+            consumed = _within(wish, await member.poll(), ends, left)
             write(consumed)
             left = None if left is None else left - len(consumed)
             if consumed:
@@ -101,8 +116,10 @@ def _forget_finished(reader: Reader, ends: dict[PartitionPlace, int]) -> None:
             del reader.positions[place]
 
 
-def _within(consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None) -> list[Consumed]:
-    """Without what came after the beginning, unless following, and no more than was asked for."""
+def _within(wish: Wish, consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None) -> list[Consumed]:
+    """Without what does not fit or came after the beginning, unless following, and no more than was asked for."""
+    if wish.fits is not None:
+        consumed = [each for each in consumed if wish.wants(each)]
     if ends:
         consumed = [each for each in consumed if each.record.offset < ends.get((each.topic, each.partition), 0)]
     return consumed if left is None else consumed[:left]

@@ -57,6 +57,7 @@ class Member:
         rebalance_timeout_ms: int = 60_000,
         heartbeat_ms: int = 3_000,
         max_wait_ms: int = 500,
+        filter: str = "",
     ) -> None:
         self.group_id = group_id
         self._hall = hall
@@ -68,6 +69,7 @@ class Member:
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._heartbeat_ms = heartbeat_ms
         self._max_wait_ms = max_wait_ms
+        self._filter = filter
         self._line = hall.new_line()
         self._member_id = ""
         self._generation_id = -1
@@ -129,6 +131,7 @@ class Member:
             await self._begin(places),
             isolation_level=self._isolation_level,
             max_wait_ms=self._max_wait_ms,
+            filter=self._filter,
         )
         self._heartbeats = asyncio.get_running_loop().create_task(self._beat())
 

@@ -45,6 +45,7 @@ class Reader:
         isolation_level: int = READ_COMMITTED,
         max_wait_ms: int = 500,
         partition_bytes_max: int = PARTITION_BYTES_MAX,
+        filter: str = "",
     ) -> None:
         self.positions = dict(positions)
         self.ends: dict[Place, int] = {}  # As far as one may read, when it was last asked.
@@ -53,6 +54,7 @@ class Reader:
         self._isolation_level = isolation_level
         self._max_wait_ms = max_wait_ms
         self._partition_bytes_max = partition_bytes_max
+        self._filter = filter
         self._first = 0
 
     @classmethod
@@ -121,7 +123,7 @@ class Reader:
 
     async def _fetch(self, node_id: int, wanted: list[Wanted]) -> list[Fetched]:
         return await self._hall.records.fetch_from(
-            node_id, wanted, self._max_wait_ms, 1, FETCH_BYTES_MAX, self._isolation_level, self._line
+            node_id, wanted, self._max_wait_ms, 1, FETCH_BYTES_MAX, self._isolation_level, self._line, self._filter
         )
 
     def _take(self, fetched: Fetched) -> list[Consumed]:

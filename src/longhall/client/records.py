@@ -24,6 +24,7 @@ READ_COMMITTED: Final = 1
 
 FETCH_BYTES_MAX: Final = 50 * 1024 * 1024
 PARTITION_BYTES_MAX: Final = 1024 * 1024
+RACK_PREFIX: Final = "longhall.filter="  # How the Kafka door is told a filter.
 _BY_NAME_VERSION_MAX: Final = 12  # From the next one on, Produce and Fetch know topics by id alone.
 _EXPLICIT_VERSION_MAX: Final = 11  # From the next Produce on, partitions join a transaction by being written to.
 
@@ -164,8 +165,12 @@ class Records:
         max_bytes: int = FETCH_BYTES_MAX,
         isolation_level: int = READ_COMMITTED,
         line: str = "",
+        filter: str = "",
     ) -> list[Fetched]:
-        """From many partitions that one broker leads; each answer has its own error."""
+        """From many partitions that one broker leads; each answer has its own error.
+
+        Longhall leaves out what does not fit the filter; other brokers take it for the name of a rack.
+        """
         topics: dict[str, data.FetchRequestTopic] = {}
         names: dict[bytes, str] = {}
         for want in wanted:
@@ -184,6 +189,7 @@ class Records:
             max_bytes=max_bytes,
             isolation_level=isolation_level,
             topics=list(topics.values()),
+            rack_id=RACK_PREFIX + filter if filter else "",
         )
         answer = await self._hall.ask(
             node_id,

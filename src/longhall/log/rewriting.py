@@ -113,15 +113,16 @@ def rewrite_batch(keeper: Keeper, header: BatchHeader, batch: bytes) -> bytes | 
     had_ms = header.base_timestamp_ms if header.has_delete_horizon else -1
     if len(kept) == len(records) and horizon_ms == had_ms:
         return batch
-    return seal(_rebuilt(header, kept, header.compression, horizon_ms))
+    return seal(rebuild_batch(header, kept, header.compression, horizon_ms))
 
 
 def _hollowed(header: BatchHeader, batch: bytes) -> bytes:
     """The batch without records: it still says which offsets, sequences and epochs it stood for."""
-    return batch if header.record_count == 0 else _rebuilt(header, [], 0, -1)
+    return batch if header.record_count == 0 else rebuild_batch(header, [], 0, -1)
 
 
-def _rebuilt(header: BatchHeader, kept: list[Record], compression: int, horizon_ms: int) -> bytes:
+def rebuild_batch(header: BatchHeader, kept: list[Record], compression: int, horizon_ms: int) -> bytes:
+    """The batch with these of its records: offsets, producer, epoch and times stay as they were."""
     return build_batch(
         kept,
         base_offset=header.base_offset,

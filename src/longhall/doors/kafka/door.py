@@ -7,6 +7,7 @@ from typing import final
 
 from longhall.broker.coordinate import Coordinator
 from longhall.broker.hall import NODE_ID, Hall
+from longhall.broker.sift import Sieves
 from longhall.broker.transact import Transactor
 
 
@@ -29,6 +30,7 @@ class Door:
         self.node_id = NODE_ID
         self.host = ""  # Known when the door is open.
         self.port = 0
+        self.sieves = Sieves()
         self._settings = settings
 
     @property

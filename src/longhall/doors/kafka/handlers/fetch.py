@@ -1,15 +1,22 @@
-"""Fetch: batches from partitions, as soon as there are enough of them or the time is over."""
+"""Fetch: batches from partitions, as soon as there are enough of them or the time is over.
+
+A consumer that names a filter as its rack (`client.rack=longhall.filter=...`) gets the messages that fit.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from longhall.broker.fetch import Fetch, Wanted
+from longhall.broker.sift import SIFTED_BYTES_MAX, sift
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.fetch import FetchedPart, FetchPart, encode_fetch_response, parse_fetch
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
+from longhall.queues.filters import Filter
 
 WAIT_MS_MAX = 300_000
 NO_SESSION = 0
@@ -33,17 +40,51 @@ def handle(door: Door, call: Call) -> None:
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
         wanted.append(Wanted(partition, part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch))
+    try:
+        filter = door.sieves.of(request.rack_id)
+    except LonghallError as error:
+        _refuse(door, call, request.parts, wanted, error.code)
+        return
+    answer = partial(_answer, door, call, request.parts)
     fetch = Fetch(
         hall,
         wanted,
         request.min_bytes,
-        request.max_bytes,
+        request.max_bytes if filter is None else min(request.max_bytes, SIFTED_BYTES_MAX),
         min(request.max_wait_ms, WAIT_MS_MAX),
         request.isolation_level == 1,
-        partial(_answer, door, call, request.parts),
+        answer if filter is None else partial(_sift, call, filter, answer),
     )
     call.on_close = fetch.cancel
     fetch.start()
+
+
+def _sift(call: Call, filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
+    """What was fetched goes through a filter before it is the answer."""
+    task = asyncio.get_running_loop().create_task(_sifted(filter, answer, fetch))
+    call.on_close = partial(_stop, task)
+
+
+def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+async def _sifted(filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
+    try:
+        await sift(fetch.wanted, filter)
+    except LonghallError as error:
+        for wanted in fetch.wanted:
+            wanted.buffers = []
+            wanted.code = wanted.code or error.code
+    answer(fetch)
+
+
+def _refuse(door: Door, call: Call, parts: list[FetchPart], wanted: list[Wanted], code: Code) -> None:
+    """The same error for every partition."""
+    fetch = Fetch(door.hall, wanted, 0, 0, 0, False, partial(_answer, door, call, parts))
+    for one in wanted:
+        one.code = code
+    _answer(door, call, parts, fetch)
 
 
 def _answer(door: Door, call: Call, parts: list[FetchPart], fetch: Fetch) -> None:
