@@ -16,7 +16,7 @@ from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.sqs.wire import json, query
 from longhall.doors.sqs.wire.actions import ACTIONS
-from longhall.doors.sqs.wire.faults import SqsError
+from longhall.doors.sqs.wire.faults import Fault, SqsError
 from longhall.front.admission import Budget
 from longhall.front.credentials import Credentials
 from longhall.front.http import HttpConnection
@@ -26,6 +26,10 @@ from longhall.world.real.entropy import RealEntropy
 from tests.doors.sqs.fake_queues import FakeQueues
 
 NAMES = sorted(ACTIONS)
+WORDS = (
+    b"Attribute MessageAttribute SendMessageBatchRequestEntry AttributeName Tag TagKey QueueUrl MessageBody Id Name "
+    b"Value Key DataType StringValue BinaryValue All q String . . . = = & & 1 2 0 99999 - %00 %ff + eA=="
+).split()
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nX-Amz-Target: AmazonSQS.%b\r\nContent-Length: %d\r\n\r\n%b"
 
 
@@ -62,7 +66,7 @@ class _Transport:
 def TestOneInput(data: bytes) -> None:
     if len(data) < 2:
         return
-    kind, choice, rest = data[0] % 4, data[1], data[2:]
+    kind, choice, rest = data[0] % 7, data[1], data[2:]
     name = NAMES[choice % len(NAMES)]
     if kind == 0:
         _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=None))
@@ -71,11 +75,36 @@ def TestOneInput(data: bytes) -> None:
     elif kind == 2:
         _decode(name, rest)
         _LOOP.run_until_complete(_drive(HEAD % (name.encode(), len(rest), rest), 65536, verifier=None))
+    elif kind == 4:
+        _signed(b"AWS4-HMAC-SHA256 " + rest if choice & 1 else rest, b"/")
+    elif kind == 5:
+        _signed(None, b"/?X-Amz-Algorithm=AWS4-HMAC-SHA256&" + rest)
     else:
-        form = b"Action=%b&" % name.encode() + rest
+        form = _tree(rest) if kind == 6 else rest
+        form = b"Action=%b&" % name.encode() + form
         head = b"POST /1/q HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(form), form)
-        _decode(name, rest)
+        _decode(name, form)
         _LOOP.run_until_complete(_drive(head, 65536, verifier=None))
+
+
+def _tree(data: bytes) -> bytes:
+    """A form out of the words that forms are made of, in any order: trees that are odd rather than none at all."""
+    return b"".join(WORDS[byte % len(WORDS)] for byte in data)
+
+
+def _signed(authorization: bytes | None, target: bytes) -> None:
+    """Nobody who does not know the secret gets in, and whoever does not is told so as a sender."""
+    headers = {b"host": b"x", b"x-amz-date": b"20260101T000000Z"}
+    if authorization is not None:
+        headers[b"authorization"] = authorization
+    fault: Fault | None = None
+    try:
+        _VERIFIER.verify(b"GET", target, headers, b"", 1_767_225_600_000)
+    except SqsError as error:
+        fault = error.fault
+    assert fault is not None, "a signature was made up"
+    assert fault.sender
+    assert 400 <= fault.status < 500
 
 
 def _decode(name: str, body: bytes) -> None:
@@ -113,6 +142,7 @@ async def _drive(data: bytes, piece_bytes: int, verifier: Verifier | None) -> No
     assert not server.crowd.guests
 
 
+_VERIFIER = Verifier(Credentials({"A": "s"}))
 _SETTINGS = QueueSettings(message_bytes_max=1 << 20)
 _LOOP = asyncio.new_event_loop()
 logging.getLogger("longhall.sqs").setLevel(logging.CRITICAL)

@@ -23,6 +23,9 @@ SEEDS = [
     (1, HEAD % (b"ListQueues", 2, b"{}")),
     (2, JSON),
     (3, FORM),
+    (4, b" Credential=A/20260101/r/sqs/aws4_request, SignedHeaders=host;x-amz-date, Signature=" + b"0" * 64),
+    (5, SIGNED.partition(b"SHA256&")[2]),
+    (6, bytes([0, 18, 25, 18, 9, 21, 15, 23, 0, 18, 25, 18, 10, 21, 25])),
 ]
 
 

@@ -53,7 +53,6 @@ class RunningQueue(Listener):
         self.waiters = Waiters(self.available)
         self.alarm: asyncio.TimerHandle | None = None  # Rings when a lease ends while somebody waits.
         self.wishes: dict[str, Wish] = {}  # By the text of their filter.
-        self.working = False  # Whether somebody moves what is due at the moment.
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
         self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.

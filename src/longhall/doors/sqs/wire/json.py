@@ -13,7 +13,6 @@ import msgspec
 from longhall.doors.sqs.wire.actions import ACTIONS
 from longhall.doors.sqs.wire.faults import MALFORMED, SqsError, missing
 from longhall.doors.sqs.wire.requests import Request
-from longhall.doors.sqs.wire.results import Result
 
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 TARGET_PREFIX: Final = b"AmazonSQS."
@@ -47,7 +46,3 @@ def refusal(error: Exception) -> SqsError:
 def encode_error(error: SqsError) -> bytes:
     """The body of an answer that refuses."""
     return msgspec.json.encode({"__type": NAMESPACE + error.fault.shape, "message": error.message})
-
-
-__all__ = ["CONTENT_TYPE", "NAMESPACE", "QUERY_ERROR_HEADER", "TARGET_PREFIX", "Result", "decode_request",
-           "encode_error", "encode_result", "refusal"]  # fmt: skip
