@@ -135,6 +135,17 @@ def test_a_large_file_goes_through_whole(hall: Run, name: str, tmp_path: Path) -
     assert received["attributes"] == {"kind": "film"}
 
 
+def test_large_lines_go_through(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
+    line = b'"' * 3_000_000
+    good(hall("queue", "create", name, "--message-bytes", "4 MiB"))
+    typed(b"small\n" + line + b"\n")
+    good(hall("send", name, "-A", "kind=quotes and more", "--group", "a b"))
+    received = [json.loads(text) for text in good(hall("receive", name, "-n", "2", "-o", "json")).splitlines()]
+    assert [message["body"] for message in received] == ["small", line.decode()]
+    assert received[1]["attributes"] == {"kind": "quotes and more"}
+    assert received[1]["group"] == "a b"
+
+
 def test_looking_takes_nothing(hall: Run, name: str) -> None:
     good(hall("queue", "create", name, "--settled", "keep"))
     good(hall("send", name, "red apple", "green apple", "-A", "kind=fruit"))

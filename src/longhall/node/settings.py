@@ -59,7 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sqs: Annotated[str, _address("Where SQS clients connect (endpoint_url); port 0 takes a free one.")] = (
         "127.0.0.1:9324"
     )
-    http: Annotated[str, _address("Where /healthz, /readyz and /metrics are.")] = "127.0.0.1:8080"
+    http: Annotated[str, _address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
     ready_file: Annotated[
         str | None, Meta(description="Written when every door is open: JSON with the pid and an address for each door.")
     ] = None

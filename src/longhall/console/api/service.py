@@ -29,7 +29,7 @@ from longhall.front.calls import HttpCall
 from longhall.front.credentials import Credentials
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
-QUERY_FIELDS_MAX: Final = 32
+QUERY_FIELDS_MAX: Final = 128
 
 _log = logging.getLogger("longhall.api")
 
