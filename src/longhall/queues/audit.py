@@ -41,6 +41,7 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     time_ms: int
     message_id: str = ""
     lane: int
+    partition: int = 0  # The lane as Kafka numbers it; -N: the lane of priority N, which the topic does not show.
     offset: int
     attempt: int = 0  # How often it has been given out, this time included; 0: never.
     reason: str = ""

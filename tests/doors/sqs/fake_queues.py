@@ -183,6 +183,13 @@ class FakeQueues:
             return None
         return Code.NOT_IN_FLIGHT if receipt in queue.settled else Code.INVALID_RECEIPT
 
+    async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
+        queue = self._of(name)
+        delivery = queue.in_flight[receipt]
+        (accepted,) = await self.send(delivery.reply_to, [message])
+        self._settle(queue, receipt)
+        return accepted
+
     async def change_lease(self, name: str, changes: verbs.Changes, consumer: str = "") -> verbs.Answers:
         queue = self._of(name)
         out: verbs.Answers = []

@@ -94,6 +94,7 @@ def audited(
         time_ms=hall.time.now_ms(),
         message_id=trace.message_id,
         lane=place[0],
+        partition=queue.lanes[place[0]].number,
         offset=place[1],
         attempt=attempt,
         reason=reason,

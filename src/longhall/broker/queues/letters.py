@@ -73,16 +73,19 @@ async def edit_letter(
     if hall.storage_full or not hall.has_room(len(record.value or b"") + len(body or b"") + EVENT_ROOM_BYTES):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     now_ms = hall.time.now_ms()
+    fields = decode_record(record, lane)
+    target = queue.lane_for(fields.priority, fields.group)
     edited = edited_record(record, message_id, now_ms, body, None if attributes is None else dict(attributes))
     with together(hall):
-        base = write_records(hall, queue.lanes[lane], [edited], now_ms, message=False)
+        base = write_records(hall, target, [edited], now_ms, message=False)
         write_queue(hall, queue, [*passed, Withdrawn(queue=queue.number, lane=lane, offsets=[record.offset])])
         if audits(queue):
-            trace = trace_of(decode_record(record, lane))
-            moved = audited(hall, queue, "moved", (lane, record.offset), trace, 0, reason="edited")
+            moved = audited(hall, queue, "moved", (lane, record.offset), trace_of(fields), 0, reason="edited")
             note(hall, queue, [moved])
     await committed(hall, queue.shard)
-    return letter_of(queue, lane, Record(base, now_ms, edited.key, edited.value, edited.headers))
+    if fields.priority:  # It is given out from the lane of its level, wherever that copy is.
+        return await letter(hall, queue, message_id)
+    return letter_of(queue, target.log.partition, Record(base, now_ms, edited.key, edited.value, edited.headers))
 
 
 async def live(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> tuple[list[Record], int]:

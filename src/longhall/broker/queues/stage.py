@@ -116,7 +116,7 @@ class Stager:
             await asyncio.sleep(RETRY_S)
         finally:
             del self._tasks[queue.number]
-            self.arm(queue)
+        self.arm(queue)
 
     async def _do(self, queue: RunningQueue, work: Work) -> None:
         if work.kind == MOVE:

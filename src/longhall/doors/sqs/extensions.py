@@ -1,6 +1,13 @@
 """What this door takes beyond the service, in places where every SDK lets it pass.
 
     message attribute `longhall.priority`      a Number: the level of the message; the receiver sees it again
+    `longhall.reply-to`                        a String: the queue that answers go to, by name, URL or ARN
+    `longhall.correlation-id`                  a String: answers and the fate have it too
+    `longhall.report-fate`                     a String, "true": the reply queue hears what becomes of the message
+    `longhall.answers`                         a String, the receipt handle of a message of this queue: what is sent is
+                                               the answer to it. It goes to the reply queue that the message names, and
+                                               the message is deleted in the same step
+    `longhall.fate`                            seen by receivers of a reply queue: what became of a message
     an element of `MessageAttributeNames`      `longhall.filter=` and a selector or a policy: only what fits is
                                                received, and the rest stays for others
     queue attributes `LonghallPriorities`,     how many levels a queue has, from 1 to 255, chosen when it is made;
@@ -16,33 +23,94 @@ from collections.abc import Sequence
 from typing import Final
 
 from longhall.doors.sqs.wire.faults import INVALID_PARAMETER, SqsError
-from longhall.queues.messages import Attribute, Outgoing
+from longhall.names import is_legal_name
+from longhall.queues.messages import Attribute, Delivery, Outgoing
 
 PRIORITY: Final = "longhall.priority"
 PRIORITY_MAX: Final = 254
+REPLY_TO: Final = "longhall.reply-to"
+CORRELATION_ID: Final = "longhall.correlation-id"
+REPORT_FATE: Final = "longhall.report-fate"
+ANSWERS: Final = "longhall.answers"
+FATE: Final = "longhall.fate"
+CORRELATION_BYTES_MAX: Final = 1024
 FILTER: Final = "longhall.filter="
 
 _LEVEL = re.compile(rb"[0-9]{1,3}")
+_OURS: Final = frozenset({PRIORITY, REPLY_TO, CORRELATION_ID, REPORT_FATE, ANSWERS})
 
 
 class ExtendedOutgoing(Outgoing, kw_only=True):
     """A message some of whose attributes are for us. The answer digests them as they were sent."""
 
     sent: dict[str, Attribute]
+    answers: str = ""  # The receipt of the message that this one is the answer to.
 
 
 def extended(message: Outgoing) -> Outgoing:
     """The message with what its attributes say to us taken out of them. Raises SqsError."""
-    attribute = message.attributes.get(PRIORITY)
-    if attribute is None:
+    attributes = message.attributes
+    if _OURS.isdisjoint(attributes):
         return message
+    others = {name: other for name, other in attributes.items() if name not in _OURS}
+    ours = ExtendedOutgoing(body=message.body, attributes=others, sent=attributes)
+    if PRIORITY in attributes:
+        ours.priority = _level(attributes[PRIORITY])
+    ours.reply_to = queue_named(_text(attributes, REPLY_TO))
+    if REPLY_TO in attributes and not is_legal_name(ours.reply_to):
+        raise SqsError(INVALID_PARAMETER, f"The message attribute '{REPLY_TO}' must be the name of a queue.")
+    ours.correlation_id = _text(attributes, CORRELATION_ID)
+    if len(ours.correlation_id.encode()) > CORRELATION_BYTES_MAX:
+        said = f"The message attribute '{CORRELATION_ID}' can have {CORRELATION_BYTES_MAX} bytes."
+        raise SqsError(INVALID_PARAMETER, said)
+    report = _text(attributes, REPORT_FATE)
+    if report not in ("", "true", "false"):
+        raise SqsError(INVALID_PARAMETER, f"The message attribute '{REPORT_FATE}' must be 'true' or 'false'.")
+    ours.report_fate = report == "true"
+    if ours.report_fate and not ours.reply_to:
+        said = f"The message attribute '{REPORT_FATE}' needs '{REPLY_TO}': the queue that is to hear of it."
+        raise SqsError(INVALID_PARAMETER, said)
+    ours.answers = _text(attributes, ANSWERS)
+    return ours
+
+
+def queue_named(address: str) -> str:
+    """The name of a queue that somebody calls by its name, its URL or its ARN."""
+    return address.rpartition(":" if address.startswith("arn:") else "/")[2]
+
+
+def received_attributes(delivery: Delivery) -> dict[str, Attribute]:
+    """What a receiver may see of it as attributes that its sender did not write as such."""
+    found: dict[str, Attribute] = {}
+    if delivery.priority:
+        found[PRIORITY] = ("Number", b"%d" % delivery.priority)
+    if delivery.reply_to:
+        found[REPLY_TO] = ("String", delivery.reply_to.encode())
+    if delivery.correlation_id:
+        found[CORRELATION_ID] = ("String", delivery.correlation_id.encode())
+    if delivery.report_fate:
+        found[REPORT_FATE] = ("String", b"true")
+    if delivery.fate:
+        found[FATE] = ("String", delivery.fate.encode())
+    return found
+
+
+def _level(attribute: Attribute) -> int:
     data_type, value = attribute
     if data_type != "Number" or _LEVEL.fullmatch(value) is None or int(value) > PRIORITY_MAX:
         raise SqsError(
             INVALID_PARAMETER, f"The message attribute '{PRIORITY}' must be a Number from 0 to {PRIORITY_MAX}."
         )
-    others = {name: other for name, other in message.attributes.items() if name != PRIORITY}
-    return ExtendedOutgoing(body=message.body, attributes=others, priority=int(value), sent=message.attributes)
+    return int(value)
+
+
+def _text(attributes: dict[str, Attribute], name: str) -> str:
+    attribute = attributes.get(name)
+    if attribute is None:
+        return ""
+    if attribute[0] != "String":
+        raise SqsError(INVALID_PARAMETER, f"The message attribute '{name}' must be a String.")
+    return attribute[1].decode()
 
 
 def sent_attributes(message: Outgoing) -> dict[str, Attribute]:

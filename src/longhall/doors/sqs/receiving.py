@@ -13,7 +13,7 @@ from typing import Final, final
 from longhall.doors.sqs.attributes import unknown
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body, is_binary
 from longhall.doors.sqs.door import Door
-from longhall.doors.sqs.extensions import PRIORITY, filter_in
+from longhall.doors.sqs.extensions import filter_in, received_attributes
 from longhall.doors.sqs.sending import SENDER, TRACE_HEADER
 from longhall.doors.sqs.text import decode
 from longhall.doors.sqs.wire.results import AttributeValueResult, MessageResult
@@ -62,8 +62,8 @@ class Wanted:
         """One message."""
         text = decode(delivery.body)
         attributes = self._attributes(delivery.attributes) if delivery.attributes else {}
-        if delivery.priority and (self._all or PRIORITY in self._names):
-            attributes = {**attributes, PRIORITY: ("Number", b"%d" % delivery.priority)}
+        if delivery.priority or delivery.reply_to or delivery.correlation_id:
+            attributes = {**attributes, **self._attributes(received_attributes(delivery))}
         body = delivery.body
         if text is None:
             body = base64.b64encode(body)

@@ -67,6 +67,9 @@ class Queues(Protocol):
 
     async def settle(self, name: str, receipts: Receipts, consumer: str = "") -> Answers: ...
 
+    async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
+        """Send to the reply queue that the message of this receipt names, and settle it, in one step."""
+
     async def change_lease(self, name: str, changes: Changes, consumer: str = "") -> Answers:
         """Each change is a receipt and how long from now the lease shall hold; 0 gives the message back."""
 

@@ -9,10 +9,10 @@ from longhall.doors.sqs.batches import check_batch
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import error_of, failed_entry
-from longhall.doors.sqs.extensions import sent_attributes
+from longhall.doors.sqs.extensions import ExtendedOutgoing, sent_attributes
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import TRACE_HEADER, outgoing, size_bytes
-from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, SqsError
+from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, UNSUPPORTED, SqsError
 from longhall.doors.sqs.wire.requests import SendMessageBatchRequest, SendMessageBatchRequestEntry
 from longhall.doors.sqs.wire.results import (
     BatchResultErrorEntry,
@@ -38,7 +38,10 @@ def send_message_batch(
     messages: list[Outgoing] = []
     for entry in request.entries:
         try:
-            messages.append(outgoing(door, view.settings, entry, caller))
+            message = outgoing(door, view.settings, entry, caller)
+            if isinstance(message, ExtendedOutgoing) and message.answers:
+                raise SqsError(UNSUPPORTED, "An answer is sent by itself, with SendMessage.")
+            messages.append(message)
             ids.append(entry.id)
         except SqsError as error:
             failed.append(failed_entry(entry.id, error))
