@@ -16,6 +16,7 @@ from longhall.broker.events import LogTrimmed
 from longhall.broker.free import Freer, install, tidy
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.recount import recount
 from longhall.broker.queues.skim import skim
 from longhall.broker.waiting import committed
 from longhall.errors import LonghallError
@@ -72,8 +73,10 @@ class Cleaner:
         )
         if start > log.start_offset and hall.flush_tail(partition):
             event = LogTrimmed(partition=log.partition, start_offset=start)
+            began = log.start_offset
             hall.append_event(partition.shard, PARTITIONS, event)
             hall.trim(partition, start)
+            recount(hall, partition, began)
             await committed(hall, partition.shard)
             _log.info("old messages are gone", extra=_place(partition, start))
 

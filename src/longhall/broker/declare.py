@@ -9,6 +9,7 @@ from longhall.broker.catalogue import Topic
 from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.recount import recount
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -89,8 +90,10 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
         raise LonghallError(Code.OFFSET_OUT_OF_RANGE, "the offset lies outside the log")
     if before_offset > partition.log.start_offset:
         event = LogTrimmed(partition=partition.log.partition, start_offset=before_offset)
+        began = partition.log.start_offset
         hall.append_event(partition.shard, PARTITIONS, event)
         hall.trim(partition, before_offset)
+        recount(hall, partition, began)
         await committed(hall, partition.shard)
     return partition.log.start_offset
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
+from longhall.broker.clean import Cleaner
 from longhall.errors import Code
 from longhall.queues.settings import QueueSettings
 from tests.broker.queues.rig import KEEP, Queues, Rig
@@ -56,6 +59,54 @@ def test_a_filter_elsewhere_or_without_sense_is_refused() -> None:
         assert await queues.refused(desk.declare("d", "q", wrong)) is Code.INVALID_REQUEST
         await desk.declare("d", "q", OSLO)
         assert await queues.refused(desk.configure("d", wrong)) is Code.INVALID_REQUEST
+
+    Rig().live(play)
+
+
+def test_a_queue_keeps_what_is_settled_until_its_retention_ends_and_then_no_longer() -> None:
+    rig = Rig()
+    settings = msgspec.structs.replace(KEEP, retention_ms=600_000, messages_max=4, priorities=2)
+
+    async def first(queues: Queues) -> None:
+        await queues.desk.create("q", settings)
+        await queues.send("q", "old")
+        await queues.send("q", "old and urgent", priority=1)
+        await queues.drain("q")
+        await queues.send("q", "old and never looked at")
+        await asyncio.sleep(500)
+        await queues.send("q", "new", "new too")
+        await queues.desk.rewind("q", "start")
+        await Cleaner(queues.life.hall).run()
+        seen = await queues.desk.peek("q", 10)
+        assert [one.delivery.body.decode() for one in seen.messages] == [
+            "old and urgent",
+            "old",
+            "old and never looked at",
+            "new",
+            "new too",
+        ]
+        await asyncio.sleep(200)
+        await Cleaner(queues.life.hall).run()
+        assert queues.desk.depth("q").available == 2
+
+    async def second(queues: Queues) -> None:
+        assert await queues.drain("q") == ["new", "new too"]
+        await queues.desk.rewind("q", "start")
+        assert await queues.drain("q") == ["new", "new too"]
+
+    rig.live(first)
+    rig.live(second)
+
+
+def test_what_retention_took_leaves_room_in_a_full_queue() -> None:
+    async def play(queues: Queues) -> None:
+        await queues.desk.create("q", QueueSettings(retention_ms=600_000, messages_max=2))
+        await queues.send("q", "a", "b")
+        await asyncio.sleep(700)
+        await Cleaner(queues.life.hall).run()
+        assert queues.desk.depth("q").available == 0
+        await queues.send("q", "c", "d")
+        assert await queues.drain("q") == ["c", "d"]
 
     Rig().live(play)
 

@@ -20,6 +20,9 @@ from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
 
 NOWHERE: Final[Mapping[int, int]] = {}
+# Retention takes whole segments: none may span much of it, or a message would outlive it by as much.
+SEGMENT_MS_MIN: Final = 60_000
+SEGMENT_MS_MAX: Final = 70 * 24 * 3_600_000
 SEGMENT_BYTES = "16777216"  # Space of settled messages comes back by whole segments: small ones come back soon.
 
 
@@ -158,6 +161,7 @@ def _configuration(settings: QueueSettings) -> dict[str, str]:
     return {
         "retention.ms": str(settings.retention_ms or -1),
         "segment.bytes": SEGMENT_BYTES,
+        "segment.ms": str(max(SEGMENT_MS_MIN, min(settings.retention_ms or SEGMENT_MS_MAX, SEGMENT_MS_MAX) // 10)),
         "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
     }
 

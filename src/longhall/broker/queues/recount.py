@@ -1,0 +1,36 @@
+"""Recount: what retention, or somebody who trims a log, took from a queue is not in it any more."""
+
+from __future__ import annotations
+
+from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
+from longhall.broker.queues.running import RunningQueue
+from longhall.queues.events import Passed, Recounted
+from longhall.shards.shard import QUEUES
+
+
+def recount(hall: Hall, partition: Partition, began: int) -> None:
+    """Let every queue on this log know that it begins later now; it began at `began` before.
+
+    What is outstanding there dies when somebody looks at it. What was never looked at is passed over at once, so that
+    nobody counts it as waiting, and so that a queue that was full has room again.
+    """
+    lane = partition.log.partition
+    start = partition.log.start_offset
+    for queue in partition.listeners:
+        if not isinstance(queue, RunningQueue) or lane not in queue.lanes:
+            continue
+        scan = queue.queue.cursor(lane).scan
+        if scan >= start:
+            continue
+        events: list[Passed | Recounted] = [Passed(queue=queue.number, lane=lane, next_offset=start)]
+        state = queue.queue.state
+        if state.messages and not queue.judges(partition):
+            lost = start - max(scan, began)
+            size = state.bytes * lost // state.messages
+            events.append(
+                Recounted(queue=queue.number, messages=max(0, state.messages - lost), bytes=max(0, state.bytes - size))
+            )
+        for event in events:
+            hall.append_event(queue.shard, QUEUES, event)
+            queue.queue.apply(event)
