@@ -45,6 +45,17 @@ def test_bytes_that_leave_memory_are_still_there(bench: Bench) -> None:
     assert file.read_at(0, 100_000) == b"longhall" * 10_000
 
 
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_names_in_many_directories_are_synced_at_once(bench: Bench, count: int) -> None:
+    disk = bench.world.disk
+    paths = [f"d/{number}" for number in range(count)]
+    for path in paths:
+        disk.make_directory(path)
+        disk.open(f"{path}/file", create=True).close()
+    disk.sync_directories([*paths, "d/gone", "d", ""])
+    assert all(disk.exists(f"{path}/file") for path in paths)
+
+
 def test_writing_nothing_changes_nothing(bench: Bench) -> None:
     file = bench.world.disk.open("a", create=True)
     assert file.write_at(100, []) == 0

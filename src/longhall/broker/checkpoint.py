@@ -25,6 +25,7 @@ from longhall.shards.shard import Shard
 from longhall.world.ports import File
 
 SYNC_FILES_MAX: Final = 64  # Synced with one call, so that no single wait is long.
+SYNCS_AT_ONCE: Final = 16  # Calls that wait together are one pass over the disk.
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -81,9 +82,16 @@ async def _flush(hall: Hall) -> None:
                 for base_offset in sorted(bases):
                     paths.append(segment_path(log.partition, base_offset))
                     paths.append(index_path(log.partition, base_offset))
+                await asyncio.sleep(0)
         step = min(SYNC_FILES_MAX, hall.options.open_files_max)
-        for at in range(0, len(paths), step):
-            await _sync(hall, paths[at : at + step])
+        for at in range(0, len(paths), step * SYNCS_AT_ONCE):
+            starts = range(at, min(at + step * SYNCS_AT_ONCE, len(paths)), step)
+            begun = [_begin_sync(hall, paths[start : start + step]) for start in starts]
+            for done in begun:
+                error = await done
+                if error is not None:
+                    hall.commits.fail(error)
+                    raise error
         await sync_names(hall)
     except BaseException:  # Also when it is called off: the next checkpoint must not take these for synced.
         for log, bases in taken:
@@ -105,7 +113,8 @@ async def sync_names(hall: Hall) -> None:
     hall.files.names_synced(names)
 
 
-async def _sync(hall: Hall, paths: list[str]) -> None:
+def _begin_sync(hall: Hall, paths: list[str]) -> asyncio.Future[OSError | None]:
+    """Sync these files beside the loop; the future gets the failure, or None."""
     files: list[File] = [hall.files.get(path) for path in paths if hall.world.disk.exists(path)]
     done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
 
@@ -114,10 +123,7 @@ async def _sync(hall: Hall, paths: list[str]) -> None:
             done.set_result(error)
 
     hall.world.disk.sync(files, finished, background=True)
-    error = await done
-    if error is not None:
-        hall.commits.fail(error)
-        raise error
+    return done
 
 
 async def _remove(hall: Hall, dropped: list[Partition], dead: list[tuple[int, int]]) -> None:

@@ -71,7 +71,7 @@ class Hall:
         self.hall_id = ""
         self.time = HallTime(world.clock)
         self.files = OpenFiles(world.disk, options.open_files_max, options.recent_bytes)
-        self.wal = Wal(world.disk, options.wal_file_bytes)
+        self.wal = Wal(world.disk, options.wal_file_bytes, options.checkpoint_bytes)
         self.shards = [Shard(number, self.wal) for number in range(options.shards + 1)]
         self.journal = Journal(self.wal, self.shards, self.files)
         self.commits = Commits(self.journal, world.disk, world.clock, self.time)

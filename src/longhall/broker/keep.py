@@ -19,7 +19,7 @@ from longhall.errors import LonghallError
 TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
 RESERVE_MARGIN: Final = 16
-TAILS_FLUSHED_MAX: Final = 256  # In one turn of the loop.
+TAILS_FLUSHED_MAX: Final = 256  # In one second, one in a turn of the loop.
 
 _log = logging.getLogger("longhall.keep")
 
@@ -66,6 +66,7 @@ class Housekeeper:
             self._look_at_space()
             for partition in list(self._hall.tails.values())[:TAILS_FLUSHED_MAX]:
                 self._hall.flush_tail(partition)
+                await asyncio.sleep(0)
             await self._sync_names()
             if self._checkpoint_due():
                 await self._checkpoint()

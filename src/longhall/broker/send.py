@@ -37,7 +37,11 @@ from longhall.shards.shard import Committable
 from longhall.topics.producers import Duplicate
 
 DIRECT_BYTES_MIN: Final = 64 * 1024  # From here on a batch is worth a sync of its own segment.
-DIRECT_FILES_MAX: Final = 8  # So many segments are synced with one round at most; other large batches go inline.
+# Every segment that takes part costs the round a sync of its own, and a second copy in the write-ahead log is often
+# cheaper: beyond the first two only very large batches are worth it, and beyond the eighth none is.
+DIRECT_FILES_MIN: Final = 2
+DIRECT_FILES_MAX: Final = 8
+DIRECT_BYTES_MANY: Final = 512 * 1024
 ENTRY_SLACK_BYTES: Final = 4096
 _PREFIX_BYTES: Final = 16
 
@@ -182,7 +186,8 @@ def wait(hall: Hall, partition: Partition, target: Committable, value: int) -> N
 
 def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int) -> bool:
     """Whether a large batch is better written to its segment; otherwise the write-ahead log has room for it too."""
-    if hall.journal.file_count >= DIRECT_FILES_MAX:
+    files = hall.journal.file_count
+    if files >= DIRECT_FILES_MAX or (files >= DIRECT_FILES_MIN and header.size_bytes < DIRECT_BYTES_MANY):
         return False
     if log.takes_direct(header, now_ms):
         return True

@@ -31,9 +31,7 @@ def publish_snapshot(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
 
 def sync_directories(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Make the names in these directories durable; one that is gone needs none."""
-    for path in msgspec.convert(arguments, OfPaths).paths:
-        if disk.exists(path):
-            disk.sync_directory(path)
+    disk.sync_directories(msgspec.convert(arguments, OfPaths).paths)
     return {}
 
 

@@ -36,7 +36,7 @@ from longhall.world.ports import Disk, File
 
 FILE_HEADER_BYTES: Final = 64
 FILE_BYTES_MIN: Final = 16 * 1024 * 1024  # More than the largest frame.
-FREE_FILES_MAX: Final = 2  # Kept for later use.
+FREE_FILES_MIN: Final = 2  # Kept for later use.
 
 _MAGIC: Final = b"LHWL"
 _FREE: Final = b"FREE"  # In the place of the magic: this file holds nothing, whatever it looks like.
@@ -74,7 +74,7 @@ class WalFile:
 class Wal:
     """See the module. First `recover`, iterate it to its end, `resume`; then append, write, sync, release."""
 
-    def __init__(self, disk: Disk, file_bytes: int) -> None:
+    def __init__(self, disk: Disk, file_bytes: int, kept_bytes: int = 0) -> None:
         assert file_bytes >= FILE_BYTES_MIN
         self.end = 0  # Where the next frame goes.
         self.horizon = 0  # Everything before is durable.
@@ -82,6 +82,7 @@ class Wal:
         self.time_ms = 0  # The last hall time found in the log.
         self._disk = disk
         self._file_bytes = file_bytes
+        self._free_max = max(FREE_FILES_MIN, kept_bytes // file_bytes)
         self._used: list[WalFile] = []  # In the order of the log; the last one is being written.
         self._free: list[WalFile] = []
         self._slots = 0
@@ -203,7 +204,7 @@ class Wal:
         """Nothing before `position` is needed any more: its files may be written again."""
         while len(self._used) > 1 and self._used[0].end <= position:
             file = self._used.pop(0)
-            if len(self._free) < FREE_FILES_MAX:
+            if len(self._free) < self._free_max:
                 self._free.append(file)
             else:
                 file.file.close()
@@ -289,7 +290,7 @@ class Wal:
             self._free.append(self._used.pop())
         free, self._free = self._free, []
         for file in free:
-            if len(self._free) == FREE_FILES_MAX or not self._make_free(file, position):
+            if len(self._free) >= FREE_FILES_MIN or not self._make_free(file, position):
                 file.file.close()
                 self._disk.remove(file.file.path)
         self.end = position

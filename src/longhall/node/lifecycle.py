@@ -11,11 +11,14 @@ import signal
 import sys
 from typing import Final
 
+import msgspec
+
 from longhall.errors import LonghallError
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node
 from longhall.node.logs import configure
 from longhall.node.settings import Settings
+from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import keep_memory
 from longhall.world.real.world import RealWorld, real_world
 
@@ -26,12 +29,17 @@ DISK_FAILED: Final = 5
 # A young generation this large is collected rarely; what hot paths make dies by itself.
 GC_YOUNG_OBJECTS: Final = 50_000
 
+FILES_SHARE: Final = 3  # Segments may take this part of the descriptors; connections need the rest.
+FILES_MIN: Final = 32
+
 
 def run(settings: Settings) -> int:
     """Run a node until SIGTERM or SIGINT; returns the exit code."""
     import uvloop
 
     keep_memory()
+    files_max = max(FILES_MIN, raise_descriptor_limit() // FILES_SHARE)
+    settings = msgspec.structs.replace(settings, open_files_max=min(settings.open_files_max, files_max))
     output = configure(settings.log_level, settings.log_format)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -122,7 +122,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     disk_reserve_bytes: Annotated[
         int, _size("Producing is refused when less than this is free; commits and reads go on.")
     ] = 128 * _MIB
-    open_files_max: Annotated[int, Meta(ge=32, le=1_000_000, description="Segment files held open at once.")] = 512
+    open_files_max: Annotated[int, Meta(ge=32, le=1_000_000, description="Segment files held open at once.")] = 4_096
 
     recent_bytes: Annotated[
         int, _size("How much of what was written to segments last stays in the page cache; 0 leaves it to the system.")

@@ -128,6 +128,11 @@ class SimulatedDisk:
             raise OSError(errno.EIO, "the disk failed", path)
         self._platter.harden_names(node)
 
+    def sync_directories(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if self.exists(path):
+                self.sync_directory(path)
+
     def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
         self.changing("sync", *(file.path for file in files))
         covered = [(_simulated(file).inode, _simulated(file).inode.changes) for file in files]

@@ -77,6 +77,9 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None:
         """Make names created, renamed or removed in this directory durable. Blocks: not for hot paths."""
 
+    def sync_directories(self, paths: Sequence[str]) -> None:
+        """The same for many, in whatever way is cheapest; those that are gone need nothing."""
+
     def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
         """Make everything written to these files so far durable, then call `done` on the loop, with None or the
         failure.

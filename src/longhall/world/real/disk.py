@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -11,9 +12,12 @@ from typing import Final, final
 
 from longhall.world.ports import Done, File
 from longhall.world.real.file import RealFile
+from longhall.world.real.syncer import TOGETHER_FILES_MIN
 from longhall.world.real.syncing import SyncLane
 
 LOCK_NAME: Final = "lock"
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @final
@@ -60,6 +64,20 @@ class RealDisk:
         descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_directories(self, paths: Sequence[str]) -> None:
+        if len(paths) < TOGETHER_FILES_MIN:
+            for path in paths:
+                if self.exists(path):
+                    self.sync_directory(path)
+            return
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _libc.syncfs(descriptor) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), self.root)
         finally:
             os.close(descriptor)
 

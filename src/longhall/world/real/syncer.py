@@ -49,14 +49,16 @@ class Syncer:
             while requests[-1] is not None and len(requests) < PASS_REQUESTS_MAX:
                 requests.append(self.receive(_socket.MSG_DONTWAIT))
             synced: set[int] = set()
+            if self.together:
+                wanted = {slot for request in requests if request is not None for slot in request[1]}
+                if len(wanted) >= TOGETHER_FILES_MIN:
+                    self.sync_together(sorted(wanted))
+                    synced = wanted
             for request in requests:
                 if request is None:
                     continue
                 number, slots = request
                 code = 0
-                if self.together and len(slots) >= TOGETHER_FILES_MIN:
-                    self.sync_together([slot for slot in slots if slot not in synced])
-                    synced.update(slots)
                 for slot in slots:
                     if slot not in synced:
                         self.sync(slot)
