@@ -47,12 +47,14 @@ _ROWS: Final = (
 
 def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:
     """The families of all queues."""
-    # The same labels for every family: made once.
-    labelled = [labels(("queue", queue.name)) for queue in queues]
+    # The same labels for every family: made with the first one, kept for the others.
+    labelled: list[str] = []
 
     def samples(value: Callable[[QueueStatus], float]) -> Iterator[Sample]:
-        for queue, text in zip(queues, labelled, strict=True):
-            yield "", text, value(queue)
+        for at, queue in enumerate(queues):
+            if at == len(labelled):
+                labelled.append(labels(("queue", queue.name)))
+            yield "", labelled[at], value(queue)
 
     for row in _ROWS:
         yield Family(f"longhall_queue_{row.name}", row.kind, row.help, samples(row.value))
@@ -61,8 +63,8 @@ def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:
         "counter",
         "Messages that left without being settled, by reason.",
         (
-            ("", f"{text},{labels(('reason', reason))}", count)
-            for queue, text in zip(queues, labelled, strict=True)
+            ("", labels(("queue", queue.name), ("reason", reason)), count)
+            for queue in queues
             for reason, count in queue.dead_letters.items()
         ),
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import threading
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +74,27 @@ def test_off_loopback_without_credentials_it_is_closed(tmp_path: Path) -> None:
         assert status == 403
         assert "--credentials" in refusal["message"]
         ask.close()
+
+
+def test_who_waits_is_told_when_the_node_stops(tmp_path: Path) -> None:
+    answers: list[tuple[int, Any]] = []
+    with Node(tmp_path / "data") as node:
+        ask = Asking(node.http)
+        ask.good("POST", "queues", {"name": "jobs"})
+
+        def wait() -> None:
+            answers.append(Asking(node.http)("POST", "queues/jobs/receive", {"wait_ms": 50_000}))
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while "longhall_queue_deliveries_total" not in _scraped(node):
+            pass  # The receiver's request was sent before this one is answered.
+        node.stop()
+        waiting.join(20)
+    assert [(status, answer["code"]) for status, answer in answers] == [(503, "service-unavailable")]
+
+
+def _scraped(node: Node) -> str:
+    with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=10) as response:
+        text: str = response.read().decode()
+    return text

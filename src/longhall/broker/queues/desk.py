@@ -112,8 +112,11 @@ class Desk:
 
     def list(self, prefix: str) -> Views:
         """All queues whose names begin so, by name."""
-        names = sorted(name for name in self._hall.catalogue.queues.by_name if name.startswith(prefix))
-        return [_view(self._find(name)) for name in names]
+        return [_view(self._find(name)) for name in self.names(prefix)]
+
+    def names(self, prefix: str) -> Names:
+        """Only what they are called."""
+        return sorted(name for name in self._hall.catalogue.queues.by_name if name.startswith(prefix))
 
     async def configure(self, name: str, settings: QueueSettings) -> None:
         """Other settings from now on."""

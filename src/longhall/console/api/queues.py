@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -90,12 +91,15 @@ async def create_queue(queues: Queues, asked: Asked) -> Reply:
 async def list_queues(queues: Queues, asked: Asked) -> Reply:
     """GET /queues"""
     wish = asked.question(Listing)
-    views = [view for view in queues.list(wish.prefix) if view.name > wish.after]
+    names = queues.names(wish.prefix)
+    begin = bisect_right(names, wish.after) if wish.after else 0
+    page = names[begin : begin + wish.limit]
     rows: list[QueueRow] = []
-    for view in views[: wish.limit]:
+    for name in page:
         if rows and len(rows) % SLICE_QUEUES == 0:
             await asyncio.sleep(0)
-        if queues.view(view.name) is None:
+        view = queues.view(name)
+        if view is None:
             continue  # It went away meanwhile.
         rows.append(
             QueueRow(
@@ -106,8 +110,8 @@ async def list_queues(queues: Queues, asked: Asked) -> Reply:
                 created_ms=view.created_ms,
             )
         )
-    more = len(views) > wish.limit
-    return Reply(QueuePage(queues=rows, next=views[wish.limit - 1].name if more else ""))
+    more = begin + wish.limit < len(names)
+    return Reply(QueuePage(queues=rows, next=page[-1] if more else ""))
 
 
 async def describe_queue(queues: Queues, asked: Asked) -> Reply:

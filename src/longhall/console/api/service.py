@@ -37,12 +37,17 @@ Handler = Callable[[Queues, Asked], Coroutine[Any, Any, Reply]]
 
 
 class Route(NamedTuple):
-    """One thing that can be asked. In a path, `*` is a name. Nothing is lost when one that `waits` is cancelled."""
+    """One thing that can be asked. In a path, `*` is a name.
+
+    Nothing is lost when one that `waits` is cancelled. One that `gives` messages is refused while answers that nobody
+    takes fill the memory.
+    """
 
     method: str
     path: str
     handler: Handler
     waits: bool = False
+    gives: bool = False
 
 
 @final
@@ -91,6 +96,9 @@ class Api:
                 continue
             found = tuple(name for part, name in zip(parts, names, strict=True) if part == "*")
             kind = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+            if route.gives and self.budget.used_bytes > self.budget.bytes_max:
+                overloaded = LonghallError(Code.OVERLOADED, "too much is under way; ask again in a moment")
+                return Work(_answered(refuse(overloaded)), False)
             asked = Asked(found, dict(fields), call.body, kind, self._who(call))
             return Work(self._answer(route, asked), route.waits)
         if allowed:

@@ -25,7 +25,6 @@ from longhall.queues.messages import (
 )
 from longhall.queues.settings import QueueSettings
 
-# The verb `list` hides the type of that name inside the class.
 Outgoings = list[Outgoing]
 Accepteds = list[Accepted]
 Deliveries = list[Delivery]
@@ -34,7 +33,6 @@ Receipts = list[str]
 Changes = list[tuple[str, int]]
 Answers = list[Code | None]
 Names = list[str]
-Views = list[QueueView]
 Tasks = list[MoveTask]
 Destination = str | int | Mapping[int, int]
 
@@ -51,7 +49,8 @@ class Queues(Protocol):
 
     def view(self, name: str) -> QueueView | None: ...
 
-    def list(self, prefix: str) -> Views: ...
+    def names(self, prefix: str) -> Names:
+        """What the queues are called whose names begin so, in order."""
 
     async def configure(self, name: str, settings: QueueSettings) -> None: ...
 
