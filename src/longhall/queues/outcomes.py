@@ -52,6 +52,10 @@ class Candidate:
         self.expires_ms = expires_ms
         self.payload = payload
 
+    def is_over(self, now_ms: int) -> bool:
+        """Whether its time to live is over."""
+        return 0 <= self.expires_ms <= now_ms
+
 
 @final
 class Given:

@@ -20,16 +20,16 @@ The queue refuses to know the log (the broker lets it peek), bodies, delays, ded
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop
+from heapq import heappop, nsmallest
 from typing import Any, Final, final
 
 from longhall.errors import Code
 from longhall.queues.cursor import NO_ROW, Cursor
 from longhall.queues.events import Extended, Passed, Purged, QueueEvent, Returned, Rewound, Settled
-from longhall.queues.giving import Giving, Peek, Rules, owners_of
+from longhall.queues.giving import DEATHS_MAX, Giving, Peek, Rules, owners_of
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import LEASED
-from longhall.queues.outcomes import Candidate, Outcome, Overflow, Status
+from longhall.queues.outcomes import EXPIRED, Candidate, Death, Outcome, Overflow, Status
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
 from longhall.queues.wish import Wish
@@ -132,6 +132,55 @@ class Queue:
                 break
         return _ended(giving.outcome)
 
+    def decide_expire(self, now_ms: int, peek: Peek) -> Outcome:
+        """What stands first in each lane, or was given back, and whose time to live is over, as deaths.
+
+        Only what stands first: behind a message that lives on, the others are noticed when it is gone.
+        """
+        self.tick(now_ms)
+        outcome = Outcome(Status.EMPTY)
+        for lane in self.state.order:
+            if not self._expire_ready(lane, now_ms, peek, outcome) or not self._expire_scan(
+                lane, now_ms, peek, outcome
+            ):
+                outcome.status = Status.COLD
+                outcome.cold_lane = lane.cursor.lane
+                break
+        return outcome
+
+    def _expire_ready(self, lane: Lane, now_ms: int, peek: Peek, outcome: Outcome) -> bool:
+        leases = self.state.leases
+        for offset in nsmallest(DEATHS_MAX, lane.cursor.ready):
+            row = lane.cursor.find(offset)
+            if row == NO_ROW or not lane.is_available(row):
+                continue
+            found = peek(lane.cursor.lane, offset, 1)
+            if found is None:
+                return False
+            if found and found[0].offset == offset and found[0].is_over(now_ms):
+                attempts = leases.attempts[row]
+                outcome.deaths.append(
+                    Death(lane.cursor.lane, offset, EXPIRED, attempts, leases.first_ms[row], found[0])
+                )
+        return True
+
+    def _expire_scan(self, lane: Lane, now_ms: int, peek: Peek, outcome: Outcome) -> bool:
+        position = lane.cursor.scan
+        found = peek(lane.cursor.lane, position, DEATHS_MAX)
+        if found is None:
+            return False
+        fresh: list[Candidate] = []
+        for candidate in found:
+            if candidate.size_bytes >= 0:
+                if not candidate.is_over(now_ms):
+                    break
+                fresh.append(candidate)
+                outcome.deaths.append(Death(lane.cursor.lane, candidate.offset, EXPIRED, 0, 0, candidate))
+            position = candidate.next_offset
+        if fresh:
+            outcome.events.append(self._passed(lane.cursor.lane, position, fresh))
+        return True
+
     def decide_pass(self, lane_id: int, until: int, peek: Peek) -> Passed | Status:
         """Let the scan stand at `until` without giving anything out, so that single messages can be named.
 
@@ -154,11 +203,14 @@ class Queue:
                 position = candidate.next_offset
             if len(fresh) + self.state.leases.ready > self._passed_max:
                 return Status.TOO_MANY
+        return self._passed(lane_id, position, fresh)
+
+    def _passed(self, lane_id: int, next_offset: int, fresh: list[Candidate]) -> Passed:
         names, owners = owners_of(fresh)
         return Passed(
             queue=self.queue_id,
             lane=lane_id,
-            next_offset=position,
+            next_offset=next_offset,
             offsets=[candidate.offset for candidate in fresh],
             sizes=[candidate.size_bytes for candidate in fresh],
             names=names,

@@ -53,6 +53,64 @@ def test_the_time_to_live_is_over(whose: str) -> None:
     live(play)
 
 
+def test_what_expires_dies_also_where_nobody_receives() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        desk.start()
+        await make(desk)
+        await send(desk, "work", b"1", b"2", time_to_live_ms=500)
+        await send(desk, "work", b"lives")
+        await send(desk, "work", b"behind", time_to_live_ms=500)
+        await asyncio.sleep(3)
+        assert await dead(desk) == [(b"1", "expired", 0), (b"2", "expired", 0)]
+        (lives,) = await receive(desk, "work", 1)
+        assert lives.body == b"lives"
+        await asyncio.sleep(3)
+        assert [one[0] for one in await dead(desk)] == [b"1", b"2", b"behind"]
+        await desk.stop()
+
+    live(play)
+
+
+def test_what_was_given_back_expires_as_well_and_so_does_what_was_delayed() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        desk.start()
+        await make(desk)
+        await send(desk, "work", b"1", time_to_live_ms=500)
+        (one,) = await receive(desk, "work")
+        await desk.change_lease("work", [(one.receipt, 0)])
+        await send(desk, "work", b"2", time_to_live_ms=500, delay_ms=1000)
+        await asyncio.sleep(4)
+        assert await dead(desk) == [(b"1", "expired", 1), (b"2", "expired", 0)]
+        await desk.stop()
+
+    live(play)
+
+
+def test_what_expires_while_the_node_is_down_dies_after_the_start() -> None:
+    on = host.Desk()
+    on.host.faults.cold_read_chance = 0.5
+
+    async def before(life: Life, desk: Desk) -> None:
+        await make(desk)
+        await desk.create("plain", QueueSettings())
+        await send(desk, "plain", b"lives")
+        await send(desk, "work", b"1", time_to_live_ms=500)
+        await checkpoint(life.hall)
+        await asyncio.sleep(1)
+
+    async def after(life: Life, desk: Desk) -> None:
+        desk.start()
+        await asyncio.sleep(3)
+        assert await dead(desk) == [(b"1", "expired", 0)]
+        plain = life.hall.running_queue("plain")
+        assert plain is not None
+        assert not plain.windows  # Whoever has nothing that expires is looked at once, and keeps nothing of it.
+        await desk.stop()
+
+    live(before, on)
+    live(after, on)
+
+
 def test_a_queue_over_its_length_lets_the_oldest_die() -> None:
     async def play(life: Life, desk: Desk) -> None:
         await make(desk, messages_max=2, when_full="dead-letter")

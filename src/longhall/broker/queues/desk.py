@@ -10,6 +10,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues import declare, upload
 from longhall.broker.queues.answer import answer
 from longhall.broker.queues.browse import Sought, browse
+from longhall.broker.queues.expire import Expirer
 from longhall.broker.queues.gather import send_nowait
 from longhall.broker.queues.join import read_part
 from longhall.broker.queues.ledger import audits, note_lanes
@@ -71,6 +72,7 @@ class Desk:
         self.stager = Stager(hall)
         self.mover = Mover(hall)
         self.sweeper = Sweeper(hall)
+        self.expirer = Expirer(hall)
         self._service = Service(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
 
@@ -79,9 +81,11 @@ class Desk:
         self.stager.start()
         self.mover.start()
         self.sweeper.start()
+        self.expirer.start()
 
     async def stop(self) -> None:
         """Finish what is under way."""
+        await self.expirer.stop()
         await self.sweeper.stop()
         await self.mover.stop()
         await self.stager.stop()

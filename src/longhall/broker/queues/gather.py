@@ -10,7 +10,7 @@ from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running import EXPIRES, RunningQueue
 from longhall.broker.queues.stage import Stager
 from longhall.broker.queues.write import together, write_records
 from longhall.errors import Code, LonghallError
@@ -137,6 +137,8 @@ def record_of(queue: RunningQueue, message: Outgoing, now_ms: int, due_ms: int) 
     """The record that a message becomes. Its id is made from the place it gets, so it need not be written down."""
     lives_ms = message.time_to_live_ms if message.time_to_live_ms >= 0 else queue.settings.time_to_live_ms
     expires_ms = max(due_ms, now_ms) + lives_ms if lives_ms > 0 else 0
+    if expires_ms:
+        queue.expiry = EXPIRES
     return encode_record(message, "", now_ms, expires_ms, due_ms)
 
 

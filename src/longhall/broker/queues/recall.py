@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from longhall.broker.fetch import Wanted, supply
 from longhall.broker.hall import Hall
 from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.window import Window
 from longhall.queues.envelope import decode_record, derive_message_id
 from longhall.queues.fates import Trace, trace_of
 from longhall.queues.outcomes import Candidate
@@ -17,20 +18,27 @@ Place = tuple[int, int]
 
 async def warm(hall: Hall, queue: RunningQueue, lane: int) -> None:
     """Bring into memory what a look at this log was missing."""
-    window = queue.window(lane)
-    if window.cold is not None:
-        cold, window.cold = window.cold, None
-        window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
+    await _supply(hall, queue.window(lane))
 
 
 async def look(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> list[Candidate]:
     """Messages of a lane from an offset on, read from the disk if need be; none at its end."""
-    window = queue.window(lane)
+    return await look_into(hall, queue.window(lane), offset, count_max)
+
+
+async def look_into(hall: Hall, window: Window, offset: int, count_max: int) -> list[Candidate]:
+    """The same through any window."""
     while True:
         found = window.look(offset, count_max)
         if found is not None:
             return found
-        await warm(hall, queue, lane)
+        await _supply(hall, window)
+
+
+async def _supply(hall: Hall, window: Window) -> None:
+    if window.cold is not None:
+        cold, window.cold = window.cold, None
+        window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
 
 
 async def recall_record(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> Record | None:

@@ -32,6 +32,10 @@ from longhall.shards.shard import Shard
 
 LIFTED_BYTES_MAX: Final = 1024 * 1024  # Larger messages have no priority.
 
+NEVER_EXPIRES: Final = 0
+MAY_EXPIRE: Final = 1  # Nobody has looked since the start.
+EXPIRES: Final = 2
+
 
 @final
 class RunningQueue(Listener):
@@ -59,6 +63,7 @@ class RunningQueue(Listener):
         self.traces = Traces()
         self.fates: dict[str, int] = {}  # Told to reply queues, since the start.
         self.fates_lost = 0  # Their reply queue was gone or full.
+        self.expiry = MAY_EXPIRE  # Whether anybody has to look for messages whose time is over; see `expire`.
         self.removed = False
         self._letters_exist = entry.settings.dead_letters is not None
         self._turn = 0
