@@ -63,6 +63,7 @@ UNSUPPORTED: Final = Refusal(_AWS + "UnsupportedOperation", "UnsupportedOperatio
 MODELLED: Final = {each.shape: each for each in tuple(globals().values()) if isinstance(each, Refusal)}
 
 # Those that the model does not name: what every service of the family has.
+ACCESS_DENIED: Final = Refusal("AccessDenied", status=403)
 EXPIRED: Final = Refusal("RequestExpired")
 INCOMPLETE_SIGNATURE: Final = Refusal("IncompleteSignature")
 INVALID_ACTION: Final = Refusal("InvalidAction")

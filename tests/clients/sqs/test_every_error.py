@@ -148,7 +148,7 @@ def _(stage: Stage) -> Refusal:
     url = stage.make()
     send(stage.sqs, url, "x")
     raw = urlsafe_b64decode(receive(stage.sqs, url)[0]["ReceiptHandle"])
-    later = urlsafe_b64encode(bytes([raw[0] + 1]) + raw[1:]).decode()
+    later = urlsafe_b64encode(bytes([15]) + raw[1:]).decode()
     return refusal(stage.sqs.delete_message, QueueUrl=url, ReceiptHandle=later)
 
 
@@ -208,6 +208,20 @@ def _(stage: Stage) -> Refusal:
 
     odd.meta.events.register("before-send.sqs.ListQueues", rename)
     return refusal(odd.list_queues)
+
+
+@gives(refusals.ACCESS_DENIED)
+def _(stage: Stage) -> Refusal:
+    """What the page of another site makes a browser send."""
+
+    def leave_a_trace(request: Any, **_: Any) -> None:
+        request.headers["Origin"] = "https://example.org"
+
+    stage.sqs.meta.events.register("before-send.sqs.ListQueues", leave_a_trace)
+    try:
+        return refusal(stage.sqs.list_queues)
+    finally:
+        stage.sqs.meta.events.unregister("before-send.sqs.ListQueues", leave_a_trace)
 
 
 # Keys that cannot be used.

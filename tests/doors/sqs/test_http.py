@@ -203,6 +203,39 @@ async def test_urls_are_made_with_the_name_by_which_the_client_calls_us(door: Op
     assert b"http://127.0.0.1:%d/000000000000/q" % door.port in await door.said(odd)
 
 
+FORM = (
+    b"POST / HTTP/1.1\r\nHost: %b\r\n%bConnection: close\r\nContent-Length: 33\r\n\r\nAction=CreateQueue&QueueName=page"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "good"),
+    [
+        (b"127.0.0.1:9324", b"", True),
+        (b"[::1]:9324", b"", True),
+        (b"localhost:9324", b"", True),
+        (b"longhall:9324", b"", True),
+        (b"sqs.us-east-1.localhost", b"", True),
+        (b"127.0.0.1", b"Sec-Fetch-Site: none\r\n", True),
+        (b"127.0.0.1", b"Sec-Fetch-Site: cross-site\r\n", False),
+        (b"127.0.0.1", b"Origin: https://example.org\r\n", False),
+        (b"127.0.0.1", b"Origin: null\r\n", False),
+        (b"rebound.example.org:9324", b"", False),
+        (b"rebound.example.org:9324", b"Origin: http://rebound.example.org:9324\r\n", False),
+    ],
+)
+async def test_pages_of_others_are_refused_where_nobody_is_asked_who_they_are(
+    door: Open, host: bytes, more: bytes, good: bool
+) -> None:
+    answer = await door.said(FORM % (host, more))
+    assert list(door.queues.queues) == (["page"] if good else [])
+    assert answer.startswith(b"HTTP/1.1 200 " if good else b"HTTP/1.1 403 ")
+    assert (b"<Code>AccessDenied</Code>" in answer) != good
+    if b"Origin" in more:
+        said = await door.said(make("page", more.strip().decode(), CLOSE))
+        assert b"x-amzn-query-error: AccessDenied;Sender" in said
+
+
 CHUNKED = "Transfer-Encoding: chunked"
 
 

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
 from longhall.doors.sqs.answers import Answers
+from longhall.doors.sqs.browsers import from_page, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import OPERATIONS, Handler
@@ -155,7 +156,11 @@ class SqsServer(HttpGate):
                     self._refuse_method(call)
                     return
                 raise SqsError(faults.UNKNOWN_OPERATION, "There is no such operation.")
-            access_key = self._verify(call) if self._verifier is not None else ""
+            access_key = ""
+            if self._verifier is not None:
+                access_key = self._verify(call)
+            elif b"origin" in call.headers:  # Without one no page can send a target.
+                raise from_page()
             call.action = operation.action
             self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
         except SqsError as error:
@@ -181,7 +186,11 @@ class SqsServer(HttpGate):
                     call.ready(self._answers.welcome(self.door, call.closes))
                     return
                 raise SqsError(faults.MISSING_ACTION, "The request has neither an X-Amz-Target header nor an Action.")
-            access_key = self._verify(call) if self._verifier is not None else ""
+            access_key = ""
+            if self._verifier is not None:
+                access_key = self._verify(call)
+            else:
+                refuse_pages(call.headers)
             operation = self._operations.get(action)
             if operation is None:
                 said = f"The action {action[:100]} is not valid for this endpoint."

@@ -66,6 +66,7 @@ TOO_MANY_ENTRIES: Final = Fault("TooManyEntriesInBatchRequest", _AWS + "TooManyE
 UNSUPPORTED: Final = Fault("UnsupportedOperation", _AWS + "UnsupportedOperation")
 
 # Those that every service of the family has.
+ACCESS_DENIED: Final = Fault("AccessDeniedException", "AccessDenied", 403)
 EXPIRED: Final = Fault("RequestExpired", "RequestExpired")
 INCOMPLETE_SIGNATURE: Final = Fault("IncompleteSignature", "IncompleteSignature")
 INTERNAL: Final = Fault("InternalFailure", "InternalFailure", 500, sender=False)
