@@ -1,4 +1,4 @@
-"""Renders the kept results as `docs/benchmarks.md` and its plot.
+"""Renders the kept results as `docs/benchmarks.md` and its plots.
 
 Nothing is measured here, and nothing is said that the kept JSON does not hold: which side was the bottleneck follows
 from the CPU times of both, and whether a target was reached from the medians.
@@ -18,6 +18,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _RESULTS = Path(__file__).with_name("results")
 _PAGE = _ROOT / "docs" / "benchmarks.md"
 _PICTURE = _ROOT / "docs" / "benchmarks" / "kafka.svg"
+_SQS_PICTURE = _PICTURE.with_name("sqs.svg")
 
 __all__ = ["growth_tables", "kafka_tables", "main", "publish"]
 
@@ -53,7 +54,7 @@ _KAFKA_HOW = """### How it was measured
 
 
 def publish() -> None:
-    """Write the page and its plot from whatever results are kept."""
+    """Write the page and its plots from whatever results are kept."""
     parts = [_HEAD]
     if (_RESULTS / "kafka.json").exists():
         result = json.loads((_RESULTS / "kafka.json").read_text())
@@ -62,7 +63,9 @@ def publish() -> None:
     if (_RESULTS / "growth.json").exists():
         parts.append(_growth_section(json.loads((_RESULTS / "growth.json").read_text())))
     if (_RESULTS / "sqs.json").exists():
-        parts.append(sqs_tables.section(json.loads((_RESULTS / "sqs.json").read_text())))
+        result = json.loads((_RESULTS / "sqs.json").read_text())
+        plot.sqs_picture(result, _SQS_PICTURE)
+        parts.append(sqs_tables.section(result))
     if (_RESULTS / "queues.json").exists():
         parts.append(queues_tables.section(json.loads((_RESULTS / "queues.json").read_text())))
     _PAGE.parent.mkdir(exist_ok=True)

@@ -55,6 +55,7 @@ def section(result: Result) -> str:
     )
     parts = [
         "## The SQS door",
+        "![Throughput and latency of Longhall's SQS door, ElasticMQ and moto](benchmarks/sqs.svg)",
         tables(result),
         f"### Targets\n\n{_targets(result)}",
         _HOW.format(**result["settings"]),
