@@ -1,6 +1,6 @@
 """Requests that the page of some site makes a browser send to a door that asks nobody who they are.
 
-Such a door is open on loopback only, but a browser there runs pages of strangers. It tells on them: what a page sends
+Only this machine may reach such a door, but a browser here runs pages of strangers. It tells on them: what a page sends
 has an origin, or says that it comes from elsewhere; and a name of the page's own that was bent to this machine is no
 name by which programs here call it. SDKs and command lines send nothing of the kind.
 """
@@ -17,11 +17,20 @@ from longhall.doors.sqs.wire.faults import ACCESS_DENIED, SqsError
 _OURS: Final = (".localhost", ".local", ".internal", ".test")
 
 
-def refuse_pages(headers: Mapping[bytes, bytes]) -> None:
-    """Raises SqsError for what a page made a browser send."""
-    site = headers.get(b"sec-fetch-site", b"none")
-    if b"origin" in headers or site != b"none" or not _is_our_name(headers.get(b"host", b"").decode("latin-1")):
+def refuse_pages(headers: Mapping[bytes, bytes], on_loopback: bool) -> None:
+    """Raises SqsError for what a page made a browser send. Only a door on loopback knows all the names it may have."""
+    if b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none":
         raise from_page()
+    if on_loopback and not _is_our_name(headers.get(b"host", b"").decode("latin-1")):
+        raise from_page()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def from_page() -> SqsError:

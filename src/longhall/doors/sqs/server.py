@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
 from longhall.doors.sqs.answers import Answers
-from longhall.doors.sqs.browsers import from_page, refuse_pages
+from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import OPERATIONS, Handler
@@ -85,6 +85,7 @@ class SqsServer(HttpGate):
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self._clock = clock
         self._verifier = verifier
+        self._on_loopback = False  # Known when the door is open.
         self._patience = patience or Patience()
         self._loop = asyncio.get_running_loop()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -101,6 +102,7 @@ class SqsServer(HttpGate):
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
         self.crowd.listener, bound = await network.listen(factory_of(self, self._loop), host, port)
+        self._on_loopback = is_loopback(host)
         self.door.authority = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
         self._sweep()
         return bound
@@ -190,7 +192,7 @@ class SqsServer(HttpGate):
             if self._verifier is not None:
                 access_key = self._verify(call)
             else:
-                refuse_pages(call.headers)
+                refuse_pages(call.headers, self._on_loopback)
             operation = self._operations.get(action)
             if operation is None:
                 said = f"The action {action[:100]} is not valid for this endpoint."
