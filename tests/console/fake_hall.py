@@ -34,7 +34,7 @@ class FakeHall:
         self.group_list: list[GroupStatus] = [GroupStatus('odd "name"\\\n', "Stable", 3, offsets)]
 
         self.queue_list: list[QueueStatus] = [
-            QueueStatus("jobs", 5, 2, 1, 4096, 1.5, False, 9, 3, 1, {"attempts": 2, "expired": 1}),
+            QueueStatus("jobs", 5, 2, 1, 4096, 1.5, False, 9, 3, 1, {"attempts": 2, "expired": 1}, {"settled": 4}, 2),
             QueueStatus("idle", 0, 0, 0, 0, 0.0, True, 0, 0, 0, {}),
         ]
 

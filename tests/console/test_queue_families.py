@@ -15,7 +15,11 @@ async def scraped(hall: FakeHall) -> dict[tuple[str, str, str], float]:
     HallFamilies(hall, FakeClock()).register(registry)
     text = (await registry.render()).decode()
     return {
-        (sample.name, sample.labels["queue"], sample.labels.get("reason", "")): sample.value
+        (
+            sample.name,
+            sample.labels["queue"],
+            sample.labels.get("reason") or sample.labels.get("fate", ""),
+        ): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name.startswith("longhall_queue_")
@@ -34,6 +38,8 @@ async def test_every_queue_has_its_numbers() -> None:
     assert samples["longhall_queue_leases_outlived_total", "jobs", ""] == 1
     assert samples["longhall_queue_dead_letters_total", "jobs", "attempts"] == 2
     assert samples["longhall_queue_dead_letters_total", "jobs", "expired"] == 1
+    assert samples["longhall_queue_fates_total", "jobs", "settled"] == 4
+    assert samples["longhall_queue_fates_lost_total", "jobs", ""] == 2
     assert samples["longhall_queue_paused", "idle", ""] == 1
     assert ("longhall_queue_dead_letters_total", "idle", "attempts") not in samples
 

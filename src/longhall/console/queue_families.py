@@ -42,6 +42,10 @@ _ROWS: Final = (
         "leases_outlived_total", "counter", "Settles that came after the end of their lease.",
         lambda of: of.leases_outlived,
     ),
+    _OfQueues(
+        "fates_lost_total", "counter", "Fates that were not told, because the reply queue was gone or full.",
+        lambda of: of.fates_lost,
+    ),
 )  # fmt: skip
 
 
@@ -58,13 +62,18 @@ def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:
 
     for row in _ROWS:
         yield Family(f"longhall_queue_{row.name}", row.kind, row.help, samples(row.value))
-    yield Family(
-        "longhall_queue_dead_letters_total",
-        "counter",
+    yield _by_word(
+        "dead_letters_total",
         "Messages that left without being settled, by reason.",
-        (
-            ("", labels(("queue", queue.name), ("reason", reason)), count)
-            for queue in queues
-            for reason, count in queue.dead_letters.items()
-        ),
+        ((queue.name, "reason", reason, count) for queue in queues for reason, count in queue.dead_letters.items()),
     )
+    yield _by_word(
+        "fates_total",
+        "What became of messages, as their reply queues were told.",
+        ((queue.name, "fate", fate, count) for queue in queues for fate, count in queue.fates.items()),
+    )
+
+
+def _by_word(name: str, help: str, rows: Iterator[tuple[str, str, str, int]]) -> Family:
+    samples = (("", labels(("queue", queue), (label, word)), count) for queue, label, word, count in rows)
+    return Family(f"longhall_queue_{name}", "counter", help, samples)

@@ -89,6 +89,8 @@ class QueueStatus:
     deliveries: int
     leases_outlived: int
     dead_letters: Mapping[str, int]  # By reason.
+    fates: Mapping[str, int] = field(default_factory=dict)  # Told to reply queues, by fate.
+    fates_lost: int = 0
 
 
 @dataclass(slots=True)

@@ -115,6 +115,8 @@ class NodeStatus:
                     counts.deliveries,
                     counts.outlived,
                     counts.deaths,
+                    counts.fates,
+                    counts.fates_lost,
                 )
 
     def traffic(self) -> Traffic:

@@ -134,6 +134,8 @@ class Counts(msgspec.Struct, kw_only=True):
     outlived: int = 0  # Settles that came after the end of their lease.
     safe_lease_ms: int = 0  # A lease that would have been long enough for 99 of 100; 0 when nothing is known.
     deaths: dict[str, int] = {}  # By reason.
+    fates: dict[str, int] = {}  # Told to reply queues since the node started, by fate.
+    fates_lost: int = 0  # Not told, because the reply queue was gone or full.
 
 
 class Seen(msgspec.Struct, kw_only=True):

@@ -45,6 +45,8 @@ def counts_of(queue: RunningQueue) -> Counts:
         outlived=state.work.outlived,
         safe_lease_ms=state.work.safe_lease_ms(),
         deaths=dict(state.deaths),
+        fates=dict(queue.fates),
+        fates_lost=queue.fates_lost,
     )
 
 
