@@ -1,7 +1,7 @@
 """Every error that the service has, given by a running node to botocore: code, class and status as AWS gives them.
 
-`WAYS` (begun in `provoking.py`) has a way to each error; a test proves that none of the service's model is missing. What
-is proved here once is looked at from all sides in the other files.
+`WAYS` (begun in `provoking.py`) has a way to each error; a test proves that none of the service's model is missing.
+What is proved here once is looked at from all sides in the other files.
 """
 
 from __future__ import annotations
