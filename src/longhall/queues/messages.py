@@ -74,7 +74,7 @@ class Delivery(msgspec.Struct, kw_only=True):
     dead_letter_source: str = ""  # The queue it died in, for what is in a dead-letter queue.
     dead_letter_reason: str = ""
     parts: int = 0  # Larger than one answer: `body` is empty, and these many parts of it can be read one by one.
-    whole_bytes: int = 0  # Its size then.
+    whole_bytes: int = 0  # Its size then. Who only looks at a message gets no part of it: `body` is a note of its size.
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

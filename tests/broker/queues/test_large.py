@@ -305,6 +305,10 @@ def test_readers_of_the_topic_see_a_note_and_whoever_copies_it_has_no_message() 
         assert [one.body for one in first] == [BODY, b"plain"]
         assert await queues.settle("q", [one.receipt for one in first]) == [None, None]
         assert queues.depth("q").in_flight == 0
+        await freed(life, queues)
+        await life.send(life.partition("q"), build_batch(forged))
+        assert [one.body for one in await queues.receive("q", 10, 0, 60_000, "")] == [b"plain"]
+        assert queues.depth("q").in_flight == 1
 
     Desk().live(play)
 

@@ -216,4 +216,5 @@ def _delivery(fields: Fields, attempts: int, first_ms: int) -> Delivery:
         correlation_id=fields.correlation_id,
         dead_letter_source=fields.dead_letter_source,
         dead_letter_reason=fields.dead_letter_reason,
+        whole_bytes=fields.whole_bytes,
     )

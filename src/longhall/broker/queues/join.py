@@ -62,11 +62,12 @@ async def fill(hall: Hall, queue: RunningQueue, given: list[Given], deliveries: 
         assert isinstance(record, Record)
         name = whole_of(record)[0]
         if not name:
+            delivery.whole_bytes = 0
             filled.append(delivery)
             continue
         whole = find_whole(hall, name, one.lane, record.offset)
         if whole is None:
-            bury(hall, queue, [Death(one.lane, record.offset, GONE, one.attempts, one.first_ms, None)])
+            _bury(hall, queue, one)
             continue
         if whole.size_bytes > left_bytes:
             delivery.body = b""
@@ -83,6 +84,25 @@ async def fill(hall: Hall, queue: RunningQueue, given: list[Given], deliveries: 
             left_bytes -= whole.size_bytes
         filled.append(delivery)
     return filled
+
+
+def leave_out(hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery]) -> list[Delivery]:
+    """The deliveries without those that stand for large messages, where there are none of these: copies of records."""
+    left: list[Delivery] = []
+    for one, delivery in zip(given, deliveries, strict=True):
+        record = one.candidate.payload
+        if isinstance(record, Record) and whole_of(record)[0]:
+            _bury(hall, queue, one)
+        else:
+            delivery.whole_bytes = 0
+            left.append(delivery)
+    return left
+
+
+def _bury(hall: Hall, queue: RunningQueue, given: Given) -> None:
+    """It stands for nothing, and leaves."""
+    death = Death(given.lane, given.candidate.offset, GONE, given.attempts, given.first_ms, None)
+    bury(hall, queue, [death])
 
 
 async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) -> bytes:

@@ -14,7 +14,7 @@ from typing import Final
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.alarm import attend
 from longhall.broker.queues.bury import bury
-from longhall.broker.queues.join import Ration, fill
+from longhall.broker.queues.join import Ration, fill, leave_out
 from longhall.broker.queues.ledger import audits, note_deliveries
 from longhall.broker.queues.recall import warm
 from longhall.broker.queues.report import report
@@ -43,7 +43,10 @@ def receive_nowait(
     _check(hall, queue)
     outcome = _decide(hall, queue, count_max, lease_ms, None, consumer)
     if outcome.given:
-        return [_delivery(queue, given) for given in outcome.given]
+        deliveries = [_delivery(queue, given) for given in outcome.given]
+        if any(delivery.whole_bytes for delivery in deliveries):
+            deliveries = leave_out(hall, queue, outcome.given, deliveries)
+        return deliveries or None
     return [] if outcome.status is Status.EMPTY and wait_ms <= 0 else None
 
 
