@@ -40,6 +40,7 @@ def test_words_become_settings() -> None:
         "lease_ms": "90s",
         "message_bytes_max": "1 MiB",
         "fifo": True,
+        "fair": True,
         "dead_letters.queue": "dead",
         "dead_letters.attempts_max": "3",
         "retry.factor": "1.5",
@@ -51,6 +52,7 @@ def test_words_become_settings() -> None:
         lease_ms=90_000,
         message_bytes_max=1 << 20,
         fifo=True,
+        fair=False,  # The flag is --no-fair.
         dead_letters=DeadLetters(queue="dead", attempts_max=3),
         retry=RetryPolicy(factor=1.5),
         hours=DeliveryHours(from_minute=22 * 60, to_minute=6 * 60 + 30),
@@ -67,6 +69,7 @@ def test_what_is_said_stands_beside_what_is_there() -> None:
         dead_letters=DeadLetters(queue="dead", attempts_max=3), tags={"a": "1", "b": "2"}
     )
     assert unset(["dead-letters", "--retry-first", "lease"]) == {"dead_letters": None, "retry": None, "lease_ms": None}
+    assert unset(["fair", "--no-fair", "one_by_one"]) == {"fair": None, "one_by_one": None}
 
 
 @pytest.mark.parametrize(

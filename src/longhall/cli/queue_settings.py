@@ -21,7 +21,8 @@ DURATION: Final = "DURATION"
 SIZE: Final = "SIZE"
 COUNT: Final = "COUNT"
 FACTOR: Final = "FACTOR"
-YES: Final = "yes or no"
+YES: Final = "yes"  # A flag that turns something on,
+NO: Final = "no"  # or off; --unset turns it back.
 HOURS: Final = "HH:MM-HH:MM"
 PAIRS: Final = "NAME=VALUE"
 TEXT: Final = "QUEUE"
@@ -39,6 +40,11 @@ class Option(NamedTuple):
     def parameter(self) -> str:
         return "set_" + self.path.replace(".", "_")
 
+    @property
+    def word(self) -> str:
+        """What it is called where it is shown."""
+        return self.flag.removeprefix("--").removeprefix("no-" if self.kind == NO else "")
+
 
 OPTIONS: Final = (
     Option("lease_ms", "--lease", DURATION, "How long a received message is hidden from others."),
@@ -50,30 +56,46 @@ OPTIONS: Final = (
     Option("whole_bytes_max", "--whole-bytes", SIZE, "The largest message in parts; 0: none."),
     Option("messages_max", "--messages", COUNT, "Messages that the queue holds; 0: no bound."),
     Option("bytes_max", "--bytes", SIZE, "Bytes that the queue holds; 0: no bound."),
-    Option("when_full", "--when-full", "wait|refuse|drop-oldest|dead-letter", "What happens when it is full."),
+    Option(
+        "when_full",
+        "--when-full",
+        "wait|refuse|drop-oldest|dead-letter",
+        "What happens when it is full: wait, refuse, drop-oldest or dead-letter.",
+    ),
     Option("in_flight_max", "--in-flight", COUNT, "Messages that may be leased at once."),
     Option("priorities", "--priorities", COUNT, "Levels of priority."),
     Option("fifo", "--fifo", YES, "Order within a group of messages; decided when the queue is made."),
-    Option("fair", "--fair", YES, "Without fifo: groups are served in turn."),
+    Option("fair", "--no-fair", NO, "Do not serve groups in turn where there is no fifo."),
     Option("one_by_one", "--one-by-one", YES, "The next message only when the one before is done with."),
-    Option("delivery", "--delivery", "at-most-once|at-least-once|exactly-once", "What is promised to consumers."),
-    Option("deduplication", "--deduplication", "off|id|content", "How repeated sends are known."),
-    Option("deduplication_scope", "--deduplication-scope", "queue|group", "Within what they are repeats."),
+    Option(
+        "delivery",
+        "--delivery",
+        "at-most-once|at-least-once|exactly-once",
+        "What is promised: at-most-once, at-least-once or exactly-once.",
+    ),
+    Option("deduplication", "--deduplication", "off|id|content", "How repeated sends are known: off, id or content."),
+    Option(
+        "deduplication_scope", "--deduplication-scope", "queue|group", "Within what they are repeats: queue or group."
+    ),
     Option("deduplication_window_ms", "--deduplication-window", DURATION, "For how long they are known."),
-    Option("repeated_sends", "--repeated-sends", "answer|refuse", "Answer a repeat like the first, or refuse it."),
+    Option("repeated_sends", "--repeated-sends", "answer|refuse", "answer a repeat like the first, or refuse it."),
     Option("filter", "--filter", "FILTER", "Of a queue over a topic: only messages that fit stand in it."),
-    Option("settled", "--settled", "free|keep", "Free what is settled soon, or keep it until retention ends."),
+    Option("settled", "--settled", "free|keep", "free what is settled soon, or keep it until retention ends."),
     Option("dead_letters.queue", "--dead-letters", TEXT, "Where messages go that cannot be delivered."),
     Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message goes there."),
-    Option("dead_letters.on_delete", "--letters-on-delete", YES, "What is in it when it is deleted goes there too."),
+    Option(
+        "dead_letters.on_delete", "--no-letters-on-delete", NO, "What is in it when it is deleted is gone, not there."
+    ),
     Option("retry.first_ms", "--retry-first", DURATION, "How long a message waits after it was first given back."),
     Option("retry.factor", "--retry-factor", FACTOR, "How much longer each time."),
     Option("retry.longest_ms", "--retry-longest", DURATION, "How long at most."),
     Option("hours", "--hours", HOURS, "Give out only between these hours of the day, UTC."),
-    Option("audit", "--audit", "off|deliveries", "Write down every delivery, settle, return and death."),
+    Option(
+        "audit", "--audit", "off|deliveries", "Write down deliveries, settles, returns and deaths: off or deliveries."
+    ),
     Option("partitions", "--partitions", COUNT, "Logs that the queue is spread over; decided when it is made."),
     Option("tags", "--tag", PAIRS, "A tag; repeatable."),
-)  # fmt: skip
+)
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,7 +106,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(
             option.parameter,
             inspect.Parameter.KEYWORD_ONLY,
-            default=None,
+            default=False if option.kind in (YES, NO) else None,
             annotation=_annotation(option),
         )
         for option in OPTIONS
@@ -92,7 +114,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         said = {option.path: given.pop(option.parameter) for option in OPTIONS}
-        command(**given, settings=understood({path: value for path, value in said.items() if value not in (None, [])}))
+        command(**given, settings=understood({path: value for path, value in said.items() if value}))
 
     keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     run.__name__ = command.__name__
@@ -103,12 +125,11 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _annotation(option: Option) -> object:
-    flag, kind = option.flag, option.kind
-    if kind == YES:
-        both = f"{flag}/--no-{flag.removeprefix('--')}"
-        return Annotated[bool | None, typer.Option(both, help=option.help, rich_help_panel="Settings")]
-    word = typer.Option(flag, metavar=kind, help=option.help, rich_help_panel="Settings")
-    return Annotated[list[str] | None, word] if kind == PAIRS else Annotated[str | None, word]
+    metavar = "WORD" if "|" in option.kind else option.kind
+    if option.kind in (YES, NO):
+        return Annotated[bool, typer.Option(option.flag, help=option.help, rich_help_panel="Settings")]
+    word = typer.Option(option.flag, metavar=metavar, help=option.help, rich_help_panel="Settings")
+    return Annotated[list[str] | None, word] if option.kind == PAIRS else Annotated[str | None, word]
 
 
 def understood(said: dict[str, Any]) -> Fields:
@@ -127,6 +148,8 @@ def _value(option: Option, value: Any) -> object:
             return _at_least_nothing(int(value))
         if option.kind == FACTOR:
             return float(value)
+        if option.kind in (YES, NO):
+            return option.kind == YES
         if option.kind == HOURS:
             return _hours(value)
         if option.kind == PAIRS:
@@ -163,10 +186,10 @@ def nested(fields: Fields, current: Fields | None = None) -> Fields:
 def unset(names: list[str]) -> Fields:
     """Settings that go back to their defaults, by their own names or those of their options."""
     paths = {option.path.partition(".")[0] for option in OPTIONS}
-    flags = {option.flag.removeprefix("--"): option.path.partition(".")[0] for option in OPTIONS}
+    flags = {option.word: option.path.partition(".")[0] for option in OPTIONS}
     fields: Fields = {}
     for name in names:
-        path = flags.get(name.removeprefix("--"), name.replace("-", "_"))
+        path = flags.get(name.removeprefix("--").removeprefix("no-"), name.replace("-", "_"))
         if path not in paths:
             raise CommandError(f"--unset {name}: there is {', '.join(sorted(flags))}", Exit.USAGE)
         fields[path] = None
@@ -180,7 +203,7 @@ def shown(settings: Fields) -> dict[str, str]:
         value: object = settings
         for part in option.path.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        facts[option.flag.removeprefix("--")] = _words(option, value)
+        facts[option.word] = _words(option, value)
     return facts
 
 
