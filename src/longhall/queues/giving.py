@@ -30,7 +30,7 @@ LOOKED_AT_MAX: Final = 1024
 DEATHS_MAX: Final = 128
 _FAIR_FACTOR: Final = 4
 _FAIR_MIN: Final = 16
-_WISH_PEEK: Final = 256
+_WISH_LOOKED_AT_MAX: Final = 256  # Filters cost more than a glance.
 
 
 @final
@@ -62,6 +62,7 @@ class Giving:
         self._peek = peek
         self._now_ms = now_ms
         self._looked_at = 0
+        self._looked_at_max = LOOKED_AT_MAX
         self._rows: list[int] = []  # Gathered in one lane: the row or NO_ROW, and the candidate.
         self._candidates: list[Candidate] = []
         self._fresh: list[Candidate] = []  # Met by the scan: what it gathered and what it passed.
@@ -90,6 +91,7 @@ class Giving:
             if self._leases.ready + window > self._rules.passed_max:
                 window = wanted
         if self.wish is not None:
+            self._looked_at_max = _WISH_LOOKED_AT_MAX
             goes_on = self._gather_wished(lane, window, self.wish)
         else:
             goes_on = self._gather_ready(lane, window)
@@ -98,7 +100,7 @@ class Giving:
         if len(self._rows) > wanted:
             self._choose(lane, wanted)
         self._write(lane, first_number + len(self.outcome.given), deadline_ms)
-        return goes_on and len(self.outcome.given) < self.wanted and self._looked_at < LOOKED_AT_MAX
+        return goes_on and len(self.outcome.given) < self.wanted and self._looked_at < self._looked_at_max
 
     # What is available again
 
@@ -146,7 +148,9 @@ class Giving:
 
     def _gather_wished(self, lane: Lane, window: int, wish: Wish) -> bool:
         """The same for a wish: it goes on where its last look stopped, and takes the first of a group alone."""
-        rows = wish.rows(lane.cursor.lane, lane.offers, lane.cursor.ready)
+        number = lane.cursor.lane
+        recent = lane.offered_since(wish.checked(number))
+        rows = wish.rows(number, lane.offers, lane.cursor.ready, recent)
         while rows and len(self._rows) < window:
             if self._is_over():
                 return False
@@ -154,18 +158,18 @@ class Giving:
             row = lane.cursor.find(offset)
             if row == NO_ROW or not lane.is_available(row):
                 continue
-            candidate = self._look(lane, offset, _WISH_PEEK)
+            candidate = self._look(lane, offset, _WISH_LOOKED_AT_MAX)
             if candidate is None:
                 rows.append(offset)
                 return self._stop_cold(lane, offset)
-            if self._has_died(lane, row, offset, candidate) or not wish.wants(lane.cursor.lane, candidate):
+            if self._has_died(lane, row, offset, candidate) or not wish.wants(number, candidate):
                 self._looked_at += 1
                 continue
             self._gather(row, candidate)
             if self._rules.fifo:
                 self._taken[candidate.group] = 1
         if not rows:
-            wish.looked(lane.cursor.lane, lane.offers)
+            wish.looked(number, lane.offers)
         return True
 
     def _look(self, lane: Lane, offset: int, count: int) -> Candidate | None:
@@ -192,7 +196,7 @@ class Giving:
         while len(self._rows) < window:
             if self._is_over():
                 return False
-            count = window - len(self._rows) if wish is None else _WISH_PEEK
+            count = window - len(self._rows) if wish is None else _WISH_LOOKED_AT_MAX
             candidates = self._peek(lane.cursor.lane, self._position, count)
             if candidates is None:
                 return self._stop_cold(lane, self._position)
@@ -248,7 +252,7 @@ class Giving:
     # Judgement
 
     def _is_over(self) -> bool:
-        if self._looked_at >= LOOKED_AT_MAX or len(self.outcome.deaths) >= DEATHS_MAX:
+        if self._looked_at >= self._looked_at_max or len(self.outcome.deaths) >= DEATHS_MAX:
             if self.outcome.status is Status.EMPTY:
                 self.outcome.status = Status.MORE
             return True

@@ -7,6 +7,7 @@ FIFO lane only the head of each free group. Stale entries are harmless, and boun
 
 from __future__ import annotations
 
+from array import array
 from heapq import heappush
 from typing import Final, final
 
@@ -15,6 +16,7 @@ from longhall.queues.groups import Groups
 from longhall.queues.leases import READY, Leases
 
 _SLACK: Final = 64
+_RECENT: Final = 1024
 
 
 @final
@@ -26,6 +28,8 @@ class Lane:
         self.cursor = cursor
         self.groups: Groups | None = None
         self.offers = 0  # Moves on whenever something may have become available.
+        self._recent: array[int] | None = None  # What it was, the last times, if anybody wants to know.
+        self._recent_from = 0
         self._leases = leases
         self._fifo = fifo
 
@@ -129,14 +133,32 @@ class Lane:
 
     def _push(self, offset: int) -> None:
         cursor = self.cursor
+        recent = self._recent
+        if recent is not None:
+            recent[self.offers % _RECENT] = offset
         self.offers += 1
         heappush(cursor.ready, offset)
         if len(cursor.ready) > 2 * cursor.outstanding + _SLACK:
-            self.note_available()
+            self._build_heap()
+
+    def offered_since(self, offers: int) -> list[int] | None:
+        """The offsets that were offered since there were so many offers; None if that is not known any more."""
+        recent = self._recent
+        if recent is None:
+            self._recent = array("q", [0] * _RECENT)
+            self._recent_from = self.offers
+            return None
+        if offers < self._recent_from or self.offers - offers > _RECENT:
+            return None
+        return [recent[number % _RECENT] for number in range(offers, self.offers)]
 
     def note_available(self) -> None:
-        """Build the heap anew from the rows."""
-        self.offers += 1
+        """Everything may have become available."""
+        self.offers += _RECENT + 1
+        self._build_heap()
+
+    def _build_heap(self) -> None:
+        """Build it anew from the rows."""
         leases = self._leases
         cursor = self.cursor
         groups = self.groups

@@ -1,9 +1,9 @@
 """What a receiver with a filter asks for, and how far it has looked.
 
 What it does not want stays for others. So the same messages would be looked at with every request; a wish remembers of
-each lane that everything available was looked at, until something becomes available anew. A look is cut into steps by
-whoever asks; `rows` is what is left of it. What is looked at ahead of the scan is passed and then outstanding, which
-the queue bounds.
+each lane that everything available was looked at, and then looks at what becomes available anew. A look is cut into
+steps by whoever asks; `rows` is what is left of it. What is looked at ahead of the scan is passed and then outstanding,
+which the queue bounds.
 
 Not durable: after a restart everything is looked at once more. It refuses to know what makes a message wanted.
 """
@@ -26,16 +26,20 @@ class Wish:
         """Whether this is one to give out."""
         raise NotImplementedError
 
-    def rows(self, lane: int, offers: int, ready: list[int]) -> list[int]:
-        """What is to be looked at of a lane that has offered so often and has these available. Take from its end."""
+    def checked(self, lane: int) -> int:
+        """How often a lane had offered when everything in it was looked at; -1 if it never was."""
+        return self._checked.get(lane, -1)
+
+    def rows(self, lane: int, offers: int, ready: list[int], recent: list[int] | None) -> list[int]:
+        """What is to be looked at of a lane that has offered so often and has these available. Take from its end.
+
+        `recent` is what was offered since it was `checked`, if that is known.
+        """
         rows = self._rows.get(lane)
         if rows:
             return rows
-        if self._checked.get(lane) == offers:
-            rows = []
-        else:
-            self._began[lane] = offers
-            rows = sorted(set(ready), reverse=True)
+        self._began[lane] = offers
+        rows = sorted(set(ready if recent is None else recent), reverse=True)
         self._rows[lane] = rows
         return rows
 
