@@ -25,6 +25,7 @@ from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import decode_record, wants_report
 from longhall.queues.fates import SETTLED, trace_of
+from longhall.queues.giving import Peek
 from longhall.queues.hours import is_open
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import Candidate, Given, Outcome, Status
@@ -106,14 +107,13 @@ def _decide(
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
-    if wish is None and any(hall.wholes):
-        peek = Ration(queue).peek
+    look: Peek = Ration(queue).peek if wish is None and any(hall.wholes) else peek
     now_ms = hall.time.now_ms()
     queue.follow_letters(
         queue.settings.dead_letters is not None and hall.running_queue(queue.settings.dead_letters.queue) is not None
     )
     opened = is_open(queue.settings.hours, now_ms)
-    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, peek, opened, wish)
+    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, look, opened, wish)
     if outcome.given and (audits(queue) or queue.settings.delivery == "at-most-once"):
         _write_told(hall, queue, outcome, consumer)
     else:

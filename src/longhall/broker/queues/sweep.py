@@ -15,7 +15,7 @@ from longhall.broker.events import PartsDropped
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.upload import give_up
-from longhall.broker.queues.write import append_parcel, together
+from longhall.broker.queues.write import together, write_whole
 from longhall.broker.waiting import Commit
 from longhall.errors import LonghallError
 from longhall.queues.steps import WholeFreed
@@ -98,7 +98,7 @@ class Sweeper:
     def _free(self, shard: int, name: str, whole: Whole) -> None:
         self._unwanted.pop(name, None)
         with together(self._hall):
-            append_parcel(self._hall, shard, WholeFreed(whole=name))
+            write_whole(self._hall, shard, WholeFreed(whole=name))
             self._hall.append_catalogue(PartsDropped(partition=whole.parts), Commit())
 
 

@@ -18,7 +18,7 @@ from longhall.broker.events import PartsDropped, PartsMade
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.write import append_parcel, shard_of_whole, together, write_records
+from longhall.broker.queues.write import shard_of_whole, together, write_records, write_upload, write_whole
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.chunks import CHUNK_BYTES, Manifest, Uploads, split
@@ -47,7 +47,7 @@ async def begin(hall: Hall, queue: RunningQueue) -> str:
         raise LonghallError(Code.OVERLOADED, "too many large messages are here or under way")
     with together(hall):
         hall.append_catalogue(PartsMade(partition=number, shard=shard.number), Commit())
-        append_parcel(hall, shard.number, started)
+        write_upload(hall, shard.number, started)
     await committed(hall, shard)
     return upload_id
 
@@ -74,7 +74,7 @@ def store_nowait(hall: Hall, queue: RunningQueue, upload_id: str, number: int, p
         offset = write_records(hall, partition, [Record(-1, now_ms, None, bytes(part), ())], now_ms)
         stored = uploads.decide_chunk(upload_id, number, offset, len(part), now_ms)
         assert not isinstance(stored, Code), "it was checked a moment ago"
-        append_parcel(hall, queue.shard.number, stored)
+        write_upload(hall, queue.shard.number, stored)
 
 
 async def store_body(hall: Hall, queue: RunningQueue, body: bytes) -> tuple[str, int]:
@@ -109,7 +109,7 @@ def give_up(hall: Hall, upload_id: str, expired: bool = False) -> None:
     if place is None:
         return
     with together(hall):
-        append_parcel(hall, shard, UploadEnded(upload_id=upload_id, why="expired" if expired else "aborted"))
+        write_upload(hall, shard, UploadEnded(upload_id=upload_id, why="expired" if expired else "aborted"))
         hall.append_catalogue(PartsDropped(partition=place[1]), Commit())
 
 
@@ -137,9 +137,9 @@ class Parcel:
     def complete(self, manifest: Manifest, lane: int, offset: int) -> None:
         """It is whole, and this record stands for it. In one step with that record."""
         number = self._queue.shard.number
-        append_parcel(self._hall, number, manifest.ended)
+        write_upload(self._hall, number, manifest.ended)
         wholes = self._hall.wholes[number - 1]
-        append_parcel(self._hall, number, wholes.decide_make(self.upload_id, manifest, (lane, offset)))
+        write_whole(self._hall, number, wholes.decide_make(self.upload_id, manifest, (lane, offset)))
 
     def made_before(self) -> Whole | None:
         """What it became, if it was finished already and somebody asks again."""

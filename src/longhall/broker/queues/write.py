@@ -12,7 +12,7 @@ from longhall.broker.send import append
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import whole_of
 from longhall.queues.events import QueueEvent
-from longhall.queues.steps import ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
+from longhall.queues.steps import StagingEvent, UploadEvent, WholeEvent
 from longhall.records.batch import build_batch, parse_header
 from longhall.records.record import Record
 from longhall.shards.shard import PARCELS, QUEUES, STAGING
@@ -42,13 +42,16 @@ def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent
         queue.staging.apply(event)
 
 
-def append_parcel(hall: Hall, shard: int, event: ParcelEvent) -> None:
-    """Append and apply what was decided about a large message."""
+def write_upload(hall: Hall, shard: int, event: UploadEvent) -> None:
+    """Append and apply what was decided about a large message that is not whole yet."""
     hall.append_event(hall.shards[shard], PARCELS, event)
-    if isinstance(event, WholeMade | WholeHeld | WholeFreed):
-        hall.wholes[shard - 1].apply(event)
-    else:
-        hall.uploads[shard - 1].apply(event)
+    hall.uploads[shard - 1].apply(event)
+
+
+def write_whole(hall: Hall, shard: int, event: WholeEvent) -> None:
+    """Append and apply what was decided about one that is."""
+    hall.append_event(hall.shards[shard], PARCELS, event)
+    hall.wholes[shard - 1].apply(event)
 
 
 def shard_of_whole(hall: Hall, name: str) -> int:
@@ -70,7 +73,7 @@ def _hold(hall: Hall, lane: int, records: Sequence[Record]) -> None:
         shard = shard_of_whole(hall, name) if name else 0
         held = hall.wholes[shard - 1].decide_hold(name, (lane, record.offset)) if shard else Code.INVALID_REQUEST
         if not isinstance(held, Code):
-            append_parcel(hall, shard, held)
+            write_whole(hall, shard, held)
 
 
 def write_records(
