@@ -11,7 +11,7 @@ import typer
 from longhall.cli.completing import complete_queue
 from longhall.cli.moments import parse_moment_ms, show_moment
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_json, show_rows
+from longhall.cli.output import Column, Format, Row, show_json, show_rows, size_of
 
 if TYPE_CHECKING:
     from longhall.cli.desk import Desk
@@ -130,7 +130,7 @@ def _row(seen: SeenOut) -> Row:
         "attempts": message.attempts,
         "group": message.group,
         "message_id": message.message_id,
-        "body": body_text(message.body),
+        "body": f"({size_of(message.whole_bytes)} in parts)" if message.whole_bytes else body_text(message.body),
     }
 
 

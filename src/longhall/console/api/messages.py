@@ -112,6 +112,7 @@ class MessageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempts: int = 0
     sent_ms: int = 0
     first_received_ms: int = 0
+    attempts_before: int = 0
     attributes: dict[str, str | Typed] = {}
     system: dict[str, str] = {}
     key: Text | None = None
@@ -283,6 +284,7 @@ def message_out(delivery: Delivery, queue: str = "") -> MessageOut:
         attempts=delivery.attempts,
         sent_ms=delivery.sent_ms,
         first_received_ms=delivery.first_received_ms,
+        attempts_before=delivery.attempts_before,
         attributes=shown_attributes(delivery.attributes),
         system=delivery.system,
         key=None if delivery.key is None else shown(delivery.key),
