@@ -19,6 +19,11 @@ from tests.broker import desk as host
 from tests.broker.desk import Life, stored_batches
 
 
+def cut_finely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the log have a frame for every entry that is not held together with others, so that a death can part them."""
+    monkeypatch.setattr("longhall.log.wal.FRAME_BYTES_MAX", 2)
+
+
 def live(play: Callable[[Life, Desk], Coroutine[Any, Any, Any]], on: host.Desk | None = None, end: str = "kill") -> Any:
     async def inside(life: Life) -> Any:
         return await play(life, Desk(life.hall))

@@ -16,7 +16,7 @@ from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
 from tests.broker.desk import Life
-from tests.broker.queues.letterbox import fail, live, receive, refused, send, sent_letters
+from tests.broker.queues.letterbox import cut_finely, fail, live, receive, refused, send, sent_letters
 
 ASKING = {"reply_to": "replies", "correlation_id": "c-1", "report_fate": True}
 
@@ -182,8 +182,11 @@ async def _one_request(desk: Desk) -> str:
 @pytest.mark.parametrize("verb", ["answer", "settle", "die"])
 @pytest.mark.parametrize("changes", range(5))
 @pytest.mark.parametrize("seed", range(4))
-def test_a_death_at_any_moment_leaves_both_or_neither(verb: str, changes: int, seed: int) -> None:
+def test_a_death_at_any_moment_leaves_both_or_neither(
+    verb: str, changes: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The request is still there, or its reply queue has heard of it; never both, never neither, never twice."""
+    cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
     async def before(life: Life, desk: Desk) -> str:

@@ -16,7 +16,7 @@ from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
 from tests.broker import desk as host
 from tests.broker.desk import Life
-from tests.broker.queues.letterbox import all_letters, audit, fail, live, moved, receive, records, send
+from tests.broker.queues.letterbox import all_letters, audit, cut_finely, fail, live, moved, receive, records, send
 
 AUDITED = QueueSettings(audit="deliveries", dead_letters=DeadLetters(queue="dead", attempts_max=3))
 
@@ -209,7 +209,8 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_after_any_death_the_topics_tell_just_what_happened(seed: int) -> None:
+def test_after_any_death_the_topics_tell_just_what_happened(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_finely(monkeypatch)
     chance = random.Random(seed)
     on = host.Desk(seed=seed)
     crowd = Crowd(seed)

@@ -12,7 +12,7 @@ from longhall.errors import Code
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
 from tests.broker.desk import Life
-from tests.broker.queues.letterbox import all_letters, fail, live, moved, receive, refused, send
+from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, moved, receive, refused, send
 
 WORK = QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=1))
 
@@ -103,7 +103,8 @@ def test_a_paused_queue_is_moved_when_it_goes_on() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_goes_on_after_a_crash_and_moves_each_once(seed: int) -> None:
+def test_it_goes_on_after_a_crash_and_moves_each_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
     async def before(life: Life, desk: Desk) -> list[str]:

@@ -14,7 +14,7 @@ from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
 from tests.broker.desk import Life
-from tests.broker.queues.letterbox import all_letters, fail, live, moved, receive, refused, send
+from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, moved, receive, refused, send
 
 TO_DEAD = DeadLetters(queue="dead", attempts_max=2)
 
@@ -240,7 +240,10 @@ def test_a_letter_whose_queue_is_gone_stays_a_letter() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_death_of_the_node_while_deleting_leaves_every_message_in_one_place(seed: int) -> None:
+def test_a_death_of_the_node_while_deleting_leaves_every_message_in_one_place(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
     async def before(life: Life, desk: Desk) -> None:

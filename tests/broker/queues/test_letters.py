@@ -13,7 +13,7 @@ from longhall.queues.messages import Letter
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
 from tests.broker.desk import Life
-from tests.broker.queues.letterbox import all_letters, fail, live, receive, refused, send
+from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, receive, refused, send
 
 WORK = QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=2))
 
@@ -158,7 +158,10 @@ def test_a_message_far_behind_others_can_be_edited_and_the_order_stays() -> None
 
 @pytest.mark.parametrize("changes", range(5))
 @pytest.mark.parametrize("seed", range(4))
-def test_a_death_while_editing_leaves_the_old_letter_or_the_new(changes: int, seed: int) -> None:
+def test_a_death_while_editing_leaves_the_old_letter_or_the_new(
+    changes: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
     async def before(life: Life, desk: Desk) -> str:
