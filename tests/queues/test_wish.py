@@ -35,17 +35,21 @@ class Wishing(RuleBasedStateMachine):
         self.wishes = {size: SizeWish(size) for size in (1, 2)}
         self.available: dict[tuple[int, int], int] = {}  # Lane and offset of what can be given out, and its size.
         self.held: dict[tuple[int, int], Given] = {}
+        self.expires: dict[tuple[int, int], int] = {}
         self.now_ms = 0
 
-    @rule(lane=st.integers(0, 1), size=st.integers(1, 3), count=st.integers(1, 12))
-    def send(self, lane: int, size: int, count: int) -> None:
-        for offset in self.desk.send(count, lane, size=size):
+    @rule(lane=st.integers(0, 1), size=st.integers(1, 3), count=st.integers(1, 12), lives=st.booleans())
+    def send(self, lane: int, size: int, count: int, lives: bool) -> None:
+        expires_ms = -1 if lives else self.now_ms + FAR_MS
+        for offset in self.desk.send(count, lane, size=size, expires_ms=expires_ms):
             self.available[lane, offset] = size
+            self.expires[lane, offset] = expires_ms
 
     @rule(count=st.integers(1, 10))
     def receive(self, count: int) -> None:
         given = self._ask(count, None)
-        assert len(given) == min(count, len(self.available))
+        living = [place for place in self.available if self._lives(place)]
+        assert len(given) == min(count, len(living))
         self._take(given)
 
     @rule(size=st.integers(1, 2), count=st.integers(1, 10))
@@ -55,7 +59,7 @@ class Wishing(RuleBasedStateMachine):
         self._take(given)
         if len(given) < count:  # Then there is none within reach.
             reach = {lane: self.desk.queue.cursor(lane).scan for lane in (0, 1)}
-            wanted = [place for place, found in self.available.items() if found == size]
+            wanted = [place for place, found in self.available.items() if found == size and self._lives(place)]
             assert not [place for place in wanted if place[1] < reach[place[0]]]
             ready = self.desk.queue.available_again
             assert not wanted or ready >= PASSED_MAX, "it stopped before the bound"
@@ -83,6 +87,9 @@ class Wishing(RuleBasedStateMachine):
             self.available[place] = given.candidate.size_bytes
         self.held = {}
 
+    def _lives(self, place: tuple[int, int]) -> bool:
+        return not 0 <= self.expires[place] <= self.now_ms
+
     def _ask(self, count: int, wish: Wish | None) -> list[Given]:
         found: list[Given] = []
         for _ in range(100):
@@ -93,8 +100,12 @@ class Wishing(RuleBasedStateMachine):
                 self.desk.write(event)
             if wish is not None:
                 self.desk.queue.note_passed(wish)
+            self.desk.bury(outcome)
+            for death in outcome.deaths:
+                assert 0 <= self.expires[death.lane, death.offset] <= self.now_ms
+                del self.available[death.lane, death.offset]  # It dies once, and only while nobody has it.
             found.extend(outcome.given)
-            if len(found) == count or outcome.status not in (Status.GIVEN, Status.MORE):
+            if len(found) == count or outcome.status not in (Status.GIVEN, Status.MORE, Status.DEATHS):
                 return found
         raise AssertionError("it goes on and on")
 
@@ -107,4 +118,4 @@ class Wishing(RuleBasedStateMachine):
 
 
 TestWishing = Wishing.TestCase
-TestWishing.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestWishing.settings = hypothesis_settings(max_examples=80, stateful_step_count=40, deadline=None)

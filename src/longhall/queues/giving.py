@@ -149,27 +149,34 @@ class Giving:
     def _gather_wished(self, lane: Lane, window: int, wish: Wish) -> bool:
         """The same for a wish: it goes on where its last look stopped, and takes the first of a group alone."""
         number = lane.cursor.lane
-        recent = lane.offered_since(wish.checked(number))
-        rows = wish.rows(number, lane.offers, lane.cursor.ready, recent)
-        while rows and len(self._rows) < window:
-            if self._is_over():
-                return False
-            offset = rows.pop()
-            row = lane.cursor.find(offset)
-            if row == NO_ROW or not lane.is_available(row):
-                continue
-            candidate = self._look(lane, offset, _WISH_LOOKED_AT_MAX)
-            if candidate is None:
-                rows.append(offset)
-                return self._stop_cold(lane, offset)
-            if self._has_died(lane, row, offset, candidate) or not wish.wants(number, candidate):
-                self._looked_at += 1
-                continue
-            self._gather(row, candidate)
-            if self._rules.fifo:
-                self._taken[candidate.group] = 1
-        if not rows:
-            wish.looked(number, lane.offers)
+        seen: set[int] = set()  # Nothing has been applied yet: what was judged must not be judged again.
+        while wish.checked(number) != lane.offers:  # What was left of the last look may be older than what is new.
+            recent = lane.offered_since(wish.checked(number))
+            rows = wish.rows(number, lane.offers, lane.cursor.ready, recent)
+            while rows and len(self._rows) < window:
+                if self._is_over():
+                    return False
+                offset = rows.pop()
+                row = lane.cursor.find(offset)
+                if row == NO_ROW or row in seen or not lane.is_available(row):
+                    continue
+                candidate = self._look(lane, offset, _WISH_LOOKED_AT_MAX)
+                if candidate is None:
+                    rows.append(offset)
+                    return self._stop_cold(lane, offset)
+                seen.add(row)
+                if self._has_died(lane, row, offset, candidate) or not wish.wants(number, candidate):
+                    self._looked_at += 1
+                    continue
+                self._gather(row, candidate)
+                if self._rules.fifo:
+                    self._taken[candidate.group] = 1
+            if rows:
+                return True
+            wish.looked(number)
+            self._window = []  # The next look begins at a lower offset.
+            self._at = 0
+        wish.done.append(number)
         return True
 
     def _look(self, lane: Lane, offset: int, count: int) -> Candidate | None:

@@ -43,11 +43,9 @@ class Wish:
         self._rows[lane] = rows
         return rows
 
-    def looked(self, lane: int, offers: int) -> None:
+    def looked(self, lane: int) -> None:
         """There is nothing more of `rows`."""
-        self._checked[lane] = self._began.get(lane, offers)
-        if self._checked[lane] == offers:
-            self.done.append(lane)
+        self._checked[lane] = self._began[lane]
 
     def passed(self, lane: int, offers: int) -> None:
         """What this request passed in a lane of `done` has been applied: it was looked at as well."""
