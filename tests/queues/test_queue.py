@@ -98,6 +98,18 @@ def test_what_is_over_its_time_dies_without_being_seen() -> None:
     assert desk.queue.cursor(0).floor() == 200
 
 
+def test_what_was_given_back_again_and_again_dies_once_when_its_time_is_over() -> None:
+    desk = Desk(QueueSettings())
+    desk.send(expires_ms=5000)
+    desk.send(expires_ms=5000)
+    for now_ms in range(1000, 1400, 100):
+        for given in desk.receive(now_ms, 2):
+            desk.give_back(now_ms, given)
+    outcome = desk.queue.decide_expire(6000, desk.peek)
+    assert [death.offset for death in outcome.deaths] == [0, 1]
+    assert all(death.attempts == 4 for death in outcome.deaths)
+
+
 def test_the_bound_of_messages_in_flight_stops_the_scan() -> None:
     desk = Desk(QueueSettings(in_flight_max=3))
     desk.send(10)

@@ -150,10 +150,12 @@ class Queue:
 
     def _expire_ready(self, lane: Lane, now_ms: int, peek: Peek, outcome: Outcome) -> bool:
         leases = self.state.leases
+        last = -1
         for offset in nsmallest(DEATHS_MAX, lane.cursor.ready):
             row = lane.cursor.find(offset)
-            if row == NO_ROW or not lane.is_available(row):
-                continue
+            if offset == last or row == NO_ROW or not lane.is_available(row):
+                continue  # The heap may have an offset more than once; nothing dies twice.
+            last = offset
             found = peek(lane.cursor.lane, offset, 1)
             if found is None:
                 return False
