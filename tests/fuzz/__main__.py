@@ -1,4 +1,5 @@
-"""Runs the fuzz targets: every `fuzz_<name>.py` here has one function `TestOneInput(data)` that may raise nothing.
+"""Runs the fuzz targets: every `fuzz_<name>.py` here has one function `TestOneInput(data)` that may raise nothing. It may
+have `SEEDS` as well, inputs to begin with.
 
 Each target runs in a process of its own on the plain sources, where the fuzzer sees which lines an input reaches. The
 inputs it found worth keeping are then given to the installed build, which may be compiled: both must stand them. They
@@ -79,7 +80,10 @@ def _explore(target: str, seconds: int) -> None:
     with atheris.instrument_imports(include=["longhall"]):
         module = importlib.import_module(f"tests.fuzz.fuzz_{target}")
     broken = KEPT / f"broken-{target}"
-    broken.mkdir(exist_ok=True)
+    broken.mkdir(parents=True, exist_ok=True)
+    (KEPT / target).mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(getattr(module, "SEEDS", ())):
+        (KEPT / target / f"seed-{number}").write_bytes(seed)
     options = [
         f"-max_total_time={seconds}",
         f"-max_len={INPUT_BYTES_MAX}",

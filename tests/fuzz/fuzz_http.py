@@ -9,6 +9,15 @@ from typing import cast
 from longhall.console.http import HttpServer, Response, plain
 from longhall.front.http import HEAD_BYTES_MAX, HttpConnection
 
+_GET = b"GET /?a=b HTTP/1.1\r\nHost: x\r\n"
+SEEDS = [
+    b"\xff" + _GET + b"\r\n",
+    b"\x03" + _GET + b"Connection: close\r\n\r\n" + _GET + b"\r\n",
+    b"\xff" + _GET + b"Content-Length: 2\r\n\r\n{}",
+    b"\x07" + _GET + b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n2;x=y\r\n{}\r\n0\r\nA: b\r\n\r\n",
+    b"\xff" + _GET.replace(b"1.1", b"1.0") + b"Upgrade: h2c\r\n\r\n",
+]
+
 
 class _Transport:
     """As much of a transport as the connection touches."""

@@ -24,6 +24,17 @@ from longhall.records.record import Headers, Record
 NAMES = sorted(value for name, value in vars(envelope).items() if name.isupper() and str(value).startswith("longhall."))
 RECEIPTS = Receipts(b"secret of the fuzzer", 7)
 GOOD = RECEIPTS.encode(1, 2, 3)
+_KINDS = [
+    (0, bytes([2, 1, 3]) + b"abc" + bytes([9, 2]) + b"12" + bytes([6, 255])),
+    (1, GOOD.encode()),
+    (2, b'{"a": [{"numeric": [">", 1]}], "$or": [{"b": ["x"]}, {"b": [{"wildcard": "a*b"}]}]}'),
+    (2, b"a > 1 AND (b LIKE 'x%' OR NOT c IN ('d', 'e')) AND $priority BETWEEN 1 AND 3 OR f IS NULL"),
+    (3, b"[alice]\naws_access_key_id = A\naws_secret_access_key = s\n"),
+    (3, b"[keys]\nalias/a = enabled\n"),
+    (4, b'{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "sqs:*"}]}'),
+    (4, b"http://127.0.0.1:9324/000000000000/orders"),
+]
+SEEDS = [bytes([kind]) + data for kind, data in _KINDS]
 
 
 def TestOneInput(data: bytes) -> None:
