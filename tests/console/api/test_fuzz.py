@@ -16,7 +16,7 @@ from longhall.console.api.service import Api
 from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
-from longhall.front.calls import HttpCall
+from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.http import HttpConnection
 from longhall.queues.messages import Counts, Depth, QueueView
 from longhall.queues.settings import QueueSettings
@@ -51,8 +51,14 @@ class Refusing:
         return refuse
 
 
-class Peer:
-    peer = "127.0.0.1"
+def _nobody() -> HttpConnection:
+    """One that nobody is at the other end of."""
+    made = HttpConnection(HttpGate(), asyncio.new_event_loop())
+    made.peer = "127.0.0.1"
+    return made
+
+
+NOBODY = _nobody()
 
 
 FIELDS = sorted(
@@ -84,7 +90,7 @@ kinds = st.sampled_from(
 def test_anything(method: str, path: str, query: str, body: bytes, kind: str) -> None:
     api = Api(cast(Queues, Refusing()), ROUTES, Budget(1 << 20))
     headers = {b"host": b"localhost", b"content-type": kind.encode()}
-    call = HttpCall(cast(HttpConnection, Peer()), method.encode(), b"/", headers)
+    call = HttpCall(NOBODY, method.encode(), b"/", headers)
     call.body = body
     work = api.begin(call, path, query)
     answer = asyncio.run(work.answer)
