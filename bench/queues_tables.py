@@ -51,6 +51,12 @@ def tables(result: Result) -> str:
         restarts = f"{late['restart_clean_seconds']:.2f} s, {late['restart_killed_seconds']:.2f} s"
         cells = [f"{late['messages']:,.0f}", memory, restarts, f"{late['delayed_after_restarts']:,.0f}"]
         found.append(table(head, [["delayed by three months", *cells]]))
+    if "straggler" in parts:
+        passed = parts["straggler"]
+        head = ["", "passed", "on disk, most / in the end"]
+        disk = f"{passed['most_mb']:,.0f} / {passed['kept_mb']:,.0f} MB"
+        title = f"filled and drained for {passed['seconds'] / 60:.0f} minutes, one message never settled"
+        found.append(table(head, [[title, f"{passed['passed_mb']:,.0f} MB", disk]]))
     return "\n\n".join(found)
 
 
@@ -109,6 +115,9 @@ def _targets(result: Result) -> str:
         kept = parts["months"]
         held = kept["delayed_after_restarts"] == kept["messages"] and kept["available_after_restarts"] == 0
         rows.append(["delayed by three months: kept", f"{kept['delayed_after_restarts']:,.0f}", _held(held)])
+    if "straggler" in parts:
+        kept = parts["straggler"]["kept_mb"]
+        rows.append(["a message never settled: the disk is not kept", f"{kept:,.0f} MB", _held(kept <= 100)])
     return table(["target", "measured", ""], rows)
 
 
