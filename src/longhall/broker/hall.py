@@ -183,9 +183,9 @@ class Hall:
             case TopicCreated():
                 self.routes[event.name] = []
                 self.topic_traffic[event.name] = Traffic()
-                self._add_partitions(event.topic_id, event.partitions)
+                self._add_partitions(event.topic_id, event.partitions, [])
             case PartitionsAdded():
-                self._add_partitions(event.topic_id, event.partitions)
+                self._add_partitions(event.topic_id, event.partitions, self.queues_on(event.topic_id))
             case TopicConfigured():
                 topic = self.catalogue.by_id[event.topic_id]
                 levels = [lane for queue in self.queues_on(event.topic_id) for lane in queue.levels.values()]
@@ -215,7 +215,7 @@ class Hall:
         for topic in self.catalogue.topics.values():
             self.routes[topic.name] = []
             self.topic_traffic[topic.name] = Traffic()
-            self._add_partitions(topic.topic_id, topic.partitions)
+            self._add_partitions(topic.topic_id, topic.partitions, [])
         for entry in self.catalogue.queues.by_name.values():
             self._add_queue(entry)
             for number, key in entry.lanes.items():
@@ -237,7 +237,8 @@ class Hall:
         for segment in partition.log.drop_segments(base_offsets):
             self.dead_segments.append((partition.log.partition, segment.base_offset))
 
-    def _add_partitions(self, topic_id: bytes, numbers: list[int]) -> None:
+    def _add_partitions(self, topic_id: bytes, numbers: list[int], queues: list[RunningQueue]) -> None:
+        """Partitions of a topic, and lanes of the queues that stand on it: none while the topic is new."""
         topic = self.catalogue.by_id[topic_id]
         route = self.routes[topic.name]
         for number in numbers:
@@ -247,7 +248,7 @@ class Hall:
             partition.traffic = self.topic_traffic[topic.name]
             route.append(partition)
             self.partitions[number] = partition
-            for queue in self.queues_on(topic_id):
+            for queue in queues:
                 queue.add_lane(partition)
 
     def _add_queue(self, entry: QueueEntry) -> None:

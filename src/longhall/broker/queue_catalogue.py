@@ -41,6 +41,11 @@ class QueueCatalogue:
     def __init__(self) -> None:
         self.by_name: dict[str, QueueEntry] = {}
         self.by_id: dict[bytes, QueueEntry] = {}
+        self._sources: dict[str, dict[str, None]] = {}  # By the queue that their dead letters go to.
+
+    def sources(self, name: str) -> list[str]:
+        """Queues whose dead letters go to this one, by name."""
+        return sorted(self._sources.get(name, ()))
 
     def decide_declare(
         self,
@@ -86,17 +91,33 @@ class QueueCatalogue:
                 entry = QueueEntry(event)
                 self.by_name[event.name] = entry
                 self.by_id[event.queue_id] = entry
+                self._note_source(entry)
             case QueueConfigured():
                 changed = self.by_id[event.queue_id]
+                self._forget_source(changed)
                 changed.settings = event.settings
+                self._note_source(changed)
                 changed.modified_ms = event.at_ms
             case QueueRemoved():
                 gone = self.by_id.pop(event.queue_id)
                 del self.by_name[gone.name]
+                self._forget_source(gone)
             case LaneMade():
                 self.by_id[event.queue_id].lanes[event.partition] = event.key
             case LaneDropped():
                 self.by_id[event.queue_id].lanes.pop(event.partition, None)
+
+    def _note_source(self, entry: QueueEntry) -> None:
+        if entry.settings.dead_letters is not None:
+            self._sources.setdefault(entry.settings.dead_letters.queue, {})[entry.name] = None
+
+    def _forget_source(self, entry: QueueEntry) -> None:
+        letters = entry.settings.dead_letters
+        names = self._sources.get(letters.queue) if letters is not None else None
+        if letters is not None and names is not None:
+            names.pop(entry.name, None)
+            if not names:
+                del self._sources[letters.queue]
 
     def snapshot(self) -> list[Any]:
         """For `restore`."""

@@ -6,9 +6,10 @@ import asyncio
 
 import msgspec
 
+from longhall.broker.checkpoint import checkpoint
 from longhall.broker.clean import Cleaner
 from longhall.errors import Code
-from longhall.queues.settings import QueueSettings
+from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker.queues.rig import KEEP, Queues, Rig
 
 OSLO = QueueSettings(filter="city = 'Oslo'")
@@ -124,3 +125,36 @@ def test_retention_is_that_of_the_queue_from_the_moment_it_is_changed() -> None:
 
     rig.live(first)
     rig.live(second)
+
+
+def test_who_sends_its_dead_letters_where_is_known_at_once_and_after_a_restart() -> None:
+    rig = Rig()
+
+    def letters(queue: str) -> QueueSettings:
+        return QueueSettings(dead_letters=DeadLetters(queue=queue))
+
+    async def play(queues: Queues) -> None:
+        desk = queues.desk
+        for name in ("dead", "other"):
+            await desk.create(name, QueueSettings())
+        for name in ("b", "a", "c"):
+            await desk.create(name, letters("dead"))
+        assert desk.sources("dead") == ["a", "b", "c"]
+        await desk.configure("b", letters("other"))
+        await desk.configure("c", QueueSettings())
+        assert (desk.sources("dead"), desk.sources("other")) == (["a"], ["b"])
+
+    async def look(queues: Queues) -> None:
+        desk = queues.desk
+        assert (desk.sources("dead"), desk.sources("other"), desk.sources("a")) == (["a"], ["b"], [])
+        await checkpoint(queues.life.hall)
+
+    async def remove(queues: Queues) -> None:
+        desk = queues.desk
+        assert (desk.sources("dead"), desk.sources("other")) == (["a"], ["b"])
+        await desk.delete("a")
+        assert desk.sources("dead") == []
+
+    rig.live(play)
+    rig.live(look)
+    rig.live(remove)

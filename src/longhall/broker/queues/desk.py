@@ -163,11 +163,7 @@ class Desk:
 
     def sources(self, name: str) -> Names:
         """Queues whose dead letters go here."""
-        return sorted(
-            entry.name
-            for entry in self._hall.catalogue.queues.by_name.values()
-            if entry.settings.dead_letters is not None and entry.settings.dead_letters.queue == name
-        )
+        return self._hall.catalogue.queues.sources(name)
 
     # Messages
 
