@@ -86,6 +86,22 @@ def test_what_was_given_back_expires_as_well_and_so_does_what_was_delayed() -> N
     live(play)
 
 
+def test_what_came_back_several_times_dies_once() -> None:
+    async def play(life: Life, desk: Desk) -> None:
+        await desk.create("dead", QueueSettings())
+        await desk.create("work", QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=9)))
+        await send(desk, "work", b"1", b"2", time_to_live_ms=2000)
+        for _ in range(4):
+            for one in await receive(desk, "work"):
+                await desk.change_lease("work", [(one.receipt, 0)])
+        desk.start()
+        await asyncio.sleep(4)
+        assert await dead(desk) == [(b"1", "expired", 4), (b"2", "expired", 4)]
+        await desk.stop()
+
+    live(play)
+
+
 def test_what_expires_while_the_node_is_down_dies_after_the_start() -> None:
     on = host.Desk()
     on.host.faults.cold_read_chance = 0.5

@@ -26,6 +26,8 @@ HOW: Final = {True: "returned", False: "lapsed"}
 def bury(hall: Hall, queue: RunningQueue, deaths: list[Death]) -> None:
     """Move each to the dead letters and let it leave, in one step; without dead letters it only leaves."""
     for death in deaths:
+        if queue.queue.lease_of(death.lane, death.offset) is None:
+            continue  # It has left already, one way or another: nobody dies twice.
         queue.deaths[death.reason] = queue.deaths.get(death.reason, 0) + 1
         record = death.candidate.payload if death.candidate is not None else None
         fields = decode_record(record, death.lane) if isinstance(record, Record) else None
