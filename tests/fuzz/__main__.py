@@ -1,5 +1,6 @@
-"""Runs the fuzz targets: every `fuzz_<name>.py` here has one function `TestOneInput(data)` that may raise nothing. It may
-have `SEEDS` as well, inputs to begin with.
+"""Runs the fuzz targets: every `fuzz_<name>.py` here has one function `TestOneInput(data)` that may raise nothing.
+
+It may have `SEEDS` as well, inputs to begin with.
 
 Each target runs in a process of its own on the plain sources, where the fuzzer sees which lines an input reaches. The
 inputs it found worth keeping are then given to the installed build, which may be compiled: both must stand them. They
