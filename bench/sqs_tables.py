@@ -13,11 +13,9 @@ TITLES = {
     "moto": "moto",
     "bare": "bare HTTP loop",
 }
-LINES = {
-    f"{line}_{label}": f"{line}, {words}"
-    for line in ("send", "receive", "delete")
-    for label, words in (("single", "single"), ("ten", "batches of ten"))
-}
+VERBS = ("send", "receive", "delete")
+BATCHES = {"single": "single", "ten": "batches of ten"}
+LINES = {f"{verb}_{label}": f"{verb}, {words}" for verb in VERBS for label, words in BATCHES.items()}
 
 _HOW = """### How it was measured
 
@@ -43,7 +41,9 @@ def _servers(result: Result) -> list[str]:
 
 def tables(result: Result) -> str:
     """All tables, in Markdown."""
-    return "\n\n".join([_throughput(result), _latency(result, ""), _latency(result, "_half"), _cpu(result)])
+    return "\n\n".join(
+        [_throughput(result), _life(result), _latency(result, ""), _latency(result, "_half"), _cpu(result)]
+    )
 
 
 def section(result: Result) -> str:
@@ -79,6 +79,32 @@ def _throughput(result: Result) -> str:
         rows.append(row)
     head = ["requests a second", *(TITLES[each] for each in servers), *(f"to {TITLES[each]}" for each in others)]
     return table(head, rows)
+
+
+def _life(result: Result) -> str:
+    """Messages a second if each is sent, received and deleted before the next is: what a user of all three gets."""
+    servers = [name for name in _servers(result) if name != "bare"]
+    others = [name for name in servers if name != "longhall"] if "longhall" in servers else []
+    rows = []
+    for label, words in BATCHES.items():
+        row = [words]
+        row += [f"{median(_lives(result, server, label)):,.0f}" for server in servers]
+        row += [f"**{_times(result, label, other):,.1f}x**" for other in others]
+        rows.append(row)
+    head = ["messages a second, sent, received and deleted", *(TITLES[each] for each in servers)]
+    return table([*head, *(f"to {TITLES[each]}" for each in others)], rows)
+
+
+def _lives(result: Result, server: str, label: str) -> list[float]:
+    return [
+        1 / sum(1 / each[f"{verb}_{label}"][server]["messages_per_second"] for verb in VERBS)
+        for each in result["rounds"]
+    ]
+
+
+def _times(result: Result, label: str, other: str) -> float:
+    pairs = zip(_lives(result, "longhall", label), _lives(result, other, label), strict=True)
+    return median(own / theirs for own, theirs in pairs)
 
 
 def _latency(result: Result, suffix: str) -> str:
@@ -127,6 +153,11 @@ def _cpu(result: Result) -> str:
 
 def _targets(result: Result) -> str:
     rows = []
+    if {"longhall", "moto"} <= set(_servers(result)):
+        for label, words in BATCHES.items():
+            lives = _times(result, label, "moto")
+            said = f"sent, received and deleted, {words}: at least 100 times moto"
+            rows.append([said, f"{lives:,.1f}x", _held(lives >= 100)])
     for other, least, words in (
         ("moto", 100.0, "at least 100 times moto"),
         ("elasticmq", 1.0, "ahead of ElasticMQ in memory"),
