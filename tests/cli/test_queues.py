@@ -255,7 +255,8 @@ def test_refusals_are_one_line_with_advice(hall: Run, name: str) -> None:
         ended = hall(*words)
         assert ended.code == code, (words, ended)
         assert ended.out == ""
-        assert ended.err.splitlines()[-1].startswith("longhall: ")
+        assert ended.err.startswith("longhall: ")
+        assert ended.err.count("\n") == 1
         assert advice in ended.err, words
     assert hall("queue", "create", name, "--if-missing").code == 0
     assert name in told(hall("queue", "create", name, "--if-missing", "-o", "json"))["name"]

@@ -63,7 +63,7 @@ OPTIONS: Final = (
         "What happens when it is full: wait, refuse, drop-oldest or dead-letter.",
     ),
     Option("in_flight_max", "--in-flight", COUNT, "Messages that may be leased at once."),
-    Option("priorities", "--priorities", COUNT, "Levels of priority."),
+    Option("priorities", "--priorities", COUNT, "Levels of priority; decided when the queue is made."),
     Option("fifo", "--fifo", YES, "Order within a group of messages; decided when the queue is made."),
     Option("fair", "--no-fair", NO, "Do not serve groups in turn where there is no fifo."),
     Option("one_by_one", "--one-by-one", YES, "The next message only when the one before is done with."),

@@ -81,7 +81,8 @@ def send(
             sender.send_lines(line_format is LineFormat.JSON)
     except CommandError as error:
         failure = error
-    _report(sender.queue, sender.ids, time.monotonic() - started, output)
+    if failure is None or sender.ids:
+        _report(sender.queue, sender.ids, time.monotonic() - started, output)
     if failure is not None:
         raise failure
 

@@ -197,7 +197,8 @@ class HttpServer(HttpGate):
         """Never raises: a handler that fails is a 500 and a line in the log."""
         handler = self._routes.get(path)
         if handler is None:
-            return plain(HTTPStatus.NOT_FOUND, f"not found; there is {' '.join(sorted(self._routes))}")
+            known = sorted(self._routes) if self._service is None else [*sorted(self._routes), self._service.prefix]
+            return plain(HTTPStatus.NOT_FOUND, f"not found; there is {' '.join(known)}")
         try:
             return await handler()
         except Exception:

@@ -183,9 +183,9 @@ async def send_messages(queues: Queues, asked: Asked) -> Reply:
         outgoings = [outgoing_of(message, understood(message.body)) for message in asked.read(Sending).messages]
     for outgoing in outgoings:
         if outgoing.priority >= max(view.settings.priorities, 1):
-            raise LonghallError(
-                Code.INVALID_REQUEST, f"queue '{view.name}' has priorities from 0 to {view.settings.priorities - 1}"
-            )
+            levels = view.settings.priorities
+            known = "one priority, 0" if levels == 1 else f"priorities from 0 to {levels - 1}"
+            raise LonghallError(Code.INVALID_REQUEST, f"queue '{view.name}' has {known}")
     answers = await queues.send(asked.name, outgoings)
     if len(answers) == 1 and answers[0].code is not None:
         raise LonghallError(answers[0].code, answers[0].message)
