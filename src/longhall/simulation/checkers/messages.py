@@ -22,6 +22,7 @@ class Law(NamedTuple):
     one_by_one: bool = False
     time_to_live_s: float = 0.0
     messages_max: int = 0  # 0: no bound; beyond, the oldest die.
+    parcels: bool = False  # It has priorities and takes messages in parts.
     retry_s: float = 0.0  # What is given back waits so long, and twice as long each time.
 
     @property
@@ -52,6 +53,7 @@ class Message:
         self.acknowledged_s = NEVER
         self.delay_s = delay_s
         self.message_id = ""
+        self.mark = 0  # Of its body, if somebody noted it.
         # Of the stay where it is now:
         self.attempts = 0  # The highest number that was seen.
         self.entered_lost = 0  # Unanswered receives of the queue when it can have come there at the earliest.

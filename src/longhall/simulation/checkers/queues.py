@@ -7,6 +7,7 @@ Stale          a receipt that a later delivery superseded changes nothing
 Early, late    a delay never ends early; what has outlived its time is not given out
 Attempts       each delivery counts one; a gap needs a receive that got no answer; dead after exactly N of both
 In line        in a FIFO group nothing overtakes what is not settled, and one body under one id stands once
+Whole          the body is what was sent, to the last byte
 Moves          from queue to queue only where dead letters or a redrive lead, and only one copy
 
 Deliveries must be told in the order in which the node decided them: answers are given up before a lease can end.
@@ -15,6 +16,7 @@ Every body is sent under one key.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from typing import final
 
@@ -57,6 +59,15 @@ class QueueOracle:
         if group:
             self._lines.setdefault((queue, group), {})[number] = message
         return message
+
+    def marked(self, message: Message, body: str) -> None:
+        """What it says, to the last byte."""
+        message.mark = zlib.crc32(body.encode())
+
+    def opened(self, key: str, body: str) -> None:
+        """A consumer reads it."""
+        message = self.messages[key]
+        demand(message.mark in (0, zlib.crc32(body.encode())), f"{message} has another body than was sent")
 
     def sent(self, message: Message, message_id: str, now_s: float) -> None:
         """It was acknowledged, perhaps as a repeat."""

@@ -79,6 +79,8 @@ class Consumer:
             return []
         told = [(key_of(got.body), got.message_id, got.attempts) for got in answer]
         tickets = self._oracle.received(self._queue, told, asked_s, _now_s(), lease_s)
+        for got in answer:
+            self._oracle.opened(key_of(got.body), got.body)
         found = list(zip(answer, tickets, strict=True))
         self._old.extend(found)
         return found

@@ -32,7 +32,8 @@ def settings_for(world: SimulatedWorld) -> Settings:
         open_files_max=32,
         memory_bytes=16 * 1024 * 1024,
         drain_ms=2_000,
-        cleaner=CleanerSettings(interval_ms=3_000),
+        # Small segments and little grace, so that what is settled leaves them while everything breaks.
+        cleaner=CleanerSettings(interval_ms=3_000, settled_grace_ms=500, queue_segment_bytes=8192),
     )
 
 

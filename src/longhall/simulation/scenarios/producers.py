@@ -51,6 +51,8 @@ async def send_freely(stage: Stage, oracle: QueueOracle, name: str, queue: str, 
         bodies = [body_for(chance, f"{name}-{number + at}") for at in range(count)]
         number += count
         messages = [oracle.sending(key_of(body), queue, _now_s(), delay_s) for body in bodies]
+        for message, body in zip(messages, bodies, strict=True):
+            oracle.marked(message, body)
         try:
             if count == 1:
                 ids = {bodies[0]: await client.send(queue, bodies[0], delay_s=delay_s or None)}

@@ -4,6 +4,7 @@ queues     every kind of queue at once, and everything breaks
 leases     consumers of all habits; power cuts and kills in quick succession
 lines      FIFO queues with deduplication, links that break, crashes
 letters    poisoned messages, dead letters, redrives that are interrupted; now and then the disk is full
+parcels    priorities, and large messages in parts, some of which are never finished
 doors      one log, two doors: Kafka producers and transactions feed a queue, Kafka readers look on
 delays     milliseconds to days, purges between, a crash every few hours
 """
@@ -26,6 +27,7 @@ from longhall.simulation.scenarios.inside import ask_inside
 from longhall.simulation.scenarios.machine import Machine, Starter
 from longhall.simulation.scenarios.nemesis import EVERYTHING, Nemesis
 from longhall.simulation.scenarios.onlookers import look_on
+from longhall.simulation.scenarios.parcels import LIMIT_BYTES, PRIORITIES, WHOLE_BYTES_MAX, send_parcels
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.world import Simulation
@@ -49,6 +51,8 @@ EXPIRED: Final = Law("expired")
 STRICT: Final = Law("strict", one_by_one=True)
 ONCE: Final = Law("once", at_most_once=True)
 PURGED: Final = Law("purged")
+RANKED: Final = Law("ranked", attempts_max=ATTEMPTS_MAX, dead="ranked-dead", parcels=True)
+RANKED_DEAD: Final = Law("ranked-dead")
 LINES: Final = Law("lines.fifo", fifo=True, attempts_max=ATTEMPTS_MAX, dead="lines-dead.fifo")
 LINES_DEAD: Final = Law("lines-dead.fifo", fifo=True)
 
@@ -133,6 +137,9 @@ def settings_of(law: Law) -> QueueSettings:
         deduplication="id" if law.fifo else "off",
         delivery="at-most-once" if law.at_most_once else "at-least-once",
         one_by_one=law.one_by_one,
+        priorities=PRIORITIES if law.parcels else 1,
+        message_bytes_max=LIMIT_BYTES if law.parcels else 256 * 1024,
+        whole_bytes_max=WHOLE_BYTES_MAX if law.parcels else 0,
         time_to_live_ms=int(law.time_to_live_s * 1000),
         messages_max=law.messages_max,
         when_full="dead-letter" if law.messages_max else "refuse",
@@ -202,6 +209,19 @@ async def letters(simulation: Simulation, starter: Starter) -> Played:
     return await play.end(RAGE_S, 5.0)
 
 
+async def parcels(simulation: Simulation, starter: Starter) -> Played:
+    menu = [*CRASHES, "disk_full", "stop_cleanly", "kill_twice"]
+    play = QueuePlay(simulation, starter, menu, [RANKED, RANKED_DEAD])
+    await play.begin()
+    stage = play.stage
+    for number in range(2):
+        stage.act(send_parcels(stage, play.oracle, f"parcels-{number}", RANKED.name, 0.4))
+    play.consume(RANKED, 3, 0.4, Habits(settle=0.6, give_back=0.2))
+    play.consume(RANKED_DEAD, 1, 4.0)
+    stage.act(consumers.redrive_now_and_then(stage, play.oracle, "mover", RANKED_DEAD.name, [""], 20.0))
+    return await play.end(RAGE_S, 5.0)
+
+
 async def doors(simulation: Simulation, starter: Starter) -> Played:
     play = QueuePlay(simulation, starter, BREAKAGES, [PLAIN])
     await play.begin()
@@ -232,6 +252,7 @@ QUEUE_SCENARIOS: Final[dict[str, Scenario]] = {
     "leases": leases,
     "lines": lines,
     "letters": letters,
+    "parcels": parcels,
     "doors": doors,
     "delays": delays,
 }
