@@ -12,6 +12,7 @@ import msgspec
 from longhall.broker.queues import bury, desk, move, receive, settle, stage
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import write_queue, write_staging
+from longhall.broker.time import HallTime
 from longhall.queues.events import Died, Extended, Leased, Purged, Settled
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
@@ -185,6 +186,10 @@ def _settle_once_in_memory() -> list[tuple[Any, str, Any]]:
     return [(receive, "write_queue", write)]
 
 
+def _believe_the_wall_clock() -> list[tuple[Any, str, Any]]:
+    return [(HallTime, "now_ms", lambda self: self._clock.wall_ms())]
+
+
 QUEUE_BUGS: Final[dict[str, Bug]] = {
     "deliver-before-commit": Bug(
         "Messages are shown before their lease is durable.", "leases", 4, _deliver_before_commit
@@ -210,5 +215,6 @@ QUEUE_BUGS: Final[dict[str, Bug]] = {
     "move-without-settling-the-staged": Bug(
         "A delayed message that came stays delayed as well.", "leases", 4, _move_without_settling_the_staged
     ),
+    "believe-the-wall-clock": Bug("A clock that is set ends leases and delays.", "clocks", 2, _believe_the_wall_clock),
     "open-a-whole-slice": Bug("A slice of delays ends when it begins.", "delays", 2, _open_a_whole_slice),
 }

@@ -6,6 +6,7 @@ lines      FIFO queues with deduplication, links that break, crashes
 letters    poisoned messages, dead letters, redrives that are interrupted; now and then the disk is full
 parcels    priorities, and large messages in parts, some of which are never finished
 doors      one log, two doors: Kafka producers and transactions feed a queue, Kafka readers look on
+clocks     the wall clock of a running node jumps: nothing ends early and nothing late
 delays     milliseconds to days, purges between, a crash every few hours
 """
 
@@ -234,6 +235,18 @@ async def doors(simulation: Simulation, starter: Starter) -> Played:
     return await play.end(RAGE_S, 6.0)
 
 
+async def clocks(simulation: Simulation, starter: Starter) -> Played:
+    play = QueuePlay(simulation, starter, ["clock_jump", "clock_jump", "resets"], [PLAIN, SHORT, EXPIRED, ORDERED])
+    await play.begin()
+    play.send(PLAIN, 0.5, 0.5)
+    play.consume(PLAIN, 2, 0.4)
+    play.send(SHORT, 1.0, 0.2)
+    play.consume(SHORT, 1, 4.0, BAD)
+    play.send_in_lines(ORDERED, 1, 0.8)
+    play.consume(ORDERED, 2, 0.5)
+    return await play.end(RAGE_S, 6.0)
+
+
 async def delays(simulation: Simulation, starter: Starter) -> Played:
     play = QueuePlay(simulation, starter, [*CRASHES, "stop_cleanly", "disk_full"], [PLAIN, PURGED])
     await play.begin()
@@ -254,5 +267,6 @@ QUEUE_SCENARIOS: Final[dict[str, Scenario]] = {
     "letters": letters,
     "parcels": parcels,
     "doors": doors,
+    "clocks": clocks,
     "delays": delays,
 }
