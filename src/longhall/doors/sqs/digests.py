@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from functools import partial
 
 from longhall.queues.messages import Attribute
-
-_md5 = partial(hashlib.md5, usedforsecurity=False)
 
 
 def digest_of_body(body: bytes) -> str:
     """The MD5 of a body, in hexadecimal."""
-    return _md5(body).hexdigest()
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
 
 
 def digest_of_attributes(attributes: Mapping[str, Attribute]) -> str | None:
     """The MD5 of attributes, in hexadecimal; None if there are none."""
     if not attributes:
         return None
-    out = _md5()
+    out = hashlib.md5(usedforsecurity=False)
     for name in sorted(attributes):
         data_type, value = attributes[name]
         for part in (name.encode(), data_type.encode()):
