@@ -28,8 +28,7 @@ from longhall.log.rewriting import CLEANED, cleaned_index_path, install_segment
 from longhall.log.segment import Segment
 from longhall.shards.shard import PARTITIONS
 
-GRACE_MS: Final = 30_000
-DRAINED_BYTES_MIN: Final = 1024 * 1024  # A log with less than this keeps its last segment when it is drained.
+DRAINED_SHARE_MIN: Final = 16  # A log with less than this part of a segment keeps its last one when it is drained.
 LIVE_SHARE_MAX: Final = 0.5  # A segment of whose offsets more than this are outstanding is left as it is.
 UNSAFE_BYTES_MAX: Final = 32 * 1024 * 1024  # Of passed segments that wait for a checkpoint; then one is asked for.
 SEGMENTS_A_TURN_MAX: Final = 16  # Rewritten for one partition in one turn; the others come with the next.
@@ -68,7 +67,7 @@ class Freer:
             return
         hall = self._hall
         mark = self._marks.pop(number, None)
-        grace_ms = 0 if hall.storage_full else GRACE_MS
+        grace_ms = 0 if hall.storage_full else hall.options.settled_grace_ms
         now_ms = hall.time.now_ms()
         if mark is None:
             mark = self._marked(partition, queues, now_ms)
@@ -87,7 +86,7 @@ class Freer:
         scan = min(cursor.scan for cursor in cursors)
         floor = min(cursor.floor() for cursor in cursors)
         mark = _Mark(now_ms, log.closed_before(floor))
-        if floor >= log.next_offset and log.bytes_kept() >= DRAINED_BYTES_MIN:
+        if floor >= log.next_offset and log.bytes_kept() * DRAINED_SHARE_MIN >= log.segment_bytes:
             mark.start = log.next_offset
         limit = min(scan, partition.last_stable_offset)
         segments = [one for one in log.segments[:-1] if one.base_offset >= mark.start and one.next_offset <= limit]

@@ -300,7 +300,8 @@ class Hall:
 
     def _hidden_options(self) -> TopicOptions:
         """A log of what is not due yet loses nothing by age."""
-        return resolve(self.options, {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": "16777216"})
+        segment_bytes = str(self.options.queue_segment_bytes)
+        return resolve(self.options, {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": segment_bytes})
 
     def _drop_queue(self, queue_id: bytes) -> None:
         entry = self.catalogue.queues.by_id[queue_id]

@@ -26,6 +26,8 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     tail_bytes_max: int = 64 * 1024 * 1024
     cleaner_interval_ms: int = 15_000
     cleaner_dirty_ratio: float = 0.5
+    settled_grace_ms: int = 30_000
+    queue_segment_bytes: int = 16 * 1024 * 1024
     group_initial_rebalance_delay_ms: int = 250
     group_session_timeout_min_ms: int = 6_000
     group_session_timeout_max_ms: int = 1_800_000

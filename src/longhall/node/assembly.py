@@ -184,6 +184,8 @@ def options_of(settings: Settings) -> HallOptions:
         tail_bytes_max=settings.memory_bytes // TAIL_SHARE,
         cleaner_interval_ms=settings.cleaner.interval_ms,
         cleaner_dirty_ratio=settings.cleaner.dirty_ratio,
+        settled_grace_ms=settings.cleaner.settled_grace_ms,
+        queue_segment_bytes=settings.cleaner.queue_segment_bytes,
         group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
         group_session_timeout_min_ms=settings.group_session_timeout_min_ms,
         group_session_timeout_max_ms=settings.group_session_timeout_max_ms,

@@ -46,6 +46,13 @@ class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         float,
         Meta(ge=0.0, le=1.0, description="A compacted partition is cleaned when this share of it was never cleaned."),
     ] = 0.5
+    settled_grace_ms: Annotated[
+        int, _duration("How long what a queue has settled can still be read from its topic, at least.")
+    ] = 30 * _SECOND
+    queue_segment_bytes: Annotated[
+        int,
+        _size("The segments of queues; settled messages give back their space by segments.", least=4096, most=1 << 30),
+    ] = 16 * _MIB
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,16 +10,16 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.clean import Cleaner
 from longhall.broker.declare import configure_topic, create_topic
-from longhall.broker.free import GRACE_MS
 from longhall.broker.queues.desk import Desk as Queues
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import read_records
-from tests.broker.desk import Desk, Life, batch_of, stored_batches
+from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
 
 SETTINGS = QueueSettings(lease_ms=43_200_000)
 SMALL = {"segment.bytes": "20000", "max.message.bytes": "100000"}
 BODY = b"." * 1000
+GRACE_MS = OPTIONS.settled_grace_ms
 
 
 async def declare(life: Life, settings: QueueSettings = SETTINGS) -> Queues:

@@ -23,7 +23,6 @@ NOWHERE: Final[Mapping[int, int]] = {}
 # Retention takes whole segments: none may span much of it, or a message would outlive it by as much.
 SEGMENT_MS_MIN: Final = 60_000
 SEGMENT_MS_MAX: Final = 70 * 24 * 3_600_000
-SEGMENT_BYTES = "16777216"  # Space of settled messages comes back by whole segments: small ones come back soon.
 
 
 async def create(hall: Hall, name: str, settings: QueueSettings) -> RunningQueue:
@@ -39,7 +38,7 @@ async def create(hall: Hall, name: str, settings: QueueSettings) -> RunningQueue
         name,
         hall.world.entropy.bytes(16),
         settings.partitions,
-        _configuration(settings),
+        _configuration(hall, settings),
         now_ms,
         _shard_for(hall, name, settings),
     )
@@ -120,7 +119,7 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
             raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic.")
         compile_filter(settings.filter)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
-    configuration = topic.configuration | _configuration(settings)
+    configuration = topic.configuration | _configuration(hall, settings)
     if queue.entry.owns_topic and configuration != topic.configuration:
         hall.append_catalogue(TopicConfigured(topic_id=topic.topic_id, configuration=configuration), Commit())
     check_companions(queue.entry.name, settings)
@@ -157,10 +156,10 @@ def _decide_delete(hall: Hall, queue: RunningQueue) -> QueueRemoved:
     return removed
 
 
-def _configuration(settings: QueueSettings) -> dict[str, str]:
+def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
     return {
         "retention.ms": str(settings.retention_ms or -1),
-        "segment.bytes": SEGMENT_BYTES,
+        "segment.bytes": str(hall.options.queue_segment_bytes),
         "segment.ms": str(max(SEGMENT_MS_MIN, min(settings.retention_ms or SEGMENT_MS_MAX, SEGMENT_MS_MAX) // 10)),
         "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
     }
