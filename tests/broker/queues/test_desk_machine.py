@@ -337,8 +337,8 @@ class DeskMachine(RuleBasedStateMachine):
             return
         self.purged_ms = now_ms
         for message in self.messages.values():
-            if message.queue == PLAIN and not message.dead:
-                # What is doomed may be among the dead letters already, which nobody purged.
+            if message.queue == PLAIN and (message.moved or not message.dead):
+                # What is doomed may be among the dead letters already, which nobody purged; what was moved is back.
                 if message.is_doomed(self.now_ms()) or message.moved:
                     message.sure = False
                 else:
