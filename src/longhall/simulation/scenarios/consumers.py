@@ -12,7 +12,7 @@ from longhall.simulation.checkers.queues import QueueOracle
 from longhall.simulation.checkers.violation import demand
 from longhall.simulation.scenarios.inside import ask_inside
 from longhall.simulation.scenarios.producers import key_of
-from longhall.simulation.scenarios.sqs import PATIENCE_S, Got, SqsClient, Turned, Unanswered
+from longhall.simulation.scenarios.sqs import PATIENCE_S, Got, SqsClient, Turned, Unanswered, url_of
 from longhall.simulation.scenarios.stage import Stage
 
 LEASES_S: Final = (3, 3, 5, 8)
@@ -179,6 +179,33 @@ async def redrive_now_and_then(
         except Turned as refusal:
             known = ("InvalidParameterValue", "ResourceNotFoundException")  # One runs; or it has ended meanwhile.
             demand(refusal.code.startswith(known), f"{source}: moving gave {refusal}")
+
+
+async def make_queues(stage: Stage, name: str, pause_s: float) -> None:
+    """Make queues, put something into them and delete some; what was acknowledged must stay so."""
+    chance = stage.stream(name)
+    client = SqsClient(stage)
+    made: list[str] = []
+    number = 0
+    while not stage.closing:
+        await stage.rest(chance.expovariate(1 / pause_s))
+        deletes = bool(made) and chance.random() < 0.5
+        queue = made.pop(chance.randrange(len(made))) if deletes else f"{name}-{number}"
+        number += 1
+        stage.topics.unsure(queue)
+        try:
+            if deletes:
+                await client.call("DeleteQueue", QueueUrl=url_of(queue))
+                stage.topics.deleted(queue)
+            else:
+                await client.call("CreateQueue", QueueName=queue)
+                stage.topics.created(queue)
+                made.append(queue)
+                await client.send(queue, "something", delay_s=chance.choice((None, 5)))
+        except Unanswered:
+            continue
+        except Turned as refusal:
+            demand(deletes and "QueueDoesNotExist" in refusal.code, f"{queue}: making or deleting gave {refusal}")
 
 
 async def pause_now_and_then(stage: Stage, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:

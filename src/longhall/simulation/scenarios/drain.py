@@ -64,6 +64,7 @@ class Drain:
                     quiet_since_s = loop.time()
             full = await self._what_is_left()
             if not full and loop.time() - quiet_since_s > QUIET_S:
+                self._stage.topics.settle(await self._surely(self._client.queues))
                 return
             if loop.time() > ends_s:
                 raise Violation(f"the queues did not come to rest within {self.patience_s} s: {full}")
@@ -104,6 +105,7 @@ class Drain:
                 found = await self._surely(partial(self._consumer(queue).receive, 10, 12))
                 demand(not found, f"{queue} was empty before the power was cut, and now it has {found[:1]}")
             await asyncio.sleep(3.0)
+        self._stage.topics.settle(await self._surely(self._client.queues))
         left = await self._what_is_left()
         demand(not left, f"all was empty before the power was cut, and now there is {left}")
 

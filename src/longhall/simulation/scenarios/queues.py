@@ -168,6 +168,7 @@ async def queues(simulation: Simulation, starter: Starter) -> Played:
     play.send(PURGED, 1.5, 0.4)
     play.consume(PURGED, 1, 4.0)
     play.purge(PURGED, 25.0)
+    play.stage.act(consumers.make_queues(play.stage, "made", 6.0))
     return await play.end(RAGE_S, 8.0)
 
 

@@ -177,6 +177,11 @@ class SqsClient:
         said = await self.call("GetQueueAttributes", QueueUrl=url_of(queue), AttributeNames=wanted)
         return {name or "Available": int(said["Attributes"][f"ApproximateNumberOfMessages{name}"]) for name in names}
 
+    async def queues(self) -> set[str]:
+        """The names of all queues."""
+        said = await self.call("ListQueues", MaxResults=1000)
+        return {url.rpartition("/")[2] for url in said.get("QueueUrls", [])}
+
     async def start_move(self, source: str, target: str, rate: int) -> str:
         members: dict[str, Any] = {"SourceArn": arn_of(source), "MaxNumberOfMessagesPerSecond": rate}
         if target:
