@@ -145,7 +145,7 @@ def lock(arguments: Sequence[str]) -> int:
         "3.11",
     ]
     command += ["--generate-hashes", "--no-header", "--no-annotate", *arguments]
-    return run(*command, "--extra", "dev", "pyproject.toml", "-o", "requirements/dev.txt") or run(
+    return run(*command, "--extra", "dev", "--extra", "spark", "pyproject.toml", "-o", "requirements/dev.txt") or run(
         *command, "requirements/uv.in", "-o", "requirements/uv.txt"
     )
 

@@ -238,6 +238,6 @@ def _ensure_compiler() -> None:
 
 
 def ensure_java() -> None:
-    """Java runs the Java client of the suite and the Kafka that the benchmark compares with. Serving needs none."""
+    """Java runs Spark, the Java client of the suite and the Kafka that we measure beside. Serving needs none."""
     if shutil.which("javac") is None:
-        install_system_packages(["default-jdk-headless"], "the tests with the Java client and the Kafka benchmark")
+        install_system_packages(["default-jdk-headless"], "Spark, the tests with the Java client and the benchmarks")

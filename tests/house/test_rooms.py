@@ -10,9 +10,11 @@ from tests.house.repository import ROOT, name_of, python_files
 # The client stands above the doors because it speaks their wire; it must run where no node is installed.
 CLIENT_MAY = ("longhall.client", "longhall.doors.kafka.wire", "longhall.records", "longhall.world")
 CLIENT_MAY_ALSO = {"longhall", "longhall.errors", "longhall.names", "longhall.doors.kafka"}
+# The pipeline is a client as well, on executors where nothing else of Longhall runs.
+PIPELINE_MAY = (*CLIENT_MAY, "longhall.pipeline")
 # The real world hangs on node alone; everybody else sees the ports.
 REAL_WORLD = "longhall.world.real"
-MAY_SEE_THE_REAL_WORLD = {"node", "world", "cli", "client", "simulation"}
+MAY_SEE_THE_REAL_WORLD = {"node", "world", "cli", "client", "simulation", "pipeline"}
 
 
 def imported(path: Path) -> set[str]:
@@ -27,15 +29,22 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_the_client_knows_only_the_wire() -> None:
-    wrong = {
+def foreign_imports(room: str, may: tuple[str, ...]) -> set[str]:
+    return {
         f"{name_of(path)} imports {name}"
-        for path in python_files("src/longhall/client")
+        for path in python_files(f"src/longhall/{room}")
         for name in imported(path)
         if name.split(".")[0] == "longhall" and name not in CLIENT_MAY_ALSO
-        if not any(name == allowed or name.startswith(f"{allowed}.") for allowed in CLIENT_MAY)
+        if not any(name == allowed or name.startswith(f"{allowed}.") for allowed in may)
     }
-    assert wrong == set()
+
+
+def test_the_client_knows_only_the_wire() -> None:
+    assert foreign_imports("client", CLIENT_MAY) == set()
+
+
+def test_the_pipeline_knows_only_the_client_and_the_wire() -> None:
+    assert foreign_imports("pipeline", PIPELINE_MAY) == set()
 
 
 def test_only_the_assembly_sees_the_real_world() -> None:

@@ -1,0 +1,18 @@
+"""`longhall pipeline ...`: work over many messages at once, on Spark. One file a job; this one only lists them.
+
+A job's file takes its words from the command line and hands them to `longhall.pipeline.jobs`; `running` gives it the
+session, the progress and the end.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from longhall.cli.pipeline.check import check
+
+app = typer.Typer(
+    name="pipeline",
+    help="Jobs on Spark: archive, replay, sql, report, reconcile. They need longhall[spark] and Java.",
+    no_args_is_help=True,
+)
+app.command()(check)

@@ -1,0 +1,168 @@
+"""What every job of the pipeline shares on the command line: options, a session, progress, and one line at its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, final
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.output import note
+from longhall.cli.profiles import find_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.progress import Progress, TaskID
+
+PROGRESS_LINE_S: Final = 5.0  # Into a pipe, one line in so many seconds.
+
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="The hall's Kafka address. [env: LONGHALL_ADDRESS]"),
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Spark's master: local[*] or spark://HOST:PORT. [env: LONGHALL_SPARK_MASTER]"
+    ),
+]
+SparkOption = Annotated[
+    list[str] | None, typer.Option("--spark", metavar="NAME=VALUE", help="A setting of Spark's own; repeatable.")
+]
+OnceOption = Annotated[
+    bool, typer.Option("--once/--continuous", help="Do what there is and end, or go on until interrupted.")
+]
+TopicsOption = Annotated[
+    str, typer.Option("--topics", "-t", metavar="A,B", help="Topics and queues, by name, with commas between.")
+]
+
+
+@final
+class Steps:
+    """Progress on standard error: a bar on a terminal, a line now and then into a pipe, nothing for programs."""
+
+    def __init__(self, silent: bool = False, clock: Callable[[], float] | None = None) -> None:
+        import time
+
+        self._silent = silent
+        self._clock = clock or time.monotonic
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._told_at = -PROGRESS_LINE_S
+
+    def say(self, words: str) -> None:
+        """Something that happened once."""
+        if not self._silent:
+            note(words)
+
+    def show(self, words: str, done: int, total: int | None = None, unit: str = "messages") -> None:
+        """How far it is. A total of None means that nobody knows."""
+        if self._silent:
+            return
+        if sys.stderr.isatty():
+            self._draw(f"{words}, {unit}", done, total)
+        elif self._clock() - self._told_at >= PROGRESS_LINE_S:
+            self._told_at = self._clock()
+            note(f"{words}: {done:,}" + (f" of {total:,} {unit}" if total is not None else f" {unit}"))
+
+    def _draw(self, words: str, done: int, total: int | None) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(words)
+        assert self._task is not None
+        self._bar.update(self._task, description=words, completed=done, total=total)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+@final
+class Job:
+    """What a job is given."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, steps: Steps) -> None:
+        self.spark = spark
+        self.bootstrap = bootstrap
+        self.steps = steps
+
+
+@contextmanager
+def running(
+    name: str,
+    *,
+    bootstrap: str | None = None,
+    profile: str | None = None,
+    master: str | None = None,
+    spark_settings: list[str] | None = None,
+    silent: bool = False,
+) -> Iterator[Job]:
+    """A session for one job. Whatever ends the job ends in one line and an exit code, and Spark is stopped."""
+    from longhall.pipeline.spark import session
+
+    address = find_address(bootstrap, profile)
+    steps = Steps(silent)
+    with failures_in_one_line():
+        reach(address)
+        steps.say("starting Spark")
+        spark = session(master, name=f"longhall {name}", settings=_settings(spark_settings), quiet=True)
+        try:
+            yield Job(spark, address, steps)
+        finally:
+            steps.close()
+            spark.stop()
+
+
+@contextmanager
+def failures_in_one_line() -> Iterator[None]:
+    """Spark's failures come with pages of Java; what was meant is one line of them."""
+    from longhall.pipeline.refusals import clear_line
+
+    try:
+        yield
+    except (CommandError, KeyboardInterrupt, typer.Exit):
+        raise
+    except Exception as failure:
+        line = clear_line(failure)
+        if line is None or os.environ.get("LONGHALL_DEBUG"):
+            raise
+        unreachable = line.startswith("no broker answers")
+        raise CommandError(line, Exit.UNREACHABLE if unreachable else Exit.REFUSED) from None
+
+
+def reach(address: str) -> None:
+    """Ask the broker for a sign of life before Spark takes its seconds to start."""
+    from longhall.client.hall import Hall
+    from longhall.pipeline.conversation import Conversation
+
+    async def sign_of_life(hall: Hall) -> None:
+        await hall.metadata([])
+
+    with Conversation(address) as conversation:
+        conversation.ask(sign_of_life)
+
+
+def _settings(given: list[str] | None) -> dict[str, str]:
+    settings = {}
+    for each in given or []:
+        name, sign, value = each.partition("=")
+        if not sign or not name:
+            raise CommandError(f"--spark {each!r} must be NAME=VALUE", Exit.USAGE)
+        settings[name.strip()] = value
+    return settings

@@ -1,0 +1,104 @@
+"""Talking to a hall from code that is not asynchronous: jobs, the planner, the sink.
+
+The client lives on a loop in a thread of its own, so that this works in a notebook as well, whose own loop is running.
+Reading many messages goes another way, without a loop (`line`). Every failure is one `PipelineError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self, TypeVar, final
+
+from longhall.client.hall import Hall
+from longhall.client.refusals import Refused, Unreachable
+from longhall.errors import Code
+from longhall.pipeline.refusals import PipelineError
+from longhall.world.real.network import RealNetwork
+
+PATIENCE_MS: Final = 30_000
+
+_T = TypeVar("_T")
+
+
+@final
+class Conversation:
+    """One hall for one thread: `with Conversation(bootstrap) as hall: hall.ask(lambda hall: hall.topics.list())`."""
+
+    def __init__(self, bootstrap: str, *, client_id: str = "longhall-spark", patience_ms: int = PATIENCE_MS) -> None:
+        self.bootstrap = bootstrap
+        self._client_id = client_id
+        self._patience_ms = patience_ms
+        self._hall: Hall | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def ask(self, question: Callable[[Hall], Awaitable[_T]]) -> _T:
+        """Let a coroutine function run with the hall, and wait for what it returns."""
+        try:
+            return self.try_to(question)
+        except Refused as failure:
+            raise PipelineError(_words(failure)) from failure
+        except Unreachable as failure:
+            raise PipelineError(f"{self.bootstrap} answers no more: {str(failure).rstrip('.')}") from failure
+
+    def try_to(self, question: Callable[[Hall], Awaitable[_T]]) -> _T:
+        """The same for callers who want to act on the client's own exceptions, Refused and Unreachable."""
+        return self._run(self._converse(question))
+
+    async def _converse(self, question: Callable[[Hall], Awaitable[_T]]) -> _T:
+        if self._hall is None:
+            self._hall = await self._connect()
+        return await question(self._hall)
+
+    async def _connect(self) -> Hall:
+        """To the first of the brokers that answers."""
+        network = RealNetwork()
+        for address in (each.strip() for each in self.bootstrap.split(",") if each.strip()):
+            try:
+                return await Hall.connect(network, address, client_id=self._client_id, patience_ms=self._patience_ms)
+            except Unreachable:
+                continue
+        raise PipelineError(
+            f"no broker answers at {self.bootstrap or 'no address'}; is it running, and is that its address?"
+        )
+
+    def _run(self, work: Awaitable[_T]) -> _T:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="longhall-client", daemon=True)
+            self._thread.start()
+
+        async def whole() -> _T:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(whole(), self._loop).result()
+
+    def close(self) -> None:
+        if self._loop is None or self._thread is None:
+            return
+        hall, loop = self._hall, self._loop
+        if hall is not None:
+            loop.call_soon_threadsafe(hall.close)
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        self._hall = self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _words(failure: Refused) -> str:
+    words = str(failure).removeprefix(failure.name).removeprefix(": ").rstrip(". ")
+    if failure.code is Code.UNKNOWN_TOPIC:
+        return f"there is no {words or 'such topic'}; `longhall topic list` shows what there is"
+    return f"{failure.code.value.replace('-', ' ')} ({failure.name})" + (f": {words}" if words else "")

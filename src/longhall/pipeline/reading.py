@@ -1,0 +1,201 @@
+"""What a task does: read one range of one partition from its leader, and give it out as record batches.
+
+The next request is on its way while the answer before it is decoded. A leader that moved or a broker that restarts is
+found again within the patience; nothing is read twice, because reading goes on at the offset that was reached. Where
+messages are gone that were planned to be read, `fail_on_data_loss` decides between an end and going on behind them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, final
+
+from longhall.client.hall import split_address
+from longhall.client.refusals import Refused, Unreachable
+from longhall.doors.kafka.wire.messages import data
+from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from longhall.doors.kafka.wire.schema import NO_ID
+from longhall.errors import LonghallError
+from longhall.pipeline.line import Line
+from longhall.pipeline.opening import Opening
+from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.table import Shape
+from longhall.records.header import HEADER_BYTES, scan_headers
+from longhall.records.varint import INT64_MAX, INT64_MIN
+
+FETCH_BYTES: Final = 2 * 1024 * 1024
+WAIT_MS: Final = 500
+PATIENCE_S: Final = 60.0
+GONE_PATIENCE_S: Final = 5.0  # A topic that is unknown may only be unknown yet, to a broker that starts.
+
+_BY_NAME_VERSION_MAX: Final = 12  # From the next version of Fetch on, topics are known by id alone.
+_OFFSET_OUT_OF_RANGE: Final = 1
+_GONE: Final = (3, 100, 103)  # The topic, its partition or its id is unknown.
+
+
+class Work(NamedTuple):
+    """One range for one task, with all that it needs to know."""
+
+    bootstrap: str
+    topic: str
+    topic_id: bytes
+    partition: int
+    start: int
+    end: int
+    columns: tuple[str, ...]
+    leader: tuple[str, int] | None = None
+    read_committed: bool = False
+    fail_on_data_loss: bool = True
+    first_ms: int = INT64_MIN
+    last_ms: int = INT64_MAX
+
+
+def read(work: Work) -> Iterator[Any]:
+    """Record batches in the order of their offsets. Raises PipelineError."""
+    reading = Reading(work)
+    try:
+        yield from reading.batches()
+    finally:
+        reading.close()
+
+
+@final
+class Reading:
+    """The state of one task: a line to the leader, if there is one now, and the opening that knows the offset."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._opening = Opening(
+            Shape(work.columns, work.topic, work.partition), work.start, work.end, work.first_ms, work.last_ms
+        )
+        self._line: Line | None = None
+        self._hint = work.leader
+        self._asked_for = -1  # The offset of the request under way.
+        self._deadline = 0.0
+
+    def batches(self) -> Iterator[Any]:
+        self._deadline = time.monotonic() + PATIENCE_S
+        while self._opening.next_offset < self._work.end:
+            before = self._opening.next_offset
+            try:
+                part = self._next_part()
+                if part.error_code == 0 and part.records:
+                    self._ask_ahead(part.records)
+                    yield from self._opening.open(part.records, _aborted(part))
+                else:
+                    self._explain(part)
+            except (Unreachable, Refused) as failure:
+                self._again(failure)
+            except LonghallError as failure:
+                raise PipelineError(f"{self._place()} at {self._opening.next_offset}: {failure}") from failure
+            if self._opening.next_offset > before:
+                self._deadline = time.monotonic() + PATIENCE_S
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+        self._asked_for = -1
+
+    def _next_part(self) -> data.FetchResponsePartition:
+        """The answer for the offset where reading is: asked for already, or asked for now."""
+        offset = self._opening.next_offset
+        if self._line is None:
+            self._line = self._connect()
+        if self._asked_for != offset:
+            if self._line.waiting:
+                self._line.receive(data.FetchResponse)  # It began elsewhere than reading has come to.
+            self._ask(offset)
+        self._asked_for = -1
+        answer = self._line.receive(data.FetchResponse)
+        if answer.error_code:
+            raise Refused(answer.error_code, self._place())
+        return answer.responses[0].partitions[0]
+
+    def _ask(self, offset: int) -> None:
+        work = self._work
+        assert self._line is not None
+        part = data.FetchRequestPartition(
+            partition=work.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
+        )
+        request = data.FetchRequest(
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=int(work.read_committed),
+            topics=[data.FetchRequestTopic(topic=work.topic, topic_id=work.topic_id, partitions=[part])],
+        )
+        self._line.send(request, _BY_NAME_VERSION_MAX if work.topic_id == NO_ID else None)
+        self._asked_for = offset
+
+    def _ask_ahead(self, records: bytes) -> None:
+        """Ask for what follows before this is decoded, so that broker and task work at the same time."""
+        headers = scan_headers(records, 0, len(records))
+        if headers and headers[-1].next_offset < self._work.end:
+            self._ask(headers[-1].next_offset)
+        elif not headers and len(records) >= HEADER_BYTES:
+            raise PipelineError(f"{self._place()} at {self._opening.next_offset}: not one whole batch was sent")
+
+    def _explain(self, part: data.FetchResponsePartition) -> None:
+        """An answer without records: nothing yet, or not any more."""
+        offset = self._opening.next_offset
+        if part.error_code == _OFFSET_OUT_OF_RANGE:
+            if part.log_start_offset > offset:
+                self._lose(offset, min(part.log_start_offset, self._work.end), "were deleted before they were read")
+            else:
+                self._lose(offset, self._work.end, "are not there any more; was the topic recreated or cut off?")
+        elif part.error_code in _GONE and time.monotonic() > self._deadline - PATIENCE_S + GONE_PATIENCE_S:
+            self._lose(offset, self._work.end, "are gone: the topic was deleted or recreated")
+        elif part.error_code:
+            raise Refused(part.error_code, self._place(), retriable=True if part.error_code in _GONE else None)
+        elif time.monotonic() > self._deadline:
+            self._lose(offset, self._work.end, f"did not come within {PATIENCE_S:.0f} s")
+
+    def _lose(self, first: int, until: int, words: str) -> None:
+        if self._work.fail_on_data_loss:
+            raise PipelineError(
+                f"{self._place()}: offsets {first} to {until - 1} {words}; "
+                "set the option failOnDataLoss to false to go on without them"
+            )
+        self._opening.next_offset = until
+
+    def _again(self, failure: LonghallError) -> None:
+        """After a failure that may pass: let go, wait a little, and ask anew who leads."""
+        self.close()
+        self._hint = None
+        if not failure.retriable or time.monotonic() > self._deadline:
+            unreachable = isinstance(failure, Unreachable)
+            words = f"no broker answers at {self._work.bootstrap}" if unreachable else self._place()
+            raise PipelineError(f"{words}: {str(failure).rstrip('.')}") from failure
+        time.sleep(0.1)
+
+    def _connect(self) -> Line:
+        if self._hint is not None:
+            return Line.open(*self._hint)
+        failure: Unreachable | None = None
+        for address in self._work.bootstrap.split(","):
+            try:
+                with Line.open(*split_address(address.strip())) as line:
+                    return Line.open(*self._leader(line))
+            except Unreachable as each:
+                failure = each
+        assert failure is not None
+        raise failure
+
+    def _leader(self, line: Line) -> tuple[str, int]:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=self._work.topic)], allow_auto_topic_creation=False)
+        answer = line.call(request, MetadataResponse)
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        for part in (part for topic in answer.topics for part in topic.partitions):
+            if part.partition_index == self._work.partition and part.leader_id in brokers:
+                return brokers[part.leader_id]
+        # Whoever answers will say what is wrong: that the topic is gone, or that it does not lead.
+        return split_address(line.name)
+
+    def _place(self) -> str:
+        return f"{self._work.topic}-{self._work.partition}"
+
+
+def _aborted(part: data.FetchResponsePartition) -> list[tuple[int, int]]:
+    return [(each.producer_id, each.first_offset) for each in part.aborted_transactions or []]

@@ -1,0 +1,132 @@
+"""One Spark session and one node for everything under tests/pipeline that needs them; most of it needs neither.
+
+The session is as small as Spark gets: one core, no page, one shuffle partition, a Java that does not optimise much.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from longhall.client.hall import Hall
+from longhall.pipeline.conversation import Conversation
+from longhall.records.batch import Record, build_batch
+from soak.node import Node
+from tests.left_out import leave_out
+from tests.pipeline.connector import connector_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=OFF",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+}
+_numbers = itertools.count(1)
+_run = uuid.uuid4().hex[:8]
+
+FreshName = Callable[[str], str]
+MakeTopic = Callable[..., str]
+Produce = Callable[..., None]
+ReadTopic = Callable[..., "DataFrame"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts Spark is slow; ./dev check leaves it to ./dev test."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of the whole suite, with the data source and, if it is here, Spark's own Kafka connector."""
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        leave_out("Spark: java is not on this machine")
+    from longhall.pipeline import session
+
+    jars = connector_jars()
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
+    running = session("local[1]", name="longhall tests", settings=settings, quiet=True)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with Node(tmp_path_factory.mktemp("pipeline") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def bootstrap(node: Node) -> str:
+    return node.bootstrap
+
+
+@pytest.fixture(scope="session")
+def conversation(bootstrap: str) -> Iterator[Conversation]:
+    with Conversation(bootstrap) as talking:
+        yield talking
+
+
+@pytest.fixture(scope="session")
+def fresh_name() -> FreshName:
+    """A name that no other test and no earlier run has used."""
+    return lambda word: f"{word}-{_run}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def make_topic(conversation: Conversation, fresh_name: FreshName) -> MakeTopic:
+    """A new topic that keeps everything, whatever its timestamps say."""
+
+    def make(partitions: int = 1, configs: Mapping[str, str] | None = None, name: str | None = None) -> str:
+        chosen = name or fresh_name("topic")
+        wanted = {"retention.ms": "-1", **(configs or {})}
+
+        async def create(hall: Hall) -> None:
+            await hall.topics.create(chosen, partitions=partitions, configs=wanted)
+
+        conversation.ask(create)
+        return chosen
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def produce(conversation: Conversation) -> Produce:
+    """Append records to one partition, as one batch; the words of `build_batch` say which kind."""
+
+    def send(topic: str, partition: int, records: Sequence[Record], **kind: Any) -> None:
+        batch = build_batch(records, **kind)
+
+        async def append(hall: Hall) -> None:
+            await hall.persist(lambda: hall.records.produce(topic, partition, batch))
+
+        conversation.ask(append)
+
+    return send
+
+
+@pytest.fixture
+def read_topic(spark: SparkSession, bootstrap: str) -> ReadTopic:
+    """A batch of `format("longhall")` over topics, with further options as words."""
+
+    def read(topics: str, schema: str | None = None, format_name: str = "longhall", **options: str) -> DataFrame:
+        reader = spark.read.format(format_name).option("kafka.bootstrap.servers", bootstrap)
+        reader = reader.option("subscribe", topics).options(**options)
+        return (reader.schema(schema) if schema is not None else reader).load()
+
+    return read
