@@ -11,7 +11,7 @@ from typing import Final
 from longhall.broker.hall import Hall
 from longhall.broker.queues.running import RunningQueue
 
-APART_MS: Final = 2  # Leases that end one after another are noticed together.
+APART_MS: Final = 8  # Leases that end one after another are noticed together, so that receivers get more than one.
 
 
 def attend(hall: Hall, queue: RunningQueue) -> None:

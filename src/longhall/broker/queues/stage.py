@@ -26,6 +26,7 @@ from longhall.records.record import Record
 from longhall.shards.shard import PARTITIONS
 
 STEP_MAX: Final = 500
+APART_MS: Final = 8  # Messages that are due one after another are moved together.
 MOVE_BYTES_MAX: Final = 512 * 1024  # Of messages moved in one step.
 RETRY_S: Final = 1.0
 WAIT_S_MAX: Final = 3600.0
@@ -81,8 +82,8 @@ class Stager:
 
     # Time
 
-    def arm(self, queue: RunningQueue) -> None:
-        """Wake up when something of this queue is due."""
+    def arm(self, queue: RunningQueue, least_ms: int = 0) -> None:
+        """Wake up when something of this queue is due, but not sooner than in `least_ms`."""
         if self._stopped or queue.number in self._tasks:
             return
         now_ms = self._hall.time.now_ms()
@@ -90,7 +91,7 @@ class Stager:
         if deadline_ms is None or queue.removed:
             return
         loop = asyncio.get_running_loop()
-        at_s = loop.time() + min(max(deadline_ms - now_ms, 0) / 1000, WAIT_S_MAX)
+        at_s = loop.time() + min(max(deadline_ms - now_ms, least_ms) / 1000, WAIT_S_MAX)
         timer = self._timers.get(queue.number)
         if timer is not None:
             if timer.when() <= at_s:
