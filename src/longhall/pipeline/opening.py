@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, final
 
-from longhall.pipeline.columns import NOT_STAMPED, Columns
 from longhall.pipeline.table import Shape, wants_of
 from longhall.records.batch import HEADER_BYTES, BatchHeader, check_batch, parse_header
+from longhall.records.columns import NOT_STAMPED, Columns
 from longhall.records.compression import NONE, decompress
 from longhall.records.control import parse_marker
 from longhall.records.varint import INT64_MAX, INT64_MIN

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longhall.pipeline.columns import HEADERS, KEY, OFFSET, TIMESTAMP, VALUE, Columns
+from longhall.records.columns import HEADERS, KEY, OFFSET, TIMESTAMP, VALUE, Columns
 
 HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 TYPES: Final[dict[str, Any]] = {
