@@ -96,6 +96,27 @@ def test_what_is_settled_is_shown_on_request() -> None:
     Rig().live(play)
 
 
+def test_leases_are_listed_without_walking_through_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browse, "LOOKED_AT_MAX", 600)
+
+    async def play(queues: Queues) -> None:
+        await queues.desk.create("q", QueueSettings())
+        for _ in range(40):
+            await queues.send("q", *(f"m{number}" for number in range(50)))
+        await queues.desk.receive("q", 2, 0, 60_000, "")
+        settled = await queues.desk.receive("q", 1, 0, 60_000, "")
+        await queues.desk.settle("q", [settled[0].receipt])
+        page = await queues.desk.leased("q", 10)
+        assert [(seen.offset, seen.state, seen.delivery.attempts) for seen in page.messages] == [
+            (0, "leased", 1),
+            (1, "leased", 1),
+        ]
+        assert page.next == ""
+        assert (await queues.desk.leased("q", 1)).next != ""
+
+    Rig().live(play)
+
+
 def test_search_by_attributes_by_body_and_by_time() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())

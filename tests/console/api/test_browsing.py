@@ -45,6 +45,18 @@ def test_peeking_takes_nothing(ask: Asking, name: str) -> None:
     assert taken(ask, name) == ["b", "c"]
 
 
+def test_leases_are_what_somebody_has(ask: Asking, name: str) -> None:
+    made(ask, name)
+    sent(ask, name, "a", "b", "c")
+    message = ask.good("POST", f"queues/{name}/receive", {"lease_ms": 60_000})["messages"][0]
+    leases = ask.good("GET", f"queues/{name}/leases?count=10")["leases"]
+    assert [(lease["message_id"], lease["offset"], lease["attempts"]) for lease in leases] == [
+        (message["message_id"], 0, 1)
+    ]
+    assert leases[0]["until_ms"] > message["sent_ms"]
+    assert ask("GET", "queues/no-such-queue/leases")[0] == 404
+
+
 def test_searching_by_text_and_by_attributes(ask: Asking, name: str) -> None:
     made(ask, name)
     sent(ask, name, "red apple", "green apple", attributes={"kind": "fruit"})

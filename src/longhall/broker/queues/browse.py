@@ -40,7 +40,13 @@ class Sought:
     """Which messages somebody looks for; with nothing said, all that are in the queue."""
 
     def __init__(
-        self, filter: str = "", text: str = "", from_ms: int = 0, until_ms: int = 0, settled: bool = False
+        self,
+        filter: str = "",
+        text: str = "",
+        from_ms: int = 0,
+        until_ms: int = 0,
+        settled: bool = False,
+        leased: bool = False,
     ) -> None:
         if len(text) > TEXT_CHARACTERS_MAX:
             raise LonghallError(
@@ -51,6 +57,7 @@ class Sought:
         self._from_ms = from_ms
         self._until_ms = until_ms
         self.settled = settled
+        self.leased = leased  # Only what somebody has now.
 
     def fits(self, fields: Fields) -> bool:
         """Whether this is one of them."""
@@ -116,6 +123,8 @@ class _Look:
         for lane, _, _ in queue.queue.lanes():
             log = queue.lanes[lane].log
             found.append((lane, log.start_offset if self._sought.settled else queue.queue.cursor(lane).floor()))
+        if self._sought.leased:
+            return found  # What is not due yet cannot be leased.
         return found + [(lane, queue.hidden[lane].log.start_offset) for lane in sorted(queue.hidden)]
 
     async def walk(self, lane: int, offset: int) -> int:
@@ -126,7 +135,7 @@ class _Look:
             return -1
         window = Window(partition, queue)
         queue.queue.tick(self._hall.time.now_ms())
-        while not partition.deleted:
+        while not partition.deleted and not self._past_leases(lane, offset):
             candidates = await self._read(window, offset)
             if not candidates:
                 break
@@ -139,6 +148,10 @@ class _Look:
             offset = candidates[-1].next_offset
             await asyncio.sleep(0)
         return -1
+
+    def _past_leases(self, lane: int, offset: int) -> bool:
+        """Whether nobody can have a message from here on; what waits behind is not walked through for nothing."""
+        return self._sought.leased and offset >= self._queue.queue.cursor(lane).scan
 
     async def _read(self, window: Window, offset: int) -> list[Candidate]:
         while True:
@@ -163,6 +176,8 @@ class _Look:
         else:
             state, until_ms, attempts, first_ms = self._state(lane, record.offset)
         if state == SETTLED and not self._sought.settled:
+            return
+        if self._sought.leased and state != LEASED_OUT:
             return
         fields = decode_record(record, lane)
         if not self._sought.fits(fields):

@@ -296,6 +296,10 @@ class Desk:
         """Messages with their state, without taking them; `settled` shows what is done with as well."""
         return await browse(self._hall, self._find(name), Sought(settled=settled), count_max, from_offset)
 
+    async def leased(self, name: str, count_max: int, from_offset: int | str = "") -> Page:
+        """The messages that somebody has now."""
+        return await browse(self._hall, self._find(name), Sought(leased=True), count_max, from_offset)
+
     async def search(
         self,
         name: str,

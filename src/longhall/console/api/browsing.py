@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,8 @@ from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Page
 
+PEEK_MAX: Final = 1000  # Messages of one look; there are fewer where they are large.
+
 _Moment = Annotated[int, Meta(ge=0)]
 _Filter = Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)]
 
@@ -23,7 +25,7 @@ _Filter = Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)]
 class Peeking(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How many, from where on (`next` of the page before), and whether settled ones are shown as well."""
 
-    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 10
+    count: Annotated[int, Meta(ge=1, le=PEEK_MAX)] = 10
     after: str = ""
     settled: bool = False
 
@@ -57,6 +59,33 @@ class PageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
     next: str = ""
 
 
+class LeasePlace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many, and from where on (`next` of the page before)."""
+
+    count: Annotated[int, Meta(ge=1, le=PEEK_MAX)] = 10
+    after: str = ""
+
+
+class LeaseOut(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A message that somebody has, without its body."""
+
+    message_id: str
+    lane: int
+    offset: int
+    until_ms: int
+    attempts: int = 0
+    first_received_ms: int = 0
+    sent_ms: int = 0
+    group: str = ""
+
+
+class LeasesOut(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Some of them; a page may be empty and still have a `next`."""
+
+    leases: list[LeaseOut]
+    next: str = ""
+
+
 class Destination(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """From where on messages are given out again: a time, offsets by lane, or else everything that is kept."""
 
@@ -83,6 +112,26 @@ async def peek_messages(queues: Queues, asked: Asked) -> Reply:
     """GET /queues/*/messages"""
     wish = asked.question(Peeking)
     return Reply(_page(await queues.peek(asked.name, wish.count, wish.after, wish.settled)))
+
+
+async def list_leases(queues: Queues, asked: Asked) -> Reply:
+    """GET /queues/*/leases"""
+    wish = asked.question(LeasePlace)
+    page = await queues.leased(asked.name, wish.count, wish.after)
+    leases = [
+        LeaseOut(
+            message_id=seen.delivery.message_id,
+            lane=seen.lane,
+            offset=seen.offset,
+            until_ms=seen.until_ms,
+            attempts=seen.delivery.attempts,
+            first_received_ms=seen.delivery.first_received_ms,
+            sent_ms=seen.delivery.sent_ms,
+            group=seen.delivery.group,
+        )
+        for seen in page.messages
+    ]
+    return Reply(LeasesOut(leases=leases, next=page.next))
 
 
 async def search_messages(queues: Queues, asked: Asked) -> Reply:

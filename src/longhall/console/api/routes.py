@@ -29,6 +29,7 @@ ROUTES: Final = (
     Route("POST", "queues/*/receive", messages.receive_messages, waits=True, gives=True),
     Route("POST", "queues/*/settle", messages.settle_messages),
     Route("POST", "queues/*/answer", messages.answer_message),
+    Route("GET", "queues/*/leases", browsing.list_leases, gives=True),
     Route("POST", "queues/*/leases", messages.change_leases),
     Route("POST", "queues/*/part", uploads.read_part, gives=True),
     Route("GET", "queues/*/letters", letters.list_letters, gives=True),

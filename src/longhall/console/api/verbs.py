@@ -112,6 +112,9 @@ class Queues(Protocol):
 
     async def peek(self, name: str, count_max: int, from_offset: int | str = "", settled: bool = False) -> Page: ...
 
+    async def leased(self, name: str, count_max: int, from_offset: int | str = "") -> Page:
+        """The same of those that somebody has now."""
+
     async def search(
         self,
         name: str,
