@@ -33,6 +33,7 @@ class Code(enum.Enum):
     UNKNOWN_TOPIC_ID = "unknown-topic-id"
     TOPIC_EXISTS = "topic-exists"
     TOPIC_IN_USE = "topic-in-use"
+    NOT_ARCHIVED = "not-archived"  # The topic gives up no message that no archive has.
 
     # Storage.
     STORAGE_FULL = "storage-full"

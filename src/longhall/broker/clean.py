@@ -3,7 +3,7 @@
 Retention moves the start of a log behind segments that are too old or too many; the move is committed first, and the
 files go with the next checkpoint. What queues have settled is for `free`. Compaction keeps the last message of every
 key: the janitor rewrites closed segments beside the old ones, and here they change places between two turns of the
-loop, so that no reader sees half of it.
+loop, so that no reader sees half of it. What must be archived first is left alone by all of them (`archived`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import logging
 from typing import Any, Final, final
 
+from longhall.broker.archived import archived_end
 from longhall.broker.events import LogTrimmed
 from longhall.broker.free import Freer, install, tidy
 from longhall.broker.hall import Hall
@@ -68,9 +69,8 @@ class Cleaner:
         hall = self._hall
         options = partition.options
         log = partition.log
-        start = log.start_for_retention(
-            hall.time.now_ms(), options.retention_ms, options.retention_bytes, partition.last_stable_offset
-        )
+        limit = min(partition.last_stable_offset, archived_end(hall, partition))
+        start = log.start_for_retention(hall.time.now_ms(), options.retention_ms, options.retention_bytes, limit)
         if start > log.start_offset and hall.flush_tail(partition):
             event = LogTrimmed(partition=log.partition, start_offset=start)
             began = log.start_offset
@@ -87,7 +87,7 @@ class Cleaner:
         directory = partition_directory(log.partition)
         await tidy(hall, partition, self._tidied)
         now_ms = hall.time.now_ms()
-        limit = min(partition.last_stable_offset, log.safe_offset)
+        limit = min(partition.last_stable_offset, log.safe_offset, archived_end(hall, partition))
         segments = [segment for segment in log.segments[:-1] if segment.next_offset <= limit]
         segments = _old_enough(segments, now_ms - partition.options.compaction_lag_min_ms)
         dirty = sum(segment.size_bytes for segment in segments if segment.next_offset > log.cleaned_offset)

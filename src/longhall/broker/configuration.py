@@ -133,6 +133,12 @@ SETTINGS: Final[dict[str, Setting]] = {
         _one_of(*_DURABILITIES),
         "Acknowledge what is on the disk (always), what will be within an interval, or what is in memory (none).",
     ),
+    "longhall.archive": Setting(
+        STRING,
+        _fixed("none"),
+        _one_of("none", "required"),
+        "With required, messages are kept until they are archived, whatever retention says.",
+    ),
 }
 
 
@@ -157,6 +163,7 @@ class TopicOptions:
         self.segment_bytes = int(values["segment.bytes"])
         self.segment_ms = int(values["segment.ms"])
         self.durability = _DURABILITIES[values["longhall.durability"]]
+        self.archive_required = values["longhall.archive"] == "required"
 
 
 def check(configuration: Mapping[str, str]) -> None:

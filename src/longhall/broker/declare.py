@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from longhall.broker.archived import archived_end
 from longhall.broker.catalogue import Topic
 from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -88,6 +89,8 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
         before_offset = partition.high_watermark
     if before_offset < 0 or before_offset > partition.high_watermark:
         raise LonghallError(Code.OFFSET_OUT_OF_RANGE, "the offset lies outside the log")
+    if before_offset > archived_end(hall, partition):
+        raise LonghallError(Code.NOT_ARCHIVED, "messages that must be archived first are not given up")
     if before_offset > partition.log.start_offset:
         event = LogTrimmed(partition=partition.log.partition, start_offset=before_offset)
         began = partition.log.start_offset

@@ -17,6 +17,7 @@ import logging
 from bisect import bisect_left
 from typing import Any, Final, final
 
+from longhall.broker.archived import archived_end
 from longhall.broker.events import LogTrimmed, SegmentsDropped
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
@@ -85,10 +86,11 @@ class Freer:
         cursors = [queue.queue.cursor(log.partition) for queue in queues]
         scan = min(cursor.scan for cursor in cursors)
         floor = min(cursor.floor() for cursor in cursors)
-        mark = _Mark(now_ms, log.closed_before(floor))
-        if floor >= log.next_offset and log.bytes_kept() * DRAINED_SHARE_MIN >= log.segment_bytes:
+        kept = min(floor, archived_end(self._hall, partition))
+        mark = _Mark(now_ms, log.closed_before(kept))
+        if kept >= log.next_offset and log.bytes_kept() * DRAINED_SHARE_MIN >= log.segment_bytes:
             mark.start = log.next_offset
-        limit = min(scan, partition.last_stable_offset)
+        limit = min(scan, partition.last_stable_offset, archived_end(self._hall, partition))
         segments = [one for one in log.segments[:-1] if one.base_offset >= mark.start and one.next_offset <= limit]
         unsafe = sum(one.size_bytes for one in segments if one.next_offset > log.safe_offset)
         self._hall.checkpoint_wanted |= unsafe >= UNSAFE_BYTES_MAX
@@ -130,7 +132,7 @@ class Freer:
         if not hall.flush_tail(partition):
             return
         await committed(hall, partition.shard)  # What was settled when it was marked is settled for good.
-        _confirm(partition, mark)
+        _confirm(hall, partition, mark)
         if mark.start > log.start_offset:
             event = LogTrimmed(partition=log.partition, start_offset=mark.start)
             hall.append_event(partition.shard, PARTITIONS, event)
@@ -153,7 +155,7 @@ class Freer:
         hall = self._hall
         log = partition.log
         await tidy(hall, partition, self._tidied)
-        _confirm(partition, mark)
+        _confirm(hall, partition, mark)
         segments = [one for one in log.segments[:-1] if one.base_offset in mark.settled]
         if not segments:
             return
@@ -168,12 +170,12 @@ class Freer:
         for one in segments:
             self._left[log.partition, one.base_offset] = mark.live[one.base_offset]
         for changed in result["segments"]:
-            _confirm(partition, mark)  # A queue may have been told to keep, and have been rewound, meanwhile.
+            _confirm(hall, partition, mark)  # A queue may have been told to keep, and have been rewound, meanwhile.
             await install(hall, partition, changed, changed["base_offset"] in mark.settled)
             await asyncio.sleep(0)
 
 
-def _confirm(partition: Partition, mark: _Mark) -> None:
+def _confirm(hall: Hall, partition: Partition, mark: _Mark) -> None:
     """Forget what is not settled after all, or is not there any more."""
     log = partition.log
     queues = [] if partition.deleted else queues_that_free(partition)
@@ -184,8 +186,10 @@ def _confirm(partition: Partition, mark: _Mark) -> None:
     scan = min(cursor.scan for cursor in cursors)
     floor = min(cursor.floor() for cursor in cursors)
     live = sorted({offset for cursor in cursors for offset in cursor.live_between(floor, scan)})
-    mark.start = mark.start if mark.start <= floor else 0
-    ends = {segment.base_offset: segment.next_offset for segment in log.segments[:-1] if segment.next_offset <= scan}
+    archived = archived_end(hall, partition)
+    mark.start = mark.start if mark.start <= min(floor, archived) else 0
+    limit = min(scan, archived)
+    ends = {segment.base_offset: segment.next_offset for segment in log.segments[:-1] if segment.next_offset <= limit}
     mark.dropped = [base for base in mark.dropped if base in ends and not _between(live, base, ends[base])]
     for base, edges in list(mark.settled.items()):
         dead = Settled(edges)

@@ -33,6 +33,7 @@ _BY_STATUS: Final = {
     HTTPStatus.CONFLICT: (
         Code.TOPIC_EXISTS,
         Code.TOPIC_IN_USE,
+        Code.NOT_ARCHIVED,
         Code.QUEUE_EXISTS,
         Code.RECEIPT_SUPERSEDED,
         Code.NOT_IN_FLIGHT,

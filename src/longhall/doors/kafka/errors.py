@@ -28,6 +28,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.UNKNOWN_TOPIC_ID: 100,
     Code.TOPIC_EXISTS: 36,
     Code.TOPIC_IN_USE: 42,
+    Code.NOT_ARCHIVED: 44,
     Code.STORAGE_FULL: 56,
     Code.STORAGE_DAMAGED: 2,  # Readers must not go on as if nothing were missing; clients stop at a corrupt message.
     Code.OVERLOADED: 7,

@@ -27,6 +27,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.QUEUE_EXISTS: faults.QUEUE_EXISTS,
     Code.TOPIC_EXISTS: faults.QUEUE_EXISTS,
     Code.TOPIC_IN_USE: faults.UNSUPPORTED,
+    Code.NOT_ARCHIVED: faults.UNSUPPORTED,
     Code.QUEUE_FULL: faults.OVER_LIMIT,
     Code.INVALID_RECEIPT: faults.INVALID_RECEIPT,
     Code.RECEIPT_OF_OTHER_VERSION: faults.INVALID_ID_FORMAT,
