@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import shutil
 from pathlib import Path
 
 from tests.clients.programs import CACHE, fetched
 
+# The newest that the registry has; it works with later versions of Spark as well, which `test_connector` shows.
+LIBRARIES = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+# Everything else comes with Spark, and what their own projects name as a place to fetch from is not asked.
+DEPENDENCY = """<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>
+<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+"""
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>longhall.tests</groupId>
-  <artifactId>spark-connector</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.spark</groupId>
-      <artifactId>spark-sql-kafka-0-10_2.13</artifactId>
-      <version>{version}</version>
-      <exclusions>
-        <exclusion><groupId>*</groupId><artifactId>hadoop-client-api</artifactId></exclusion>
-        <exclusion><groupId>*</groupId><artifactId>hadoop-client-runtime</artifactId></exclusion>
-        <exclusion><groupId>*</groupId><artifactId>scala-library</artifactId></exclusion>
-      </exclusions>
-    </dependency>
-  </dependencies>
+<modelVersion>4.0.0</modelVersion>
+<groupId>longhall.tests</groupId><artifactId>spark-connector</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+{dependencies}</dependencies>
 </project>
 """
 
@@ -51,11 +48,11 @@ def _fetch() -> tuple[tuple[Path, ...], str | None]:
         return (), "Spark's Kafka connector: mvn is not on this machine"
     pom = CACHE / "spark-connector.pom" / "pom.xml"
     pom.parent.mkdir(parents=True, exist_ok=True)
-    pom.write_text(POM.format(version=importlib.metadata.version("pyspark")))
-    command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime"]
+    lines = [DEPENDENCY.format(group=group, name=name, version=version) for group, name, version in LIBRARIES]
+    pom.write_text(POM.format(dependencies="".join(lines)))
+    command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
     try:
         directory = fetched("spark-connector", [pom], command)
     except pytest.skip.Exception as missing:
         return (), str(missing.msg)
-    wanted = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
-    return tuple(sorted(jar for jar in (directory / "lib").glob("*.jar") if jar.name.startswith(wanted))), None
+    return tuple(sorted((directory / "lib").glob("*.jar"))), None
