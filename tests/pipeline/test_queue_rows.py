@@ -22,11 +22,15 @@ def test_a_message_that_is_no_text_keeps_its_bytes() -> None:
                 "offset": -1,
                 "state": "delayed",
                 "until_ms": 1500,
-                "message": {"message_id": "a", "body": {"base64": "/w=="}, "attributes": {"n": {"type": "Number", "value": "4"}}},
+                "message": {
+                    "message_id": "a",
+                    "body": {"base64": "/w=="},
+                    "attributes": {"n": {"type": "Number", "value": "4"}},
+                },
             },
             {"lane": 0, "offset": 7, "state": "waiting", "message": {"message_id": "b", "body": "text", "key": "k"}},
         ],
-    )  # fmt: skip
+    )
     first, second = batch.to_pylist()
     assert (first["value"], first["body"], first["offset"], first["partition"]) == (b"\xff", None, None, -3)
     assert (first["until"].timestamp(), first["sent"], first["attributes"]) == (1.5, None, [("n", "4")])
@@ -55,7 +59,7 @@ def test_ids_made_of_places_are_the_queue_s_own(lane: int) -> None:
 
 
 def test_nobody_at_the_address_is_one_line() -> None:
-    with pytest.raises(PipelineError, match="no node answers at 127.0.0.1:9; is it running"):
+    with pytest.raises(PipelineError, match=r"no node answers at 127\.0\.0\.1:9; is it running"):
         Desk("127.0.0.1:9").ask("GET", "queues/x")
     with pytest.raises(PipelineError, match="is no address; write HOST:PORT"):
         Desk("nowhere").ask("GET", "queues/x")

@@ -9,7 +9,8 @@ Nothing here is imported by a node. Importing this room imports no Spark; what n
 
 from __future__ import annotations
 
+from longhall.pipeline.queue_tables import QueueTables, redrive
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.spark import register, session
 
-__all__ = ["PipelineError", "register", "session"]
+__all__ = ["PipelineError", "QueueTables", "redrive", "register", "session"]

@@ -1,0 +1,70 @@
+"""`format("longhall-queue")`: the messages, leases or dead letters of a queue as they are when somebody asks.
+
+Options: `http` (the node's HTTP address), `queue`, `table`, and `accessKey` and `secret` where the node asks for them.
+One task reads, page after page, because a page tells where the next begins. Every query looks anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from longhall.pipeline.desk import DEFAULT_HTTP, Desk, of_queue
+from longhall.pipeline.queue_rows import TABLES, arrow_batch, spark_schema
+from longhall.pipeline.refusals import PipelineError
+
+NAME: Final = "longhall-queue"
+_PATHS: Final = {"messages": "messages", "leases": "leases", "dead_letters": "letters"}
+_PAGE: Final = {"messages": 1000, "leases": 1000, "dead_letters": 100}
+
+
+class QueueSource(DataSource):
+    """Registered by `longhall.pipeline.queue_tables`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return spark_schema(self._table())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = self.options
+        queue = options.get("queue")
+        if not queue:
+            raise PipelineError("say which queue: the option queue is missing")
+        desk = Desk(options.get("http") or DEFAULT_HTTP, options.get("accessKey", ""), options.get("secret", ""))
+        return QueueReader(desk, queue, self._table())
+
+    def _table(self) -> str:
+        table = self.options.get("table", "messages")
+        if table not in TABLES:
+            raise PipelineError(f"there is no table {table}; there is {', '.join(TABLES)}")
+        return table
+
+
+class QueueReader(DataSourceReader):
+    """One look at one queue."""
+
+    def __init__(self, desk: Desk, queue: str, table: str) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._table = table
+
+    def partitions(self) -> Sequence[InputPartition]:
+        self._desk.ask(
+            "GET", of_queue(self._queue)
+        )  # A queue that is not there is told before a task fails four times.
+        self._desk.close()
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        path = of_queue(self._queue, _PATHS[self._table])
+        field = _PATHS[self._table]
+        for page in self._desk.pages(path, field, {"count": _PAGE[self._table]}):
+            if page:
+                yield arrow_batch(self._table, page)
+        self._desk.close()

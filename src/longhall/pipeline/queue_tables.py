@@ -1,0 +1,151 @@
+"""The state and the past of a queue as tables: frames, and views of Spark SQL by one call.
+
+    tables = QueueTables(spark, "orders", bootstrap="127.0.0.1:9092", http="127.0.0.1:8080").register()
+    spark.sql("select reason, count(*) from orders_dead_letters group by reason")
+    redrive(tables, spark.sql("select message_id from orders_dead_letters where body like '%Oslo%'"))
+
+`messages`, `leases` and `dead_letters` are looked at anew by every query; `deliveries`, `settlements` and `audit` are
+what the queue's audit topic says, live or out of an archive.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self, final
+
+from longhall.pipeline.audited import audit_of, audit_topic, deliveries_of, read_live, settlements_of
+from longhall.pipeline.desk import DEFAULT_HTTP, Desk, of_queue
+from longhall.pipeline.refusals import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LIVE: Final = ("messages", "leases", "dead_letters")
+PAST: Final = ("deliveries", "settlements", "audit")
+CHOSEN_MAX: Final = 1000  # Messages that one move of the node can name.
+LOOK_AGAIN_S: Final = 0.2
+_ENDED: Final = {"COMPLETED", "CANCELLED", "FAILED"}
+
+
+@final
+class QueueTables:
+    """See the module. `records` are those of the audit topic, where they come from elsewhere: an archive."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        queue: str,
+        *,
+        bootstrap: str = "127.0.0.1:9092",
+        http: str = DEFAULT_HTTP,
+        records: DataFrame | None = None,
+    ) -> None:
+        from longhall.pipeline.queue_source import QueueSource
+        from longhall.pipeline.spark import register
+
+        register(spark)
+        spark.dataSource.register(QueueSource)
+        self.queue = queue
+        self.http = http
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._records = records
+        self._letters = ""
+
+    @property
+    def messages(self) -> DataFrame:
+        """What is in the queue, with the state of each: waiting, leased or delayed."""
+        return self._live("messages", self.queue)
+
+    @property
+    def leases(self) -> DataFrame:
+        """What somebody has now, and until when."""
+        return self._live("leases", self.queue)
+
+    @property
+    def dead_letters(self) -> DataFrame:
+        """Its dead letters, wherever they go; all letters of a queue that is one for dead letters."""
+        letters = self._live("dead_letters", self.letters_queue)
+        return letters if self.letters_queue == self.queue else letters.where(letters["source"] == self.queue)
+
+    @property
+    def letters_queue(self) -> str:
+        """Where its dead letters are: the queue itself if others' letters go there."""
+        if not self._letters:
+            desk = Desk(self.http)
+            described = desk.ask("GET", of_queue(self.queue))
+            desk.close()
+            target = described["settings"].get("dead_letters")
+            own = bool(described["dead_letters_of"]) or not target
+            self._letters = self.queue if own else str(target["queue"])
+        return self._letters
+
+    @property
+    def audit(self) -> DataFrame:
+        """Everything that happened to its messages."""
+        if self._records is None:
+            return audit_of(read_live(self._spark, self._bootstrap, audit_topic(self.queue)))
+        return audit_of(self._records)
+
+    @property
+    def deliveries(self) -> DataFrame:
+        return deliveries_of(self.audit)
+
+    @property
+    def settlements(self) -> DataFrame:
+        return settlements_of(self.audit)
+
+    def register(self, prefix: str | None = None, names: Sequence[str] = (*LIVE, *PAST)) -> Self:
+        """Make views of them: `orders_messages` and so on. What is no letter of a name becomes an underscore."""
+        start = (re.sub(r"\W", "_", self.queue, flags=re.ASCII) + "_") if prefix is None else prefix
+        for name in names:
+            frame: DataFrame = getattr(self, name)
+            frame.createOrReplaceTempView(start + name)
+        return self
+
+    def _live(self, table: str, queue: str) -> DataFrame:
+        reader = self._spark.read.format("longhall-queue").option("http", self.http)
+        return reader.option("queue", queue).option("table", table).load()
+
+
+def redrive(
+    tables: QueueTables, chosen: DataFrame, *, target: str = "", rate_max: int = 0, patience_s: float = 3600.0
+) -> Iterator[int]:
+    """Send the dead letters that a query chose back to work; tells after each move how many have gone so far.
+
+    The result of the query must have a column `message_id`. An empty target sends each to where it came from. Letters
+    that are not there any more, or that somebody has, are passed over. Raises PipelineError.
+    """
+    if "message_id" not in chosen.columns:
+        raise PipelineError(f"the query must give a column message_id; it gives {', '.join(chosen.columns)}")
+    ids = [str(row[0]) for row in chosen.select("message_id").where("message_id is not null").distinct().collect()]
+    desk = Desk(tables.http)
+    moved = 0
+    for at in range(0, len(ids), CHOSEN_MAX):
+        wish = {"target": target, "rate_max": rate_max, "ids": ids[at : at + CHOSEN_MAX]}
+        move = desk.ask("POST", of_queue(tables.letters_queue, "moves"), wish)
+        move = _wait(desk, tables.letters_queue, move, patience_s)
+        moved += int(move["moved"])
+        yield moved
+        if move["state"] != "COMPLETED":
+            raise PipelineError(
+                f"the move {move['state'].lower()} after {moved} messages: {move['failure'] or 'stopped'}"
+            )
+    desk.close()
+
+
+def _wait(desk: Desk, queue: str, move: dict[str, Any], patience_s: float) -> dict[str, Any]:
+    deadline = time.monotonic() + patience_s
+    while move["state"] not in _ENDED:
+        if time.monotonic() > deadline:
+            raise PipelineError(f"the move goes on by itself; `longhall dlq moves {queue}` shows how far")
+        time.sleep(LOOK_AGAIN_S)
+        found = [
+            each for each in desk.ask("GET", of_queue(queue, "moves"))["moves"] if each["task_id"] == move["task_id"]
+        ]
+        if not found:
+            raise PipelineError("the node does not know the move any more")
+        move = found[0]
+    return move
