@@ -45,7 +45,7 @@ class Wanted:
             return False
         if kind == "IsNotNull":
             return attribute[0] in ("offset", "partition", "topic", "timestamp")  # They never are.
-        value = each.value
+        value = getattr(each, "value", None)  # A question like IsNull has none.
         if attribute[0] == "offset" and type(value) is int:
             return self._takes_offset(kind, value)
         if attribute[0] == "timestamp" and isinstance(value, datetime):
