@@ -315,8 +315,8 @@ static void open_connection(Connection *c) {
 static void readable(Connection *c) {
     ssize_t got = recv(c->fd, c->in + c->in_size, IN_BYTES - c->in_size - 1, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) return;
-    if (got < 0) die("receive", strerror(errno));
-    if (got == 0) {
+    if (got < 0 && (errno != ECONNRESET || c->state == BUSY)) die("receive", strerror(errno));
+    if (got <= 0) { /* A server may let go of what has been idle for long. */
         if (c->state == BUSY) die("receive", "the server closed the connection before its answer");
         close(c->fd);
         open_connection(c);

@@ -20,12 +20,12 @@ def attend(hall: Hall, queue: RunningQueue) -> None:
     if deadline_ms is None:
         return
     loop = asyncio.get_running_loop()
-    in_s = max(deadline_ms - hall.time.now_ms(), APART_MS) / 1000
+    at_s = loop.time() + max(deadline_ms - hall.time.now_ms(), APART_MS) / 1000
     if queue.alarm is not None:
-        if queue.alarm.when() <= loop.time() + in_s:
+        if queue.alarm[0] <= at_s:
             return
-        queue.alarm.cancel()
-    queue.alarm = loop.call_later(in_s, _ring, hall, queue)
+        queue.alarm[1].cancel()
+    queue.alarm = at_s, loop.call_at(at_s, _ring, hall, queue)
 
 
 def _ring(hall: Hall, queue: RunningQueue) -> None:

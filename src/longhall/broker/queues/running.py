@@ -55,7 +55,7 @@ class RunningQueue(Listener):
         self.hidden: dict[int, Partition] = {}  # What is not due yet.
         self.windows: dict[int, Window] = {}
         self.waiters = Waiters(self.available)
-        self.alarm: asyncio.TimerHandle | None = None  # Rings when a lease ends while somebody waits.
+        self.alarm: tuple[float, asyncio.Handle] | None = None  # When it rings because a lease ends, and what.
         self.wishes: dict[str, Wish] = {}  # By the text of their filter.
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.sends = 0  # Since the start, like `deaths`.

@@ -40,7 +40,7 @@ class Stager:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._timers: dict[int, tuple[float, asyncio.Handle]] = {}  # By queue: when it rings, and what.
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._stopped = False
 
@@ -52,7 +52,7 @@ class Stager:
     async def stop(self) -> None:
         """Finish the steps that are under way."""
         self._stopped = True
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -92,12 +92,12 @@ class Stager:
             return
         loop = asyncio.get_running_loop()
         at_s = loop.time() + min(max(deadline_ms - now_ms, least_ms) / 1000, WAIT_S_MAX)
-        timer = self._timers.get(queue.number)
-        if timer is not None:
-            if timer.when() <= at_s:
+        armed = self._timers.get(queue.number)
+        if armed is not None:
+            if armed[0] <= at_s:
                 return  # To wake for nothing once is cheaper than to set it anew for every message.
-            timer.cancel()
-        self._timers[queue.number] = loop.call_at(at_s, self._begin, queue)
+            armed[1].cancel()
+        self._timers[queue.number] = at_s, loop.call_at(at_s, self._begin, queue)
 
     def _begin(self, queue: RunningQueue) -> None:
         self._timers.pop(queue.number, None)
