@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
 import pytest
 
 from longhall.records.batch import Record
-from tests.pipeline.conftest import MakeTopic, Produce, ReadTopic
+from soak.node import Node
+from tests.pipeline.conftest import FreshName, MakeTopic, Produce, ReadTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,3 +61,53 @@ def test_a_topic_that_is_not_there_is_one_clear_line(spark: SparkSession, read_t
     with pytest.raises(Exception, match="there is no topic") as failure:
         read_topic("no-such-topic").collect()
     assert clear_line(failure.value) == "there is no topic no-such-topic; `longhall topic list` shows what there is"
+
+
+def test_only_the_columns_that_are_asked_for(make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic) -> None:
+    topic = make_topic()
+    produce(topic, 0, records(2))
+    frame = read_topic(topic, schema="offset bigint, value binary")
+    assert [tuple(row) for row in frame.collect()] == [(0, b"value-0"), (1, b"value-1")]
+    with pytest.raises(Exception, match="there is no column wisdom string"):
+        read_topic(topic, schema="wisdom string").collect()
+
+
+CHOSEN = "partition = 1 and offset >= 3 and offset < 12 and timestamp > timestamp_millis(1700000000008)"
+
+
+@pytest.fixture
+def numbered(make_topic: MakeTopic, produce: Produce) -> str:
+    topic = make_topic(2)
+    for partition in (0, 1):
+        for first in (0, 10):
+            produce(topic, partition, records(10, first))
+    return topic
+
+
+def test_filters_are_obeyed_while_reading(numbered: str, read_topic: ReadTopic) -> None:
+    chosen = read_topic(numbered, pushDownFilters="true").where(CHOSEN)
+    assert [(row.partition, row.offset) for row in chosen.collect()] == [(1, 9), (1, 10), (1, 11)]
+    assert read_topic(numbered, pushDownFilters="true").where("offset = 99").count() == 0
+
+
+def test_a_frame_may_be_asked_several_things(numbered: str, read_topic: ReadTopic) -> None:
+    """Spark would plan it once for the first filter; so filters are only obeyed where somebody asked for it."""
+    frame = read_topic(numbered)
+    assert frame.where(CHOSEN).count() == 3
+    assert frame.count() == 40
+    assert frame.where("offset < 5").union(frame.where("offset >= 5")).select("offset").distinct().count() == 20
+
+
+def test_a_queue_is_read_by_its_name(node: Node, read_topic: ReadTopic, fresh_name: FreshName) -> None:
+    queue = fresh_name("queue")
+    for path, document in (
+        ("", {"name": queue}),
+        (f"/{queue}/messages", {"messages": [{"body": "hello"}, {"body": "world"}]}),
+    ):
+        connection = HTTPConnection(node.http)
+        body = json.dumps(document)
+        connection.request("POST", f"/api/v1/queues{path}", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.status < 300, answer.read()
+        connection.close()
+    assert sorted(row.value for row in read_topic(queue).collect()) == [b"hello", b"world"]

@@ -69,6 +69,7 @@ class SourceOptions(NamedTuple):
     include_headers: bool = False
     read_committed: bool = False
     group_id: str = ""
+    push_down_filters: bool = False
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -92,6 +93,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         include_headers=options.flag("includeHeaders", False),
         read_committed=_isolation(options),
         group_id=options.text("groupId") or options.text("kafka.group.id") or "",
+        push_down_filters=options.flag("pushDownFilters", False),
     )
 
 

@@ -39,7 +39,8 @@ class LonghallSource(DataSource):
         return ", ".join(f"{name} {SPARK_TYPES[name]}" for name in names)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LonghallReader(read_options(self.options, streaming=False), columns_of(schema))
+        options = read_options(self.options, streaming=False)
+        return (FilteringReader if options.push_down_filters else LonghallReader)(options, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from longhall.pipeline.stream import LonghallStreamReader
@@ -54,9 +55,6 @@ class LonghallReader(DataSourceReader):
         self._options = options
         self._columns = columns
         self._wanted = Wanted()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        return list(self._wanted.take(filters))
 
     def partitions(self) -> Sequence[InputPartition]:
         options, wanted = self._options, self._wanted
@@ -93,6 +91,18 @@ class LonghallReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_task(partition)
+
+
+class FilteringReader(LonghallReader):
+    """One batch that obeys filters while it reads, for those who asked for it.
+
+    Spark keeps one plan for all queries on one DataFrame: what was planned for a filter is taken for the next query
+    without one as well, and of two filters in one query the last wins for both. So this is for DataFrames that are
+    used once, and never the default.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        return list(self._wanted.take(filters))
 
 
 def read_task(partition: InputPartition) -> Iterator[Any]:

@@ -67,7 +67,7 @@ def register(spark: SparkSession) -> None:
     check_pyspark()
     from longhall.pipeline.source import LonghallSource
 
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # Off by default, and the reader asks for it.
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # Off by default, and needed for pushDownFilters.
     spark.dataSource.register(LonghallSource)
 
 

@@ -1,0 +1,143 @@
+"""Streams of `format("longhall")`: limits, restarts, new partitions, topics made anew, published offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longhall.client.hall import Hall
+from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.refusals import clear_line
+from longhall.records.batch import Record
+from tests.pipeline.conftest import FreshName, MakeTopic, Produce
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.timeout(240)
+
+Run = Callable[..., list[list[bytes]]]
+
+
+def words(*values: bytes) -> list[Record]:
+    return [Record(-1, 1000, None, value) for value in values]
+
+
+@pytest.fixture
+def run(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Run:
+    """What there is, with a checkpoint that the next call goes on from; returns the values of each batch."""
+
+    def stream(topic: str, **options: str) -> list[list[bytes]]:
+        seen: list[list[bytes]] = []
+
+        def keep(frame: DataFrame, number: int) -> None:
+            seen.append(sorted(row.value for row in frame.select("value").collect()))
+
+        source = spark.readStream.format("longhall").option("kafka.bootstrap.servers", bootstrap)
+        query = (
+            source.options(**{"subscribe": topic, "startingOffsets": "earliest", **options})
+            .load()
+            .writeStream.foreachBatch(keep)
+            .option("checkpointLocation", str(tmp_path / topic))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return seen
+
+    return stream
+
+
+def test_a_stream_goes_on_where_it_ended(make_topic: MakeTopic, produce: Produce, run: Run) -> None:
+    topic = make_topic()
+    produce(topic, 0, words(b"a", b"b", b"c"))
+    assert run(topic, maxOffsetsPerTrigger="2") == [[b"a", b"b"], [b"c"]]
+    produce(topic, 0, words(b"d"))
+    assert run(topic) == [[b"d"]]
+    assert run(topic) == []
+
+
+def test_a_limit_of_bytes(make_topic: MakeTopic, produce: Produce, run: Run) -> None:
+    topic = make_topic()
+    for number in range(4):
+        produce(topic, 0, words(*[b"%d" % number + b"x" * 1000] * 10))
+    batches = run(topic, maxBytesPerTrigger="21000")
+    assert sum(len(batch) for batch in batches) == 40
+    assert 2 <= len(batches) <= 4
+
+
+def test_new_partitions_are_read_from_their_beginning(
+    make_topic: MakeTopic, produce: Produce, conversation: Conversation, run: Run
+) -> None:
+    topic = make_topic()
+    produce(topic, 0, words(b"a"))
+    assert run(topic) == [[b"a"]]
+    conversation.ask(lambda hall: hall.topics.grow(topic, 2))
+    produce(topic, 1, words(b"b"))
+    assert run(topic) == [[b"b"]]
+
+
+def test_a_topic_that_was_made_anew_is_noticed(
+    make_topic: MakeTopic, produce: Produce, conversation: Conversation, run: Run
+) -> None:
+    topic = make_topic()
+    produce(topic, 0, words(b"old"))
+    run(topic)
+    conversation.ask(lambda hall: hall.topics.delete(topic))
+    make_topic(name=topic)
+    produce(topic, 0, words(b"new", b"newer"))
+    with pytest.raises(Exception, match="made anew") as failure:
+        run(topic)
+    line = clear_line(failure.value)
+    assert line is not None
+    assert line.startswith(f"topic {topic} was deleted and made anew since it was read; set the option failOnDataLoss")
+    assert run(topic, failOnDataLoss="false") == [[b"new", b"newer"]]
+
+
+def test_messages_that_are_gone(make_topic: MakeTopic, produce: Produce, conversation: Conversation, run: Run) -> None:
+    topic = make_topic()
+    produce(topic, 0, words(b"a"))
+    run(topic)
+    produce(topic, 0, words(b"b", b"c", b"d"))
+    conversation.ask(lambda hall: hall.topics.delete_records(topic, {0: 3}))
+    with pytest.raises(Exception, match="offsets 1 to 2 were deleted before they were read"):
+        run(topic)
+    assert run(topic, failOnDataLoss="false") == [[b"d"]]
+
+
+def test_lag_is_published_as_a_consumer_group(
+    make_topic: MakeTopic, produce: Produce, conversation: Conversation, fresh_name: FreshName, run: Run
+) -> None:
+    topic, group = make_topic(2), fresh_name("group")
+    produce(topic, 0, words(b"a", b"b"))
+    run(topic, groupId=group)
+    produce(topic, 1, words(b"c"))
+
+    async def look(hall: Hall) -> dict[tuple[str, int], tuple[int, int]]:
+        return {place: (done.offset, end) for place, (done, end) in (await hall.groups.lag(group)).items()}
+
+    assert conversation.ask(look) == {(topic, 0): (2, 2), (topic, 1): (0, 1)}
+
+
+def test_progress_tells_offsets_and_lag(
+    make_topic: MakeTopic, produce: Produce, spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    produce(topic, 0, words(b"a", b"b", b"c"))
+    source = spark.readStream.format("longhall").option("kafka.bootstrap.servers", bootstrap)
+    query = (
+        source.options(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = query.recentProgress[0].sources[0]
+    assert json.loads(progress.endOffset)[topic] == {"0": 2}
+    assert json.loads(progress.latestOffset)[topic] == {"0": 3}
