@@ -4,7 +4,7 @@ Both kinds of records arrive with the columns of the data source (`key`, `value`
 from, and leave as columns with names of queues. A message is known by its place, partition and offset; by its id where
 it has none (a copy in a lane of priority, whose partition is negative).
 
-This module does not judge. What was lost is for `ledger` to say, what is hot for `measures`.
+This module does not judge. What was lost is for `fates` to say, what is hot for `measures`.
 """
 
 from __future__ import annotations
@@ -95,8 +95,20 @@ def sent_of(records: DataFrame, lanes: Mapping[int, int] | None = None) -> DataF
 
 def lanes_of(audit: DataFrame) -> dict[int, int]:
     """The id of every partition that the audit speaks of."""
+    from pyspark.sql import functions as f
+
     rows = audit.where("partition >= 0 and lane is not null").groupBy("partition").agg({"lane": "max"}).collect()
-    return {int(row[0]): int(row[1]) for row in rows}
+    lanes = {int(row[0]): int(row[1]) for row in rows}
+    if not lanes:
+        # All was given out of lanes of priority, and such a queue has one partition: the oldest log that ids tell of.
+        digits = f.concat(f.substring("message_id", 1, 8), f.substring("message_id", 10, 4))
+        told = audit.where(r"partition < 0 and message_id rlike '^[0-9a-f]{8}-[0-9a-f]{4}-8'").select(
+            f.min(f.conv(f.concat(digits, f.substring("message_id", 16, 3)), 16, 10).cast("bigint"))
+        )
+        first = told.first()
+        if first is not None and first[0] is not None:
+            lanes[0] = int(first[0])
+    return lanes
 
 
 def _header(name: str) -> Column:
