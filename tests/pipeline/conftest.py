@@ -20,6 +20,7 @@ from longhall.pipeline.conversation import Conversation
 from longhall.records.batch import Record, build_batch
 from soak.node import Node
 from tests.left_out import leave_out
+from tests.pipeline.cluster import Cluster
 from tests.pipeline.connector import connector_jars
 
 if TYPE_CHECKING:
@@ -68,6 +69,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     with Node(tmp_path_factory.mktemp("pipeline") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone cluster for `--master`; commands that use it bring their own session."""
+    if shutil.which("java") is None:
+        leave_out("Spark: java is not on this machine")
+    with Cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 

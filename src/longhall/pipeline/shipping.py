@@ -26,9 +26,12 @@ _LEFT_BEHIND: Final = {"cli", "simulation", "console"}  # No task has a use for 
 
 def settings_for_executors() -> dict[str, str]:
     """Spark's settings that bring the archive to every executor."""
-    before = os.environ.get("PYTHONPATH")
-    path = f"./{DIRECTORY}" + (f"{os.pathsep}{before}" if before else "")
-    return {"spark.archives": f"{archive()}#{DIRECTORY}", "spark.executorEnv.PYTHONPATH": path}
+    return {"spark.archives": f"{archive()}#{DIRECTORY}", "spark.executorEnv.PYTHONPATH": f"./{DIRECTORY}"}
+
+
+def is_shipped() -> bool:
+    """Whether this process runs what an archive brought."""
+    return DIRECTORY in Path(longhall.__file__).parts
 
 
 def archive() -> Path:

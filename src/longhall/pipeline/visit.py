@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import platform
+from typing import NamedTuple
 
 from longhall.client.hall import Hall
 from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.shipping import is_shipped
 from longhall.records.native import COMPILED
 
 
-def visit(bootstrap: str) -> tuple[str, bool, int]:
-    """The version of Python there, whether Longhall is compiled there, and how many topics it sees."""
+class Visit(NamedTuple):
+    """Its Python, how Longhall came there and in which form, and how many topics it sees."""
+
+    python: str
+    shipped: bool
+    compiled: bool
+    topics: int
+
+
+def visit(bootstrap: str) -> Visit:
+    """Asked on an executor."""
 
     async def count(hall: Hall) -> int:
         return len(await hall.topics.list())
 
     with Conversation(bootstrap) as conversation:
-        return platform.python_version(), COMPILED, conversation.ask(count)
+        return Visit(platform.python_version(), is_shipped(), COMPILED, conversation.ask(count))

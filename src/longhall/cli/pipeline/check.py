@@ -31,15 +31,19 @@ def check(
         context = job.spark.sparkContext
         address = job.bootstrap
 
-        def look(_: Iterable[int]) -> Iterable[tuple[str, bool, int]]:
+        def look(_: Iterable[int]) -> Iterable[tuple[str, bool, bool, int]]:
             from longhall.pipeline.visit import visit
 
-            yield visit(address)
+            yield tuple(visit(address))
 
+        # Two visits, so that a cluster sends them to two executors.
         seen = context.parallelize(range(2), 2).mapPartitions(look).collect()
+        python, shipped, compiled, topics = seen[0]
         facts["master"] = context.master
         facts["bootstrap"] = address
-        facts["executors_python"] = seen[0][0]
-        facts["executors_decode"] = "compiled" if seen[0][1] else "plain Python"
-        facts["topics_seen_from_executors"] = seen[0][2]
+        facts["executors_python"] = python
+        facts["executors_longhall"] = ("shipped" if shipped else "installed") + (
+            ", compiled" if compiled else ", plain"
+        )
+        facts["topics_seen_from_executors"] = topics
     show_facts(facts, output)
