@@ -11,6 +11,8 @@ from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from longhall.pipeline.visit import Visit
+
 
 def check(
     bootstrap: BootstrapOption = None,
@@ -31,19 +33,17 @@ def check(
         context = job.spark.sparkContext
         address = job.bootstrap
 
-        def look(_: Iterable[int]) -> Iterable[tuple[str, bool, bool, int]]:
+        def look(_: Iterable[int]) -> Iterable[Visit]:
             from longhall.pipeline.visit import visit
 
-            yield tuple(visit(address))
+            yield visit(address)
 
         # Two visits, so that a cluster sends them to two executors.
         seen = context.parallelize(range(2), 2).mapPartitions(look).collect()
-        python, shipped, compiled, topics = seen[0]
         facts["master"] = context.master
         facts["bootstrap"] = address
-        facts["executors_python"] = python
-        facts["executors_longhall"] = ("shipped" if shipped else "installed") + (
-            ", compiled" if compiled else ", plain"
-        )
-        facts["topics_seen_from_executors"] = topics
+        facts["executors_python"] = seen[0].python
+        words = ["shipped" if seen[0].shipped else "installed", "compiled" if seen[0].compiled else "plain"]
+        facts["executors_longhall"] = ", ".join(words)
+        facts["topics_seen_from_executors"] = seen[0].topics
     show_facts(facts, output)
