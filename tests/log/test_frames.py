@@ -13,10 +13,18 @@ from longhall.log.frames import (
     decode_frame,
     encode_batch,
     encode_event,
-    encode_frame,
+    encode_frame_header,
     encode_reference,
     frame_position,
 )
+
+
+def encode_frame(
+    position: int, horizon: int, time_ms: int, incarnation: int, entries: int, pieces: list[bytes]
+) -> bytes:
+    """A whole frame."""
+    return encode_frame_header(position, horizon, time_ms, incarnation, entries, pieces) + b"".join(pieces)
+
 
 U64 = st.integers(0, 2**63 - 1)
 U32 = st.integers(0, 2**32 - 1)
@@ -44,7 +52,7 @@ def test_what_was_encoded_is_decoded(
         encode_reference(flags, shard, sequence, epoch, partition, place, batch),
         encode_event(flags, shard, sequence, epoch, 3, event),
     ]
-    frame = encode_frame(position, 5, -7, 9, len(entries), b"".join(entries))
+    frame = encode_frame(position, 5, -7, 9, len(entries), entries)
     found = decode_frame(before + frame + b"behind", len(before), position)
     assert found is not None
     assert (found.position, found.size_bytes, found.horizon, found.time_ms, found.incarnation) == (
@@ -65,7 +73,7 @@ def test_what_was_encoded_is_decoded(
 
 
 def test_a_frame_is_nothing_in_another_place_cut_short_or_with_a_bit_changed() -> None:
-    frame = encode_frame(640, 0, 0, 1, 1, encode_event(0, 1, 1, 1, 0, b"event"))
+    frame = encode_frame(640, 0, 0, 1, 1, [encode_event(0, 1, 1, 1, 0, b"event")])
     assert decode_frame(frame, 0, 640) is not None
     assert decode_frame(frame, 0, 641) is None
     for end in range(len(frame)):
@@ -79,9 +87,9 @@ def test_a_frame_is_nothing_in_another_place_cut_short_or_with_a_bit_changed() -
 
 def test_the_number_of_entries_must_be_right() -> None:
     entry = encode_event(0, 1, 1, 1, 0, b"event")
-    assert decode_frame(encode_frame(0, 0, 0, 1, 2, entry), 0, 0) is None
-    assert decode_frame(encode_frame(0, 0, 0, 1, 1, entry[:-1]), 0, 0) is None
-    farewell = decode_frame(encode_frame(0, 0, 0, 1, 0, b""), 0, 0)
+    assert decode_frame(encode_frame(0, 0, 0, 1, 2, [entry]), 0, 0) is None
+    assert decode_frame(encode_frame(0, 0, 0, 1, 1, [entry[:-1]]), 0, 0) is None
+    farewell = decode_frame(encode_frame(0, 0, 0, 1, 0, []), 0, 0)
     assert farewell is not None
     assert (farewell.entries, farewell.size_bytes) == ([], FRAME_HEADER_BYTES)
 

@@ -433,7 +433,7 @@ class PartitionMachine(RuleBasedStateMachine):
     @rule()
     def checkpoint(self) -> None:
         self.log.flush()
-        self.log.save_active_index()
+        self.log.save_active_index(0)
         self.saved = self.log.snapshot()
         self.entries = []
         self.trimmed = []

@@ -25,13 +25,18 @@ from longhall.shards.shard import Shard
 from longhall.world.ports import File
 
 SYNC_FILES_MAX: Final = 64  # Synced with one call, so that no single wait is long.
+INDEX_UNSAVED_BYTES_MAX: Final = 1024 * 1024  # Of an active segment: quickly scanned after a crash.
+PARTITIONS_A_TURN: Final = 32  # Between two turns of the loop: none is long, and a busy loop has not too many of them.
 SYNCS_AT_ONCE: Final = 16  # Calls that wait together are one pass over the disk.
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-async def checkpoint(hall: Hall) -> None:
-    """Take one; OSError if the disk does not let it, and then nothing has changed."""
+async def checkpoint(hall: Hall, *, last: bool = False) -> None:
+    """Take one; OSError if the disk does not let it, and then nothing has changed.
+
+    The last one of a node leaves nothing that the next start would have to scan.
+    """
     dropped, hall.dropped = hall.dropped, []
     dead, hall.dead_segments = hall.dead_segments, []
     safe: list[tuple[Partition, int]] = []
@@ -44,7 +49,7 @@ async def checkpoint(hall: Hall) -> None:
             safe += [(part, part.log.next_offset) for part in hall.partitions.values() if part.shard is shard]
             await asyncio.sleep(0)
         await hall.commits.durable()
-        await _flush(hall)
+        await _flush(hall, 0 if last else INDEX_UNSAVED_BYTES_MAX)
         for number, position, body in captured:
             arguments: dict[str, object] = {"shard": number, "position": position, "body": body}
             await hall.world.janitor.run("write_snapshot", arguments)
@@ -64,25 +69,27 @@ async def checkpoint(hall: Hall) -> None:
     await _remove(hall, dropped, dead)
 
 
-async def _flush(hall: Hall) -> None:
+async def _flush(hall: Hall, index_unsaved_bytes_max: int) -> None:
     """Everything in memory to its segment, and everything in segments to the disk."""
-    for partition in list(hall.tails.values()):
+    for count, partition in enumerate(list(hall.tails.values()), 1):
         if not hall.flush_tail(partition):
             raise OSError(errno.ENOSPC, "no space to write segments; the write-ahead log keeps them until there is")
-        await asyncio.sleep(0)
+        if count % PARTITIONS_A_TURN == 0:
+            await asyncio.sleep(0)
     taken: list[tuple[PartitionLog, set[int]]] = []
     try:
         paths: list[str] = []
         for partition in list(hall.partitions.values()):
             log = partition.log
             if log.unsynced:
-                log.save_active_index()
+                log.save_active_index(index_unsaved_bytes_max)
                 bases = log.take_unsynced()
                 taken.append((log, bases))
                 for base_offset in sorted(bases):
                     paths.append(segment_path(log.partition, base_offset))
                     paths.append(index_path(log.partition, base_offset))
-                await asyncio.sleep(0)
+                if len(taken) % PARTITIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
         step = min(SYNC_FILES_MAX, hall.options.open_files_max)
         for at in range(0, len(paths), step * SYNCS_AT_ONCE):
             starts = range(at, min(at + step * SYNCS_AT_ONCE, len(paths)), step)
@@ -93,6 +100,8 @@ async def _flush(hall: Hall) -> None:
                     hall.commits.fail(error)
                     raise error
         await sync_names(hall)
+        for log, bases in taken:
+            log.written_is_recent(bases)
     except BaseException:  # Also when it is called off: the next checkpoint must not take these for synced.
         for log, bases in taken:
             log.unsynced |= bases

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import Final, final
 
-from longhall.broker.checkpoint import checkpoint, sync_names
+from longhall.broker.checkpoint import PARTITIONS_A_TURN, checkpoint, sync_names
 from longhall.broker.clean import Cleaner
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.errors import LonghallError
@@ -19,7 +19,7 @@ from longhall.errors import LonghallError
 TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
 RESERVE_MARGIN: Final = 16
-TAILS_FLUSHED_MAX: Final = 256  # In one second, one in a turn of the loop.
+TAILS_FLUSHED_MAX: Final = 256  # In one second.
 
 _log = logging.getLogger("longhall.keep")
 
@@ -64,9 +64,10 @@ class Housekeeper:
         while True:
             await asyncio.sleep(TICK_S)
             self._look_at_space()
-            for partition in list(self._hall.tails.values())[:TAILS_FLUSHED_MAX]:
+            for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
                 self._hall.flush_tail(partition)
-                await asyncio.sleep(0)
+                if count % PARTITIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
             await self._sync_names()
             if self._checkpoint_due():
                 await self._checkpoint()

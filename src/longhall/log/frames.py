@@ -127,12 +127,16 @@ def encode_event(flags: int, shard: int, sequence: int, epoch: int, room: int, e
     return head + bytes((room,)) + event
 
 
-def encode_frame(position: int, horizon: int, time_ms: int, incarnation: int, entries: int, body: bytes) -> bytes:
-    """A whole frame; `body` is its entries one after another."""
-    size = FRAME_HEADER_BYTES + len(body)
+def encode_frame_header(
+    position: int, horizon: int, time_ms: int, incarnation: int, entries: int, pieces: list[bytes]
+) -> bytes:
+    """What precedes the entries of a frame; `pieces` are those entries one after another, cut anywhere."""
+    size = FRAME_HEADER_BYTES + sum([len(piece) for piece in pieces])
     checked = _FRAME_CHECKED.pack(size, entries, position, horizon, time_ms, incarnation, 0)
-    crc = crc32c(body, crc32c(checked))
-    return b"".join((FRAME_MAGIC_BYTES, crc.to_bytes(4, "big"), checked, body))
+    crc = crc32c(checked)
+    for piece in pieces:
+        crc = crc32c(piece, crc)
+    return b"".join((FRAME_MAGIC_BYTES, crc.to_bytes(4, "big"), checked))
 
 
 def frame_size(buffer: bytes, at: int, position: int) -> int:

@@ -77,10 +77,11 @@ class PartitionLog:
         file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
         self._files.sync_names(self._directory)
         position = segment.size_bytes
-        self._files.wrote(file.path, position, file.write_at(position, (prefix, rest)))
+        file.write_at(position, (prefix, rest))
         self.unsynced.add(segment.base_offset)
         self._place(header, segment)
         segment.written_bytes = segment.size_bytes
+        self._note_recent(segment)
         return flags, position, file
 
     def replay_reference(self, header: BatchHeader, position: int, flags: int, now_ms: int) -> None:
@@ -115,7 +116,6 @@ class PartitionLog:
                 count += 1
             file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
             size = file.write_at(segment.written_bytes, parts)
-            self._files.wrote(file.path, segment.written_bytes, size)
             segment.written_bytes += size
             self.unsynced.add(segment.base_offset)
             del self._tail[:count]
@@ -124,6 +124,19 @@ class PartitionLog:
         if self._unindexed:
             self._save_closed_indexes()
         return written
+
+    def written_is_recent(self, bases: set[int]) -> None:
+        """What was written to these segments is on the disk: memory may forget it when it is not recent any more."""
+        for segment in reversed(self.segments):
+            if segment.base_offset in bases:
+                self._note_recent(segment)
+            elif segment.noted_bytes:
+                break
+
+    def _note_recent(self, segment: Segment) -> None:
+        path = segment_path(self.partition, segment.base_offset)
+        self._files.wrote(path, segment.noted_bytes, segment.written_bytes - segment.noted_bytes)
+        segment.noted_bytes = segment.written_bytes
 
     def _target(self, header: BatchHeader, now_ms: int) -> tuple[Segment, int]:
         """The segment that the next batch belongs to, made if need be, and the flags that say so."""
@@ -321,10 +334,14 @@ class PartitionLog:
         if file.size() > segment.written_bytes:
             file.truncate(segment.written_bytes)
 
-    def save_active_index(self) -> None:
-        """Write the index of the active segment as it is, so that the next start need not scan."""
-        if self.segments and self.segments[-1].index is not None:
-            save_index(self._files, self.partition, self.segments[-1])
+    def save_active_index(self, unsaved_bytes_max: int) -> None:
+        """Write the index of the active segment as it is, so that the next start need not scan more than this."""
+        segment = self.segments[-1] if self.segments else None
+        if segment is not None and segment.index is not None:
+            # Where something is lost, only the index knows how to step over it.
+            if self.damaged or segment.size_bytes - segment.index_saved_bytes > unsaved_bytes_max:
+                save_index(self._files, self.partition, segment)
+                segment.index_saved_bytes = segment.size_bytes
 
     # Space
 

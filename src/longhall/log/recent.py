@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Final, final
 
-STEP_BYTES: Final = 4 * 1024 * 1024  # Given back at once: fewer calls, and few pages cut in two.
+STEP_BYTES: Final = 256 * 1024  # Given back at once: fewer calls, and few pages cut in two.
 GROWING_MAX: Final = 4096  # Files whose last stretch is remembered. What is forgotten is left to the system.
 PAGE_BYTES: Final = 4096
 
@@ -29,7 +29,7 @@ class Recent:
 
     def wrote(self, path: str, position: int, size: int) -> Stretch | None:
         """Note a write. Returns a stretch that is not recent any more, if there is one."""
-        if self._bytes_max == 0:
+        if self._bytes_max == 0 or size <= 0:
             return None
         first, behind = self._growing.get(path, (position, position))
         if behind != position:

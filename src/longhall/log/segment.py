@@ -24,9 +24,11 @@ class Segment:
         self.next_offset = base_offset
         self.size_bytes = 0
         self.written_bytes = 0
+        self.noted_bytes = 0  # What was written before this position is known to be recent, or was; see `recent`.
         self.max_timestamp_ms = -1
         self.created_ms = created_ms
         self.index: Index | None = None
+        self.index_saved_bytes = 0  # So much of the segment is covered by an index on the disk.
         self._indexed_bytes = 0  # Batches before this position are covered by the index.
 
     def note(self, offset: int, next_offset: int, size_bytes: int, max_timestamp_ms: int) -> None:
@@ -59,5 +61,6 @@ def from_numbers(numbers: Any) -> Segment:
     segment.next_offset = int(numbers[1])
     segment.size_bytes = int(numbers[2])
     segment.written_bytes = int(numbers[2])
+    segment.noted_bytes = int(numbers[2])
     segment.max_timestamp_ms = int(numbers[3])
     return segment

@@ -29,13 +29,14 @@ from longhall.log.frames import (
     FRAME_MAGIC_BYTES,
     Frame,
     decode_frame,
-    encode_frame,
+    encode_frame_header,
     frame_position,
 )
 from longhall.world.ports import Disk, File
 
 FILE_HEADER_BYTES: Final = 64
 FILE_BYTES_MIN: Final = 16 * 1024 * 1024  # More than the largest frame.
+PIECE_BYTES_MIN: Final = 4096  # What is larger on average is written from where it lies.
 FREE_FILES_MIN: Final = 2  # Kept for later use.
 
 _MAGIC: Final = b"LHWL"
@@ -89,7 +90,7 @@ class Wal:
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._entries = 0
-        self._closed: list[tuple[int, bytes]] = []  # Frames of this round that were full: number of entries, body.
+        self._closed: list[tuple[int, list[bytes]]] = []  # Frames of this round that were full: entries, body.
         self._closed_bytes = 0
         self._unsynced: list[File] = []  # Files left behind since the last sync began.
         self._held = False
@@ -168,25 +169,26 @@ class Wal:
             self.horizon = position
 
     def _close_frame(self) -> None:
-        body = b"".join(self._body)
-        self._closed.append((self._entries, body))
-        self._closed_bytes += len(body)
-        self._body.clear()
+        # Copying small pieces together is cheaper than a place for each in the call, and copying large ones is not.
+        small = self._body_bytes < PIECE_BYTES_MIN * len(self._body)
+        self._closed.append((self._entries, [b"".join(self._body)] if small else self._body))
+        self._closed_bytes += self._body_bytes
+        self._body = []
         self._body_bytes = 0
         self._entries = 0
 
-    def _write_frame(self, time_ms: int, entries: int, body: bytes) -> None:
-        if self.end + FRAME_HEADER_BYTES + len(body) + FRAME_HEADER_BYTES > self._used[-1].end:
+    def _write_frame(self, time_ms: int, entries: int, body: list[bytes]) -> None:
+        body_bytes = sum([len(piece) for piece in body])
+        if self.end + FRAME_HEADER_BYTES + body_bytes + FRAME_HEADER_BYTES > self._used[-1].end:
             self._turn_page(time_ms)
-        frame = encode_frame(self.end, self.horizon, time_ms, self.incarnation, entries, body)
+        header = encode_frame_header(self.end, self.horizon, time_ms, self.incarnation, entries, body)
         current = self._used[-1]
-        current.file.write_at(self.end - current.start, (frame,))
-        self.end += len(frame)
+        self.end += current.file.write_at(self.end - current.start, [header, *body])
 
     def _turn_page(self, time_ms: int) -> None:
         """Say in the current file that the log goes on in the next, and go there."""
         current = self._used[-1]
-        farewell = encode_frame(self.end, self.horizon, time_ms, self.incarnation, 0, b"")
+        farewell = encode_frame_header(self.end, self.horizon, time_ms, self.incarnation, 0, [])
         current.file.write_at(self.end - current.start, (farewell,))
         self._unsynced.append(current.file)
         self._begin_file(current.end)

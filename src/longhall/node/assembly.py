@@ -147,7 +147,7 @@ class Node:
         await self._housekeeper.stop()
         if self.hall.commits.failure is None:
             try:
-                await checkpoint(self.hall)
+                await checkpoint(self.hall, last=True)
             except OSError as error:
                 _log.warning("no checkpoint at the end; the next start recovers", extra={"reason": str(error)})
         self._console.close()
