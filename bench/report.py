@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import plot, queues_tables, sqs_tables
+from bench import plot, queues_tables, spark_tables, sqs_tables
 from bench.tables import THROUGHPUT, TITLES, bottleneck, growth_tables, kafka_tables, ratio, spread, table
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -26,8 +26,8 @@ Result = dict[str, Any]
 
 _HEAD = """# Benchmarks
 
-Rendered by `./dev bench kafka`, `growth`, `sqs` and `queues` from the results kept in `bench/results/`; not edited by
-hand.
+Rendered by `./dev bench kafka`, `growth`, `sqs`, `queues` and `spark` from the results kept in `bench/results/`; not
+edited by hand.
 Absolute figures belong to the machine they were taken on. The ratios are the message: both sides ran in the same
 minutes, on the same disk, under the same client.
 """
@@ -68,6 +68,8 @@ def publish() -> None:
         parts.append(sqs_tables.section(result))
     if (_RESULTS / "queues.json").exists():
         parts.append(queues_tables.section(json.loads((_RESULTS / "queues.json").read_text())))
+    if (_RESULTS / "spark.json").exists():
+        parts.append(spark_tables.section(json.loads((_RESULTS / "spark.json").read_text())))
     _PAGE.parent.mkdir(exist_ok=True)
     _PAGE.write_text("\n".join(parts))
     print(f"written: {_PAGE.relative_to(_ROOT)}")
