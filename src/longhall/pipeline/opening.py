@@ -41,6 +41,11 @@ class Opening:
         self._parts_bytes = 0
         self._timestamp_type = 0
 
+    def skip_to(self, offset: int) -> None:
+        """Go on further behind, and give out nothing of what lies before."""
+        self.next_offset = self._start = offset
+        self._columns = self._empty()
+
     def open(self, records: bytes, aborted: list[tuple[int, int]]) -> Iterator[Any]:
         """Record batches out of one answer, whose last batch may be cut off."""
         waiting = sorted(aborted, key=lambda each: each[1])

@@ -158,7 +158,7 @@ class Reading:
                 f"{self._place()}: offsets {first} to {until - 1} {words}; "
                 "set the option failOnDataLoss to false to go on without them"
             )
-        self._opening.next_offset = until
+        self._opening.skip_to(until)
 
     def _again(self, failure: LonghallError) -> None:
         """After a failure that may pass: let go, wait a little, and ask anew who leads."""
