@@ -72,18 +72,18 @@ class Line:
         self._next_id += 1
         return self._next_frame()[0]
 
-    def version_of(self, api: Api, version_max: int | None = None) -> int:
+    def version_of(self, api: Api, version_min: int = 0, version_max: int | None = None) -> int:
         """The newest version that both sides speak."""
         first, last = self._ranges.get(api.key, (0, -1))
         version = min(last, api.version_max if version_max is None else version_max)
-        if version < max(first, api.version_min):
+        if version < max(first, api.version_min, version_min):
             raise Refused(UNSUPPORTED_VERSION, f"{self.name} has no version of {api.name} that is known here")
         return version
 
-    def send(self, request: Message, version_max: int | None = None) -> None:
+    def send(self, request: Message, version_min: int = 0, version_max: int | None = None) -> None:
         """Ask, and do not wait."""
         api = API_OF_REQUEST[type(request)]
-        version = self.version_of(api, version_max)
+        version = self.version_of(api, version_min, version_max)
         self._write(encode_request(self._next_id, CLIENT_ID, version, request))
         self._sent.append((self._next_id, api, version))
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
@@ -95,10 +95,15 @@ class Line:
         _, at = decode_response_header(frame, api.key, version)
         return decode(expected, version, frame, at)[0]
 
-    def call(self, request: Message, expected: type[_R], version_max: int | None = None) -> _R:
+    def receive_frame(self) -> tuple[bytes, int, int]:
+        """The same unread: the frame, where its body begins, and its version."""
+        frame, api, version = self._next_frame()
+        return frame, decode_response_header(frame, api.key, version)[1], version
+
+    def call(self, request: Message, expected: type[_R]) -> _R:
         """Ask and wait."""
         assert not self._sent, "answers that nobody took stand before this one"
-        self.send(request, version_max)
+        self.send(request)
         return self.receive(expected)
 
     @property

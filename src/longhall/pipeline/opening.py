@@ -46,15 +46,18 @@ class Opening:
         self.next_offset = self._start = offset
         self._columns = self._empty()
 
-    def open(self, records: bytes, aborted: list[tuple[int, int]]) -> Iterator[Any]:
-        """Record batches out of one answer, whose last batch may be cut off."""
+    def open(
+        self, records: bytes, aborted: list[tuple[int, int]], begin: int = 0, end: int | None = None
+    ) -> Iterator[Any]:
+        """Record batches out of the batches in `records[begin:end]`, the last of which may be cut off."""
         waiting = sorted(aborted, key=lambda each: each[1])
-        at = 0
-        while len(records) - at >= HEADER_BYTES and self.next_offset < self._end:
+        at = begin
+        limit = len(records) if end is None else end
+        while limit - at >= HEADER_BYTES and self.next_offset < self._end:
             size = parse_header(records, at).size_bytes
-            if len(records) - at < size:
+            if limit - at < size:
                 break
-            header = check_batch(records, at, len(records))
+            header = check_batch(records, at, limit)
             while waiting and waiting[0][1] <= header.last_offset:
                 self._skipping.add(waiting.pop(0)[0])
             if self._is_wanted(records, at, header):

@@ -17,11 +17,12 @@ from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from longhall.doors.kafka.wire.schema import NO_ID
 from longhall.errors import LonghallError
+from longhall.pipeline.answer import VERSION_MIN, Answer, read_answer
 from longhall.pipeline.line import Line
 from longhall.pipeline.opening import Opening
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.table import Shape
-from longhall.records.header import HEADER_BYTES, scan_headers
+from longhall.records.header import scan_headers
 from longhall.records.varint import INT64_MAX, INT64_MIN
 
 FETCH_BYTES: Final = 2 * 1024 * 1024
@@ -29,7 +30,6 @@ WAIT_MS: Final = 500
 PATIENCE_S: Final = 60.0
 GONE_PATIENCE_S: Final = 5.0  # A topic that is unknown may only be unknown yet, to a broker that starts.
 
-_BY_NAME_VERSION_MAX: Final = 12  # From the next version of Fetch on, topics are known by id alone.
 _OFFSET_OUT_OF_RANGE: Final = 1
 _GONE: Final = (3, 100, 103)  # The topic, its partition or its id is unknown.
 
@@ -79,12 +79,12 @@ class Reading:
         while self._opening.next_offset < self._work.end:
             before = self._opening.next_offset
             try:
-                part = self._next_part()
-                if part.error_code == 0 and part.records:
-                    self._ask_ahead(part.records)
-                    yield from self._opening.open(part.records, _aborted(part))
+                answer = self._next_answer()
+                if answer.error_code == 0 and answer.end > answer.begin:
+                    self._ask_ahead(answer)
+                    yield from self._opening.open(answer.frame, answer.aborted, answer.begin, answer.end)
                 else:
-                    self._explain(part)
+                    self._explain(answer)
             except (Unreachable, Refused) as failure:
                 self._again(failure)
             except LonghallError as failure:
@@ -98,20 +98,17 @@ class Reading:
             self._line = None
         self._asked_for = -1
 
-    def _next_part(self) -> data.FetchResponsePartition:
+    def _next_answer(self) -> Answer:
         """The answer for the offset where reading is: asked for already, or asked for now."""
         offset = self._opening.next_offset
         if self._line is None:
             self._line = self._connect()
         if self._asked_for != offset:
             if self._line.waiting:
-                self._line.receive(data.FetchResponse)  # It began elsewhere than reading has come to.
+                self._line.receive_frame()  # It began elsewhere than reading has come to.
             self._ask(offset)
         self._asked_for = -1
-        answer = self._line.receive(data.FetchResponse)
-        if answer.error_code:
-            raise Refused(answer.error_code, self._place())
-        return answer.responses[0].partitions[0]
+        return read_answer(*self._line.receive_frame())
 
     def _ask(self, offset: int) -> None:
         work = self._work
@@ -126,29 +123,29 @@ class Reading:
             isolation_level=int(work.read_committed),
             topics=[data.FetchRequestTopic(topic=work.topic, topic_id=work.topic_id, partitions=[part])],
         )
-        self._line.send(request, _BY_NAME_VERSION_MAX if work.topic_id == NO_ID else None)
+        self._line.send(request, VERSION_MIN, VERSION_MIN if work.topic_id == NO_ID else None)
         self._asked_for = offset
 
-    def _ask_ahead(self, records: bytes) -> None:
+    def _ask_ahead(self, answer: Answer) -> None:
         """Ask for what follows before this is decoded, so that broker and task work at the same time."""
-        headers = scan_headers(records, 0, len(records))
+        headers = scan_headers(answer.frame, answer.begin, answer.end)
         if headers and headers[-1].next_offset < self._work.end:
             self._ask(headers[-1].next_offset)
-        elif not headers and len(records) >= HEADER_BYTES:
+        elif not headers:
             raise PipelineError(f"{self._place()} at {self._opening.next_offset}: not one whole batch was sent")
 
-    def _explain(self, part: data.FetchResponsePartition) -> None:
+    def _explain(self, answer: Answer) -> None:
         """An answer without records: nothing yet, or not any more."""
         offset = self._opening.next_offset
-        if part.error_code == _OFFSET_OUT_OF_RANGE:
-            if part.log_start_offset > offset:
-                self._lose(offset, min(part.log_start_offset, self._work.end), "were deleted before they were read")
+        if answer.error_code == _OFFSET_OUT_OF_RANGE:
+            if answer.log_start_offset > offset:
+                self._lose(offset, min(answer.log_start_offset, self._work.end), "were deleted before they were read")
             else:
                 self._lose(offset, self._work.end, "are not there any more; was the topic recreated or cut off?")
-        elif part.error_code in _GONE and time.monotonic() > self._deadline - PATIENCE_S + GONE_PATIENCE_S:
+        elif answer.error_code in _GONE and time.monotonic() > self._deadline - PATIENCE_S + GONE_PATIENCE_S:
             self._lose(offset, self._work.end, "are gone: the topic was deleted or recreated")
-        elif part.error_code:
-            raise Refused(part.error_code, self._place(), retriable=True if part.error_code in _GONE else None)
+        elif answer.error_code:
+            raise Refused(answer.error_code, self._place(), retriable=True if answer.error_code in _GONE else None)
         elif time.monotonic() > self._deadline:
             self._lose(offset, self._work.end, f"did not come within {PATIENCE_S:.0f} s")
 
@@ -195,7 +192,3 @@ class Reading:
 
     def _place(self) -> str:
         return f"{self._work.topic}-{self._work.partition}"
-
-
-def _aborted(part: data.FetchResponsePartition) -> list[tuple[int, int]]:
-    return [(each.producer_id, each.first_offset) for each in part.aborted_transactions or []]
