@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
@@ -11,7 +12,7 @@ from longhall.broker.declare import create_topic
 from longhall.broker.keep import Housekeeper
 from longhall.broker.send import send, wait
 from longhall.shards.shard import Committable
-from tests.broker.desk import Desk, Life, batch_of, stored_batches
+from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
 
 
 class Heard(Committable):
@@ -22,8 +23,9 @@ class Heard(Committable):
         self.values.append(value)
 
 
-def test_a_failed_sync_releases_nothing_and_stops_everything() -> None:
-    desk = Desk()
+@pytest.mark.parametrize("lone_sync_us_max", [0, 1_000_000])
+def test_a_failed_sync_releases_nothing_and_stops_everything(lone_sync_us_max: int) -> None:
+    desk = Desk(options=msgspec.structs.replace(OPTIONS, lone_sync_us_max=lone_sync_us_max))
 
     async def play(life: Life) -> None:
         await create_topic(life.hall, "t", 1, {})
@@ -136,3 +138,28 @@ def test_a_name_that_cannot_be_synced_stops_the_node_too() -> None:
         assert len(stored_batches(life.partition("t"))) == 1
 
     desk.live(look)
+
+
+def test_a_small_commit_alone_is_synced_on_the_loop_until_the_disk_is_slow() -> None:
+    desk = Desk(options=msgspec.structs.replace(OPTIONS, lone_sync_us_max=1_000_000))
+
+    async def play(life: Life) -> None:
+        synced: list[str] = []
+        now, later = life.world.disk.sync_now, life.world.disk.sync
+        life.world.disk.sync_now = lambda file: (synced.append("here"), now(file))[1]  # type: ignore[method-assign]
+        life.world.disk.sync = lambda *given, **named: (  # type: ignore[method-assign]
+            synced.append("beside"),
+            later(*given, **named),
+        )[1]
+        await create_topic(life.hall, "t", 1, {})
+        await life.send(life.partition("t"), batch_of(b"small"))
+        synced.clear()
+        await life.send(life.partition("t"), batch_of(b"small"))
+        assert synced == ["here"]
+        await life.send(life.partition("t"), batch_of(b"large" * 10_000))
+        await life.send(life.partition("t"), batch_of(b"small"))
+        assert synced == ["here", "beside", "beside"]  # The first small one after it only looks how quick the disk is.
+        await life.send(life.partition("t"), batch_of(b"small"))
+        assert synced[-1] == "here"
+
+    desk.live(play)

@@ -77,3 +77,6 @@ class FakeClock:
 
     def monotonic_ms(self) -> int:
         return self.now_ms
+
+    def monotonic_us(self) -> int:
+        return self.now_ms * 1000

@@ -3,25 +3,32 @@
 Whoever appended calls `kick`. All that was appended in the same turn goes out in one write, and all that was written
 while a sync was under way is covered by the next one. A sync that fails is never tried again: nobody knows what the
 disk still has, so the node stops and finds out by recovering.
+
+A round that is small and touches the log alone is synced here and now while the disk is quick: the way to the process
+that syncs and back would take longer than the sync. One that was slow is the last for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
 from longhall.broker.time import HallTime
 from longhall.meters import Histogram
 from longhall.shards.journal import Journal, Round
 from longhall.world.ports import Clock, Disk
 
+LONE_BYTES_MAX: Final = 8 * 1024
+LONE_SLOW_US: Final = 20_000  # A sync on the loop that took longer closes this way
+LONE_CLOSED_US: Final = 10_000_000  # for so long.
+
 
 @final
 class Commits:
     """See the module."""
 
-    def __init__(self, journal: Journal, disk: Disk, clock: Clock, time: HallTime) -> None:
+    def __init__(self, journal: Journal, disk: Disk, clock: Clock, time: HallTime, lone_us_max: int = 0) -> None:
         self.sync_seconds = Histogram()
         self.failure: OSError | None = None
         self.on_failure: Callable[[OSError], None] | None = None
@@ -32,7 +39,11 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         self._kicked = False
         self._round: Round | None = None
-        self._began_s = 0.0
+        self._began_us = 0
+        self._begun_position = 0
+        self._lone_us_max = lone_us_max
+        self._lone = False  # Whether the last small round was quick enough for the next one to be synced here.
+        self._lone_after_us = 0
         self._waiters: list[asyncio.Future[None]] = []  # Each asks again after every round.
 
     def kick(self) -> None:
@@ -72,9 +83,24 @@ class Commits:
             self._begin()
 
     def _begin(self) -> None:
-        self._round = self._journal.begin()
-        self._began_s = self._loop.time()
-        self._disk.sync(self._round.files, self._synced)
+        round = self._round = self._journal.begin()
+        small = len(round.files) == 1 and round.position - self._begun_position <= LONE_BYTES_MAX
+        self._begun_position = round.position
+        self._began_us = self._clock.monotonic_us()
+        if small and self._lone and self._began_us >= self._lone_after_us:
+            self._loop.call_soon(self._synced, self._sync_here(round))
+        else:
+            self._lone = small  # If this one turns out to be quick.
+            self._disk.sync(round.files, self._synced)
+
+    def _sync_here(self, round: Round) -> OSError | None:
+        try:
+            self._disk.sync_now(round.files[0])
+        except OSError as error:
+            return error
+        if self._clock.monotonic_us() - self._began_us > LONE_SLOW_US:
+            self._lone_after_us = self._began_us + LONE_CLOSED_US
+        return None
 
     def _synced(self, error: OSError | None) -> None:
         round = self._round
@@ -83,7 +109,9 @@ class Commits:
         if error is not None:
             self.fail(error)
             return
-        self.sync_seconds.observe(self._loop.time() - self._began_s)
+        took_us = self._clock.monotonic_us() - self._began_us
+        self._lone = self._lone and took_us <= self._lone_us_max
+        self.sync_seconds.observe(took_us / 1_000_000)
         self._journal.finish(round)
         self._wake()
         if self._journal.sync_wanted:

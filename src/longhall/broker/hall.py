@@ -53,7 +53,7 @@ from longhall.world.ports import World
 NODE_ID: Final = 1
 LEVEL: Final = "priority:"  # What a log of a queue is for: the level behind this word, else messages not due yet.
 TAIL_PARTITION_BYTES_MAX: Final = 256 * 1024  # A tail is written to its segment beyond this.
-WAL_KEPT_CHECKPOINTS: Final = 2  # While one is taken, the log goes on: its ring has room for both.
+WAL_KEPT_CHECKPOINTS: Final = 3  # While one is taken, the log goes on: its ring has room for that.
 EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, kept for what is not a message.
 JOINS_MAX: Final = 4  # Large messages put together at the same time.
 
@@ -75,7 +75,7 @@ class Hall:
         self.wal = Wal(world.disk, options.wal_file_bytes, WAL_KEPT_CHECKPOINTS * options.checkpoint_bytes)
         self.shards = [Shard(number, self.wal) for number in range(options.shards + 1)]
         self.journal = Journal(self.wal, self.shards, self.files)
-        self.commits = Commits(self.journal, world.disk, world.clock, self.time)
+        self.commits = Commits(self.journal, world.disk, world.clock, self.time, options.lone_sync_us_max)
         self.catalogue = Catalogue(options)
         self.partitions: dict[int, Partition] = {}
         self.routes: dict[str, list[Partition]] = {}

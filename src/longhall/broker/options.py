@@ -22,6 +22,7 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_bytes: int = 256 * 1024 * 1024
     disk_reserve_bytes: int = 128 * 1024 * 1024
     open_files_max: int = 4_096
+    lone_sync_us_max: int = 0
     recent_bytes: int = 256 * 1024 * 1024
     tail_bytes_max: int = 64 * 1024 * 1024
     cleaner_interval_ms: int = 15_000

@@ -42,6 +42,7 @@ DIRECT_BYTES_MIN: Final = 64 * 1024  # From here on a batch is worth a sync of i
 DIRECT_FILES_MIN: Final = 2
 DIRECT_FILES_MAX: Final = 8
 DIRECT_BYTES_MANY: Final = 512 * 1024
+DIRECT_TAILS_MAX: Final = 32  # With more partitions at work a sync of one segment may wait for the data of them all.
 ENTRY_SLACK_BYTES: Final = 4096
 _PREFIX_BYTES: Final = 16
 
@@ -161,7 +162,7 @@ def append_here(
         stored = prefix + frame[at + _PREFIX_BYTES : at + HEADER_BYTES]
         shard.append_reference(log.partition, flags, position, stored)
     else:
-        stored = prefix + frame[at + _PREFIX_BYTES : at + size]
+        stored = b"".join((prefix, memoryview(frame)[at + _PREFIX_BYTES : at + size]))
         flags = log.append(header, stored, now_ms)
         shard.append_batch(log.partition, flags, stored)
         hall.note_tail(partition, size)
@@ -188,6 +189,8 @@ def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int
     """Whether a large batch is better written to its segment; otherwise the write-ahead log has room for it too."""
     files = hall.journal.file_count
     if files >= DIRECT_FILES_MAX or (files >= DIRECT_FILES_MIN and header.size_bytes < DIRECT_BYTES_MANY):
+        return False
+    if len(hall.tails) > DIRECT_TAILS_MAX:
         return False
     if log.takes_direct(header, now_ms):
         return True

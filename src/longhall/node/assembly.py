@@ -181,6 +181,7 @@ def options_of(settings: Settings) -> HallOptions:
         disk_reserve_bytes=settings.disk_reserve_bytes,
         open_files_max=settings.open_files_max,
         recent_bytes=settings.recent_bytes,
+        lone_sync_us_max=settings.lone_sync_us_max,
         tail_bytes_max=settings.memory_bytes // TAIL_SHARE,
         cleaner_interval_ms=settings.cleaner.interval_ms,
         cleaner_dirty_ratio=settings.cleaner.dirty_ratio,

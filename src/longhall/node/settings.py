@@ -131,6 +131,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 128 * _MIB
     open_files_max: Annotated[int, Meta(ge=32, le=1_000_000, description="Segment files held open at once.")] = 4_096
 
+    lone_sync_us_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000,
+            description="A commit that is small and alone is synced at once, without the detour that keeps others "
+            "going, while the disk takes no longer than this; 0 for never.",
+        ),
+    ] = 500
     recent_bytes: Annotated[
         int, _size("How much of what was written to segments last stays in the page cache; 0 leaves it to the system.")
     ] = 256 * _MIB

@@ -136,6 +136,9 @@ class SimulatedClock:
     def monotonic_ms(self) -> int:
         return int(self._host.simulation.loop.time() * 1000 * (1.0 + self._host.clock_drift))
 
+    def monotonic_us(self) -> int:
+        return int(self._host.simulation.loop.time() * 1_000_000 * (1.0 + self._host.clock_drift))
+
 
 @final
 class SimulatedEntropy:

@@ -24,6 +24,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Milliseconds since some moment; never jumps."""
 
+    def monotonic_us(self) -> int:
+        """The same in microseconds, for what is quick."""
+
 
 class File(Protocol):
     """An open file. Writes reach the page cache; only `Disk.sync` makes them durable."""

@@ -15,3 +15,6 @@ class RealClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    def monotonic_us(self) -> int:
+        return time.monotonic_ns() // 1_000

@@ -46,7 +46,8 @@ class Syncer:
     def run(self) -> None:
         while True:
             requests = [self.receive(0)]
-            while requests[-1] is not None and len(requests) < PASS_REQUESTS_MAX:
+            # Commits come one at a time; only the others wait together.
+            while self.together and requests[-1] is not None and len(requests) < PASS_REQUESTS_MAX:
                 requests.append(self.receive(_socket.MSG_DONTWAIT))
             synced: set[int] = set()
             if self.together:
