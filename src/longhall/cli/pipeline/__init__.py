@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typer
 
+from longhall.cli.pipeline.archive import archive
 from longhall.cli.pipeline.check import check
 
 app = typer.Typer(
@@ -16,3 +17,4 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(check)
+app.command()(archive)

@@ -1,0 +1,276 @@
+"""The archiver: round by round, what topics have behind their manifests becomes files, then counts, then may go.
+
+    plan      ranges behind the manifest's ends, up to the last committed message        driver
+    write     each range from its leader into files, whole or not at all                 tasks
+    publish   the next version of the manifest names them                                driver
+    tell      the group longhall.archive commits the ends: the broker may truncate       driver
+
+Whatever is killed between any two of these, the next run goes on from the manifest: what was written without counting
+is recognised or swept, what counts is told again. Files are never changed, so nothing can be in the archive twice.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+from longhall.client.groups import Committed, Place
+from longhall.client.hall import Hall
+from longhall.names import ARCHIVE_GROUP
+from longhall.pipeline.archive.ledger import Ledger
+from longhall.pipeline.archive.manifest import Manifest, Piece, extended, merged, to_merge, without_retired
+from longhall.pipeline.archive.parquet import COLUMNS, FILE_BYTES_MAX
+from longhall.pipeline.archive.planning import next_round
+from longhall.pipeline.archive.storage import Storage
+from longhall.pipeline.archive.work import Merging, Writing, do
+from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.options import Offsets, Subscription
+from longhall.pipeline.plan import Range
+from longhall.pipeline.reading import Work
+from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.survey import Survey, Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUND_TRIES_MAX: Final = 3
+PIECES_A_CORE: Final = 2  # In one round, so that a slow task does not leave the other cores idle.
+RETIRED_MS: Final = 3_600_000
+INTERVAL_S: Final = 10.0
+
+Say = Callable[[str], None]
+Show = Callable[[int, int], None]
+
+
+class Options(NamedTuple):
+    """What to archive, and where to."""
+
+    bootstrap: str
+    topics: tuple[str, ...]
+    to: str
+    once: bool = True
+    allow_loss: bool = False
+    merge: bool = True
+    interval_s: float = INTERVAL_S
+    file_bytes_max: int = FILE_BYTES_MAX
+
+
+@final
+class Done:
+    """What one run has done so far."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.files = 0
+        self.bytes = 0
+        self.merged = 0
+        self.swept = 0
+        self.lost = 0
+
+
+@final
+class Archiver:
+    """One run over some topics. `say` hears what happens, `show` how far it is."""
+
+    def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show) -> None:
+        self.done = Done()
+        self._context = spark.sparkContext
+        self._options = options
+        self._say = say
+        self._show = show
+        self._storage = Storage(options.to)
+        self._ledgers = {topic: Ledger(self._storage, topic) for topic in options.topics}
+        self._manifests: dict[str, Manifest] = {}
+        self._told: dict[Place, int] = {}
+        self._silent: set[str] = set()  # Topics whose broker hears of another archive.
+
+    def run(self) -> Done:
+        """Until all that was there at the start is archived, or for ever. Raises PipelineError."""
+        with Conversation(self._options.bootstrap) as conversation:
+            survey = Survey(conversation, Subscription(names=self._options.topics), read_committed=True)
+            topics = survey.topics()
+            self._storage.check()
+            self._claim(topics)
+            self._listen(conversation, topics)
+            self._tell(conversation, topics)
+            until = survey.latest(topics)
+            total = self._behind(until) if self._options.once else 0
+            while True:
+                worked = self._round(survey, topics, until)
+                if worked:
+                    self._tell(conversation, topics)
+                    self._show(self.done.messages, total)
+                elif self._options.once:
+                    break
+                else:
+                    time.sleep(self._options.interval_s)
+                if not self._options.once:
+                    topics = survey.topics()
+                    until = survey.latest(topics)
+            return self.done
+
+    # The manifests
+
+    def _claim(self, topics: dict[str, Topic]) -> None:
+        writer = uuid.uuid4().hex
+        for name, topic in topics.items():
+            ledger = self._ledgers[name]
+            claimed = ledger.claim(writer, topic.id.hex())
+            self._manifests[name] = without_retired(claimed, _now_ms() - RETIRED_MS)
+            self.done.swept += ledger.sweep(self._manifests[name])
+
+    def _publish(self, name: str, manifest: Manifest) -> None:
+        self._manifests[name] = self._ledgers[name].publish(manifest)
+
+    def _behind(self, until: Offsets) -> int:
+        ends = {name: manifest.ends() for name, manifest in self._manifests.items()}
+        return sum(
+            max(0, end - ends[name].get(part, 0)) for name, parts in until.items() for part, end in parts.items()
+        )
+
+    # One round
+
+    def _round(self, survey: Survey, topics: dict[str, Topic], until: Offsets) -> bool:
+        for name, topic in topics.items():
+            if topic.id.hex() != self._manifests[name].topic_id:
+                raise PipelineError(f"topic {name} was deleted and made anew while it was archived; start again")
+        failure: Exception | None = None
+        for _ in range(ROUND_TRIES_MAX):
+            planned = next_round(
+                self._manifests,
+                survey.earliest(topics),
+                until,
+                survey.row_bytes(topics),
+                content_bytes_max=self._options.file_bytes_max,
+                ranges_max=PIECES_A_CORE * max(1, self._context.defaultParallelism),
+                allow_loss=self._options.allow_loss,
+            )
+            if not planned.ranges and not planned.lost:
+                return False
+            try:
+                written = self._do([self._writing(each, topics[each.topic]) for each in planned.ranges])
+            except Exception as failed:  # A worker died; the round is planned anew, and what was written is recognised.
+                if clear_line(failed) is not None and not self._options.allow_loss:
+                    raise
+                failure = failed
+                self._say("a task failed; this round is done again")
+                continue
+            self._take(planned.lost, written)
+            return True
+        assert failure is not None
+        raise failure
+
+    def _writing(self, each: Range, topic: Topic) -> Writing:
+        work = Work(
+            bootstrap=self._options.bootstrap,
+            topic=each.topic,
+            topic_id=topic.id,
+            partition=each.partition,
+            start=each.start,
+            end=each.end,
+            columns=COLUMNS,
+            leader=topic.leaders.get(each.partition),
+            read_committed=True,
+        )
+        return Writing(self._options.to, work)
+
+    def _do(self, tasks: Sequence[Writing | Merging]) -> list[tuple[str, int, list[Piece]]]:
+        """On the executors; what they wrote must be seen from here before it counts."""
+        if not tasks:
+            return []
+        written = self._context.parallelize(tasks, len(tasks)).map(do).collect()
+        for _, _, pieces in written:
+            for piece in pieces:
+                if piece.path and self._storage.size_bytes(piece.path) != piece.size_bytes:
+                    raise PipelineError(
+                        f"an executor wrote {piece.path}, and the driver does not see it at {self._storage.name}; "
+                        "the place must be one that all machines share"
+                    )
+        return written
+
+    def _take(self, lost: dict[Place, Piece], written: list[tuple[str, int, list[Piece]]]) -> None:
+        added: dict[str, dict[int, list[Piece]]] = {}
+        for (name, part), piece in lost.items():
+            added.setdefault(name, {}).setdefault(part, []).append(piece)
+            self.done.lost += piece.end - piece.base
+            self._say(f"{name}-{part}: offsets {piece.base} to {piece.end - 1} are lost")
+        for name, part, pieces in written:
+            added.setdefault(name, {}).setdefault(part, []).extend(pieces)
+        for parts in added.values():
+            for part in parts:
+                parts[part].sort(key=lambda piece: piece.base)
+        for name, parts in added.items():
+            self._publish(name, extended(self._manifests[name], parts))
+            for piece in (piece for pieces in parts.values() for piece in pieces):
+                self.done.messages += piece.rows
+                self.done.bytes += piece.content_bytes
+                self.done.files += bool(piece.path)
+            if self._options.merge:
+                self._merge(name)
+
+    def _merge(self, name: str) -> None:
+        """Small files of one topic into larger ones."""
+        manifest = self._manifests[name]
+        tasks = [
+            Merging(self._options.to, name, manifest.topic_id, int(part), run)
+            for part, pieces in manifest.partitions.items()
+            for run in to_merge(pieces, self._options.file_bytes_max)
+        ]
+        if not tasks:
+            return
+        for task, (_, part, fresh) in zip(tasks, self._do(tasks), strict=True):
+            manifest = merged(manifest, part, task.old, fresh, _now_ms())
+            self.done.merged += len(task.old)
+        self._publish(name, without_retired(manifest, _now_ms() - RETIRED_MS))
+        self.done.swept += self._ledgers[name].sweep(self._manifests[name])
+
+    # What the broker is told
+
+    def _listen(self, conversation: Conversation, topics: dict[str, Topic]) -> None:
+        """Whom the broker believes now: nobody, this archive, or another one."""
+
+        async def ask(hall: Hall) -> dict[Place, Committed]:
+            places = [(name, part) for name, topic in topics.items() for part in topic.leaders]
+            return await hall.groups.offsets(ARCHIVE_GROUP, places)
+
+        for (name, part), known in conversation.ask(ask).items():
+            words = known.metadata.split(" ")
+            if words[0] != topics[name].id.hex():
+                continue
+            self._told[name, part] = known.offset
+            place = " ".join(words[1:-1])
+            if place != self._storage.name and name not in self._silent:
+                self._silent.add(name)
+                self._say(f"{name} is released by its archive at {place}; this one does not move that")
+            elif known.offset > (self._manifests[name].end(part) or 0):
+                self._say(f"{name}-{part}: the archive has less than was told; nothing more is released until it has")
+
+    def _tell(self, conversation: Conversation, topics: dict[str, Topic]) -> None:
+        """The manifest is durable: what it has may be truncated."""
+        offsets: dict[Place, Committed] = {}
+        for name, manifest in self._manifests.items():
+            for part in topics[name].leaders:
+                end = manifest.end(part) or 0
+                if name not in self._silent and end != self._told.get((name, part), 0):
+                    words = f"{manifest.topic_id} {self._storage.name} {manifest.version}"
+                    offsets[name, part] = Committed(end, -1, words)
+
+        async def commit(hall: Hall) -> None:
+            await hall.groups.commit(ARCHIVE_GROUP, offsets)
+
+        if offsets:
+            conversation.ask(commit)
+            self._told.update({place: each.offset for place, each in offsets.items()})
+
+
+def archive(spark: SparkSession, options: Options, say: Say, show: Show) -> Done:
+    """Archive topics and queues. Raises PipelineError."""
+    if not options.topics:
+        raise PipelineError("no topic was named; say --topics a,b")
+    return Archiver(spark, options, say, show).run()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,150 @@
+"""Who may publish: one writer at a time, whatever the place can do, and whoever was overtaken hears of it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhall.pipeline.archive.ledger import VERSIONS_KEPT, Ledger
+from longhall.pipeline.archive.manifest import Manifest, Piece, extended
+from longhall.pipeline.archive.storage import Storage
+from longhall.pipeline.refusals import PipelineError
+
+
+class Memory:
+    """An object store without links. Every call waits for its turn, so that the order of calls is the test's."""
+
+    name = "memory"
+    has_links = False
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def list(self, directory: str) -> list[str]:
+        self.turn()
+        return sorted(name for name in self.files if name.startswith(f"{directory}/"))
+
+    def read(self, name: str) -> bytes:
+        self.turn()
+        if name not in self.files:
+            raise PipelineError(f"the archive lacks {name}")
+        return self.files[name]
+
+    def put(self, name: str, data: Any) -> None:
+        self.turn()
+        self.files[name] = bytes(data)
+
+    def delete(self, name: str) -> None:
+        self.turn()
+        self.files.pop(name, None)
+
+    def turn(self) -> None:
+        turns = getattr(threading.current_thread(), "turns", None)
+        if turns is not None:
+            turns.wait()
+
+
+class Turns:
+    """Lets one of several threads go one step at a time."""
+
+    def __init__(self) -> None:
+        self._may = threading.Semaphore(0)
+        self._stopped = threading.Semaphore(0)
+        self.ended = False
+
+    def wait(self) -> None:
+        self._stopped.release()
+        self._may.acquire()
+
+    def end(self) -> None:
+        self.ended = True
+        self._stopped.release()
+
+    def step(self) -> None:
+        self._may.release()
+        self._stopped.acquire()
+
+    def begin(self) -> None:
+        self._stopped.acquire()
+
+
+class Writer(threading.Thread):
+    """Claims the archive and publishes a few pieces, each with its own name in it."""
+
+    def __init__(self, memory: Memory, name: str, published: list[tuple[str, int, int]]) -> None:
+        super().__init__(daemon=True)
+        self.turns = Turns()
+        self._memory = memory
+        self._word = name
+        self._published = published
+
+    def run(self) -> None:
+        self.turns.wait()
+        try:
+            ledger = Ledger(self._memory, "t")  # type: ignore[arg-type]
+            manifest = ledger.claim(self._word, "aa")
+            for _ in range(3):
+                end = manifest.end(0) or 0
+                manifest = ledger.publish(extended(manifest, {0: [Piece(base=end, end=end + 1, path=self._word)]}))
+                self._published.append((self._word, manifest.version, end))
+        except PipelineError:
+            pass
+        finally:
+            self.turns.end()
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_of_several_writers_what_one_has_published_stays(seed: int) -> None:
+    chance = random.Random(seed)
+    stretches = [(chance.randrange(3), chance.randrange(1, 40)) for _ in range(chance.randrange(1, 10))]
+    memory = Memory()
+    published: list[tuple[str, int, int]] = []
+    writers = [Writer(memory, word, published) for word in ("a1", "b2", "c3")]
+    for writer in writers:
+        writer.start()
+        writer.turns.begin()
+    choices = [writer for writer, steps in stretches for _ in range(steps)]
+    for choice in [*choices, *([0, 1, 2] * 400)]:
+        if not writers[choice].turns.ended:
+            writers[choice].turns.step()
+    assert all(writer.turns.ended for writer in writers)
+    latest = Ledger(memory, "t").latest()  # type: ignore[arg-type]
+    names = [] if latest is None else [piece.path for piece in latest.pieces(0)]
+    # Whoever was told that a piece counts finds it in the end where it was put.
+    for word, _, end in published:
+        assert names[end] == word
+    assert len({end for _, _, end in published}) == len(published), "no offset was published twice"
+
+
+def test_an_overtaken_writer_stops(tmp_path: Path) -> None:
+    ledger = Ledger(Storage(str(tmp_path)), "t")
+    first = ledger.claim("a1", "aa")
+    first = ledger.publish(extended(first, {0: [Piece(base=0, end=5)]}))
+    second = ledger.claim("b2", "aa")
+    assert second.ends() == {0: 5}
+    with pytest.raises(PipelineError, match="another archiver has taken over"):
+        ledger.publish(extended(first, {0: [Piece(base=5, end=6)]}))
+    for end in range(6, 20):
+        second = ledger.publish(extended(second, {0: [Piece(base=end - 1, end=end)]}))
+    assert ledger.latest() == second
+    assert len(list((tmp_path / "topic=t/_manifest").iterdir())) == VERSIONS_KEPT
+
+
+def test_an_archive_belongs_to_one_topic(tmp_path: Path) -> None:
+    ledger = Ledger(Storage(str(tmp_path)), "t")
+    ledger.claim("a1", "aa")
+    with pytest.raises(PipelineError, match="topic t was deleted and made anew"):
+        ledger.claim("b2", "bb")
+
+
+def test_a_manifest_that_was_damaged_is_named(tmp_path: Path) -> None:
+    ledger = Ledger(Storage(str(tmp_path)), "t")
+    claimed: Manifest = ledger.claim("a1", "aa")
+    path = tmp_path / f"topic=t/_manifest/{claimed.version:020}.json"
+    path.write_bytes(path.read_bytes()[:10])
+    with pytest.raises(PipelineError, match=r"_manifest/0+1\.json is damaged"):
+        ledger.latest()
