@@ -10,6 +10,7 @@ import typer
 
 from longhall.cli.pipeline.archive import archive
 from longhall.cli.pipeline.check import check
+from longhall.cli.pipeline.replay import replay
 
 app = typer.Typer(
     name="pipeline",
@@ -18,3 +19,4 @@ app = typer.Typer(
 )
 app.command()(check)
 app.command()(archive)
+app.command()(replay)

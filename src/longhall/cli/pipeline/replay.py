@@ -1,0 +1,111 @@
+"""`longhall pipeline replay`: messages of an archive or a topic again, into any topic or queue."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.moments import parse_moment_ms
+from longhall.cli.options import OutputOption, ProfileOption
+from longhall.cli.output import Format, show_facts
+from longhall.cli.pipeline.running import (
+    BootstrapOption,
+    MasterOption,
+    OnceOption,
+    SparkOption,
+    TopicsOption,
+    running,
+)
+
+ToOption = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic or queue that gets the messages.")]
+FromOption = Annotated[
+    str, typer.Option("--from", metavar="DIR", help="The archive to read; without it the topics themselves are read.")
+]
+SinceOption = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only messages from then on.")]
+UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only messages before.")]
+KeyOption = Annotated[list[str] | None, typer.Option("--key", help="Only messages with this key; repeatable.")]
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="NAME[=VALUE]", help="Only messages with this header; repeatable, all must fit."),
+]
+WhereOption = Annotated[
+    str, typer.Option("--where", metavar="SQL", help="Only messages for which this is true, in Spark's SQL.")
+]
+SpeedOption = Annotated[
+    float, typer.Option("--speed", min=0.0, help="1: as far apart as they were; 2: twice as fast; 0: without waiting.")
+]
+RateOption = Annotated[float, typer.Option("--rate", min=0.0, metavar="N", help="At most so many messages a second.")]
+NameOption = Annotated[
+    str, typer.Option("--name", help="What this replay is called; with the same name it goes on where it was.")
+]
+INTERVAL_S = 10.0
+
+
+def replay(
+    topics: TopicsOption,
+    to: ToOption,
+    source: FromOption = "",
+    bootstrap: BootstrapOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    key: KeyOption = None,
+    header: HeaderOption = None,
+    where: WhereOption = "",
+    speed: SpeedOption = 0.0,
+    rate: RateOption = 0.0,
+    name: NameOption = "",
+    once: OnceOption = True,
+    master: MasterOption = None,
+    spark: SparkOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Replay messages of an archive or a topic into a topic or queue, each exactly once."""
+    from longhall.pipeline.replay.job import Done, Options, replay
+    from longhall.pipeline.replay.selection import Selection
+
+    chosen = Selection(
+        keys=tuple(each.encode() for each in key or []), headers=tuple(_header(each) for each in header or [])
+    )
+    now_ms = int(time.time() * 1000)
+    if since is not None:
+        chosen = chosen._replace(since_ms=parse_moment_ms(since, now_ms))
+    if until is not None:
+        chosen = chosen._replace(until_ms=parse_moment_ms(until, now_ms))
+    silent = output is Format.JSON
+    with running(
+        "replay", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
+    ) as job:
+        options = Options(
+            bootstrap=job.bootstrap,
+            topics=tuple(dict.fromkeys(each.strip() for each in topics.split(",") if each.strip())),
+            to=to,
+            archive=source,
+            selection=chosen,
+            where=where,
+            speed=speed,
+            rate=rate,
+            name=name,
+        )
+        done = Done(name, 0)
+        while True:
+            latest = replay(
+                job.spark, options, job.steps.say, lambda at, total: job.steps.show("replayed", at, total, "offsets")
+            )
+            done = Done(latest.name, done.messages + latest.messages)
+            if once:
+                break
+            time.sleep(INTERVAL_S)
+        if not done.messages:
+            job.steps.say(f"nothing was left of the replay {done.name}; another --name does it again")
+    show_facts({"replay": done.name, "to": to, "messages": done.messages}, output)
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, sign, value = text.partition("=")
+    if not name:
+        raise CommandError(f"--header {text!r} must be NAME or NAME=VALUE", Exit.USAGE)
+    return name, value.encode() if sign else None

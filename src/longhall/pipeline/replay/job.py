@@ -1,0 +1,246 @@
+"""The replay: what a source has, through Spark's filters, into a topic or a queue.
+
+    sources    the partitions of an archive or of topics, from where an earlier run has come to    driver
+    read       their messages, chosen by time, key and headers                                     tasks
+    where      what SQL leaves; with a timing, all partitions merged by time into one task         Spark
+    play       transactions of messages and progress                                               tasks
+
+The name of a replay is its memory: started again with the same name and words, it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+
+from longhall.client.groups import Committed
+from longhall.client.hall import Hall
+from longhall.pipeline.archive.ledger import Ledger
+from longhall.pipeline.archive.manifest import Piece
+from longhall.pipeline.archive.parquet import COLUMNS
+from longhall.pipeline.archive.storage import Storage
+from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.options import Subscription
+from longhall.pipeline.reading import Work
+from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.replay.pace import Pace
+from longhall.pipeline.replay.player import SPARK_SCHEMA, Play, play_rows, play_sources, reached
+from longhall.pipeline.replay.selection import Selection
+from longhall.pipeline.replay.source import SPARK_SCHEMA as ROWS
+from longhall.pipeline.replay.source import Source, read_sources
+from longhall.pipeline.survey import Survey
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TRIES_MAX: Final = 3
+LOOK_S: Final = 2.0
+
+Say = Callable[[str], None]
+Show = Callable[[int, int], None]
+
+
+class Options(NamedTuple):
+    """What to replay, and where to. Without `archive` the topics are read from the hall."""
+
+    bootstrap: str
+    topics: tuple[str, ...]
+    to: str
+    archive: str = ""
+    selection: Selection = Selection()
+    where: str = ""
+    speed: float = 0.0
+    rate: float = 0.0
+    name: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes a replay this one: not how fast it goes."""
+        words = (self.archive, self.topics, self.to, tuple(self.selection), self.where)
+        return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
+
+
+class Done(NamedTuple):
+    """What one run did."""
+
+    name: str
+    messages: int
+
+
+@final
+class Replayer:
+    """One run."""
+
+    def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show) -> None:
+        self._spark = spark
+        self._options = options
+        self._name = options.name or f"{options.topics[0]}-to-{options.to}-{options.fingerprint[:8]}"
+        self._say = say
+        self._show = show
+
+    def run(self) -> Done:
+        with Conversation(self._options.bootstrap) as conversation:
+            play = self._play(conversation)
+            sent = 0
+            failure: Exception | None = None
+            for _ in range(TRIES_MAX):
+                sources = list(self._sources(conversation, play))
+                try:
+                    sent += self._send(conversation, play, sources)
+                except Exception as failed:  # A worker died; what it had not committed is sent by the next.
+                    if clear_line(failed) is not None:
+                        raise
+                    failure = failed
+                    self._say("a task failed; the replay goes on where it was")
+                    continue
+                self._finish(conversation, play, sources)
+                return Done(self._name, sent)
+            assert failure is not None
+            raise failure
+
+    def _play(self, conversation: Conversation) -> Play:
+        options = self._options
+        topics = Survey(conversation, Subscription(names=(options.to,))).topics()
+        if not options.archive and options.to in options.topics:
+            raise PipelineError(f"{options.to} cannot be replayed into itself; it would never end")
+        partitions = len(topics[options.to].leaders)
+        return Play(
+            name=self._name,
+            fingerprint=options.fingerprint,
+            bootstrap=options.bootstrap,
+            target=options.to,
+            target_partitions=partitions,
+            keeps_partitions=False,
+            pace=Pace(options.speed, options.rate),
+        )
+
+    # Sources
+
+    def _sources(self, conversation: Conversation, play: Play) -> Iterator[Source]:
+        options = self._options
+        if options.archive:
+            storage = Storage(options.archive)
+            for topic in options.topics:
+                manifest = Ledger(storage, topic).latest()
+                if manifest is None:
+                    raise PipelineError(f"there is no archive of {topic} at {storage.name}")
+                for number in manifest.ends():
+                    start = self._start(conversation, play, topic, number)
+                    yield self._archived(topic, number, start, manifest.pieces(number))
+            return
+        survey = Survey(conversation, Subscription(names=options.topics), read_committed=True)
+        found = survey.topics()
+        first, last = survey.earliest(found), survey.latest(found)
+        for name, each in found.items():
+            for number, leader in each.leaders.items():
+                start = max(first[name][number], self._start(conversation, play, name, number))
+                end = last[name][number]
+                work = Work(
+                    bootstrap=options.bootstrap,
+                    topic=name,
+                    topic_id=each.id,
+                    partition=number,
+                    start=start,
+                    end=end,
+                    columns=COLUMNS,
+                    leader=leader,
+                    read_committed=True,
+                )
+                yield Source(name, number, start, end, options.selection, work=work)
+
+    def _archived(self, topic: str, number: int, start: int, pieces: list[Piece]) -> Source:
+        selection = self._options.selection
+        left = tuple(piece for piece in pieces if piece.end > start and selection.may_be_in(piece))
+        end = pieces[-1].end if pieces else 0
+        return Source(topic, number, start, end, selection, url=self._options.archive, pieces=left)
+
+    def _start(self, conversation: Conversation, play: Play, topic: str, number: int) -> int:
+        async def ask(hall: Hall) -> int:
+            return await reached(hall, play, play.group(topic, number))
+
+        return conversation.ask(ask)
+
+    # Sending
+
+    def _send(self, conversation: Conversation, play: Play, sources: list[Source]) -> int:
+        todo = [source for source in sources if source.end > source.start and (source.work or source.pieces)]
+        if not todo:
+            return 0
+        partitions = max(source.partition for source in sources) + 1
+        tasks = 1 if self._options.speed else min(len(todo), self._spark.sparkContext.defaultParallelism)
+        pace = Pace(self._options.speed, self._options.rate / tasks)
+        play = play._replace(keeps_partitions=play.target_partitions >= partitions, pace=pace)
+        if self._options.where or self._options.speed:
+            played = self._rows(todo).mapInArrow(partial(play_rows, play), SPARK_SCHEMA)
+        else:
+            played = self._listed(todo).mapInArrow(partial(play_sources, play), SPARK_SCHEMA)
+        outcome: list[Any] = []
+
+        def work() -> None:
+            try:
+                outcome.append(sum(row.sent for row in played.collect()))
+            except Exception as failure:
+                outcome.append(failure)
+
+        worker = threading.Thread(target=work, name="replay", daemon=True)
+        worker.start()
+        total = sum(source.end - source.start for source in todo)
+        while worker.is_alive():
+            worker.join(LOOK_S)
+            now = [self._start(conversation, play, source.topic, source.partition) for source in todo]
+            done = sum(max(0, at - source.start) for at, source in zip(now, todo, strict=True))
+            self._show(min(done, total), total)
+        if isinstance(outcome[0], Exception):
+            raise outcome[0]
+        return int(outcome[0])
+
+    def _listed(self, sources: list[Source]) -> DataFrame:
+        """A row and a task for every source."""
+        rows = [(bytearray(pickle.dumps(each)),) for each in sources]
+        return self._spark.createDataFrame(self._spark.sparkContext.parallelize(rows, len(rows)), "source binary")
+
+    def _rows(self, sources: list[Source]) -> DataFrame:
+        """The messages as a table: every partition in one task and in order, or all of them by time in one."""
+        from pyspark.errors import AnalysisException, ParseException
+        from pyspark.sql import Window
+        from pyspark.sql import functions as f
+
+        rows = self._listed(sources).mapInArrow(read_sources, ROWS)
+        if self._options.where:
+            try:
+                rows = rows.where(self._options.where)
+                _ = rows.schema
+            except (AnalysisException, ParseException) as failure:
+                said = next(line for line in str(failure).splitlines() if line.strip())
+                raise PipelineError(f"--where is not understood: {said}") from None
+        if self._options.speed:
+            before = (
+                Window.partitionBy("topic", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
+            )
+            names = rows.columns
+            # A message that is older than its forerunner goes out with it, so that no order is lost.
+            rows = rows.withColumn("due", f.max("timestamp").over(before)).repartition(1)
+            rows = rows.sortWithinPartitions("due", "topic", "partition", "offset").select(*names)
+        return rows
+
+    def _finish(self, conversation: Conversation, play: Play, sources: list[Source]) -> None:
+        """All is sent: what the filters left out need not be looked at again."""
+
+        async def commit(hall: Hall) -> None:
+            for source in sources:
+                if source.end > source.start:
+                    ends = {(play.target, 0): Committed(source.end, -1, play.fingerprint)}
+                    await hall.groups.commit(play.group(source.topic, source.partition), ends)
+
+        conversation.ask(commit)
+
+
+def replay(spark: SparkSession, options: Options, say: Say, show: Show) -> Done:
+    """Replay messages. Raises PipelineError."""
+    if not options.topics:
+        raise PipelineError("no topic was named; say --topics a,b")
+    return Replayer(spark, options, say, show).run()

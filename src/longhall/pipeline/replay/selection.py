@@ -1,0 +1,48 @@
+"""Which messages to replay: by time, by key, by headers. What SQL says is Spark's to decide.
+
+Pure: over record batches with the columns of an archive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longhall.pipeline.archive.manifest import Piece
+from longhall.records.varint import INT64_MAX, INT64_MIN
+
+
+class Selection(NamedTuple):
+    """A message must lie in the time, have one of the keys if there are any, and every one of the headers.
+
+    A header without a value need only be there.
+    """
+
+    since_ms: int = INT64_MIN
+    until_ms: int = INT64_MAX  # Excluded.
+    keys: tuple[bytes, ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def may_be_in(self, piece: Piece) -> bool:
+        """Whether a file is worth opening."""
+        return bool(piece.path) and piece.last_ms >= self.since_ms and piece.first_ms < self.until_ms
+
+    def select(self, batch: Any) -> Any:
+        """The messages of a record batch that are wanted, in their order."""
+        if self.since_ms != INT64_MIN or self.until_ms != INT64_MAX:
+            times = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000)
+            batch = batch.filter(pc.and_(pc.greater_equal(times, self.since_ms), pc.less(times, self.until_ms)))
+        if self.keys:
+            batch = batch.filter(pc.is_in(batch.column("key"), value_set=pa.array(self.keys, pa.binary())))
+        if self.headers and batch.num_rows:
+            wanted = [self._has_headers(each) for each in batch.column("headers").to_pylist()]
+            batch = batch.filter(pa.array(wanted, pa.bool_()))
+        return batch
+
+    def _has_headers(self, entries: list[dict[str, Any]] | None) -> bool:
+        return all(
+            any(each["key"] == name and (value is None or each["value"] == value) for each in entries or [])
+            for name, value in self.headers
+        )

@@ -1,0 +1,67 @@
+"""Where replayed messages come from: the files of an archive or a range of a topic, partition by partition.
+
+Both give record batches with the same columns, so that nothing behind this needs to know which it was.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from longhall.pipeline.archive.manifest import Piece
+from longhall.pipeline.archive.parquet import COLUMNS, read_piece
+from longhall.pipeline.archive.storage import Storage
+from longhall.pipeline.reading import Work, read
+from longhall.pipeline.replay.selection import Selection
+from longhall.pipeline.table import SPARK_TYPES, TYPES
+
+NAMES: Final = ("topic", "partition", *COLUMNS)
+SPARK_SCHEMA: Final = ", ".join(f"{name} {SPARK_TYPES[name]}" for name in NAMES)
+_SCHEMA: Final = pa.schema([pa.field(name, TYPES[name]) for name in NAMES])
+
+
+class Source(NamedTuple):
+    """One partition from an offset on: in files of an archive, or with its leader."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    selection: Selection
+    url: str = ""
+    pieces: tuple[Piece, ...] = ()
+    work: Work | None = None
+
+    def batches(self) -> Iterator[Any]:
+        """What is wanted of it, in the order of offsets."""
+        for batch in self._all():
+            chosen = self.selection.select(batch)
+            if chosen.num_rows:
+                yield self._placed(chosen)
+
+    def _all(self) -> Iterator[Any]:
+        if self.work is not None:
+            yield from read(self.work)
+            return
+        storage = Storage(self.url)
+        for piece in self.pieces:
+            for batch in read_piece(storage, piece):
+                if piece.base < self.start:
+                    batch = batch.filter(pa.compute.greater_equal(batch.column("offset"), self.start))
+                yield batch
+
+    def _placed(self, batch: Any) -> Any:
+        topic = pa.repeat(pa.scalar(self.topic, pa.string()), batch.num_rows)
+        partition = pa.repeat(pa.scalar(self.partition, pa.int32()), batch.num_rows)
+        return pa.RecordBatch.from_arrays([topic, partition, *batch.columns], schema=_SCHEMA)
+
+
+def read_sources(batches: Iterator[Any]) -> Iterator[Any]:
+    """What a task is given are sources, one a row; what it gives are their messages."""
+    for batch in batches:
+        for pickled in batch.column(0).to_pylist():
+            source: Source = pickle.loads(pickled)
+            yield from source.batches()
