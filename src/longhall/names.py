@@ -26,6 +26,7 @@ ProducerId = NewType("ProducerId", int)
 
 CATALOGUE_SHARD: Final = ShardId(0)
 NAME_LENGTH_MAX: Final = 249
+INTERNAL_PREFIX: Final = "__longhall_"  # Topics that Longhall keeps for itself; lists and patterns pass over them.
 ARCHIVE_GROUP: Final = GroupId("longhall.archive")  # Its offsets say how far topics are archived.
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]+")

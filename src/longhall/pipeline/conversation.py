@@ -80,11 +80,20 @@ class Conversation:
         if self._loop is None or self._thread is None:
             return
         hall, loop = self._hall, self._loop
-        if hall is not None:
-            loop.call_soon_threadsafe(hall.close)
+
+        async def end() -> None:
+            """All in the loop's own thread: the caller's may have a loop of its own that is running."""
+            if hall is not None:
+                hall.close()
+            left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+            await loop.shutdown_asyncgens()
+
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
         self._hall = self._loop = self._thread = None
 

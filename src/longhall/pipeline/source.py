@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from longhall.pipeline.conversation import Conversation
@@ -18,6 +25,7 @@ from longhall.pipeline.options import Given, Offsets, SourceOptions, read_option
 from longhall.pipeline.plan import Range, ranges_between, split
 from longhall.pipeline.reading import Work, read
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.sink_options import read_sink_options
 from longhall.pipeline.survey import Survey, Topic
 from longhall.pipeline.table import SPARK_TYPES
 from longhall.records.varint import INT64_MIN
@@ -46,6 +54,16 @@ class LonghallSource(DataSource):
         from longhall.pipeline.stream import LonghallStreamReader
 
         return LonghallStreamReader(read_options(self.options, streaming=True), columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from longhall.pipeline.sink import LonghallWriter
+
+        return LonghallWriter(read_sink_options(self.options, streaming=False, overwrite=overwrite), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from longhall.pipeline.sink import LonghallStreamWriter
+
+        return LonghallStreamWriter(read_sink_options(self.options, streaming=True, overwrite=overwrite), schema)
 
 
 class LonghallReader(DataSourceReader):

@@ -41,12 +41,14 @@ __all__ = [
     "build_batch",
     "check_batch",
     "check_produced",
+    "pack_batch",
     "parse_header",
     "read_records",
     "scan_headers",
     "stored_prefix",
     "validate_records",
     "with_log_append_time",
+    "with_producer",
 ]
 
 # What a batch may grow to when it is opened, unless the caller says less.
@@ -158,6 +160,36 @@ def assemble(base_offset: int, leader_epoch: int, covered: bytes, payload: bytes
         raise LonghallError(Code.MESSAGE_TOO_LARGE, "a batch cannot be larger than 2 GiB")
     crc = crc_of_parts(covered, payload)
     return b"".join((_BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc), covered, payload))
+
+
+def pack_batch(body: bytes, count: int, base_ms: int, newest_ms: int, compression: int = NONE) -> bytes:
+    """One batch of records that are encoded already, with offset deltas from 0 on and times against `base_ms`.
+
+    It belongs to no producer yet: see `with_producer`.
+    """
+    assert count > 0, "a batch has at least one record"
+    covered = _COVERED.pack(compression, count - 1, base_ms, newest_ms, -1, -1, -1, count)
+    return assemble(0, -1, covered, compress(compression, body))
+
+
+def with_producer(
+    batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool = False
+) -> bytes:
+    """The same batch as this producer sends it; its records are neither opened nor compressed anew."""
+    header = parse_header(batch, 0)
+    if header.size_bytes != len(batch):
+        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is cut short")
+    covered = _COVERED.pack(
+        header.attributes | TRANSACTIONAL if transactional else header.attributes & ~TRANSACTIONAL,
+        header.last_offset_delta,
+        header.base_timestamp_ms,
+        header.max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        header.record_count,
+    )
+    return assemble(header.base_offset, header.leader_epoch, covered, batch[HEADER_BYTES:])
 
 
 def with_log_append_time(batch: bytes, timestamp_ms: int) -> bytes:

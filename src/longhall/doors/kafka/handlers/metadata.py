@@ -16,6 +16,7 @@ from longhall.doors.kafka.wire.messages.cluster import (
 )
 from longhall.doors.kafka.wire.schema import NO_ID
 from longhall.errors import Code, LonghallError
+from longhall.names import INTERNAL_PREFIX
 
 
 async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -63,6 +64,7 @@ def _describe(door: Door, name: str) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=name,
         topic_id=route[0].topic_id,
+        is_internal=name.startswith(INTERNAL_PREFIX),
         partitions=[
             MetadataResponsePartition(
                 partition_index=partition.number,

@@ -1,0 +1,137 @@
+"""Writing with `format("longhall")`: what Spark calls, on executors (`write`) and on the driver (`commit`, `abort`).
+
+Spark hands pickled copies of these objects around and makes new ones as it likes: they keep options and names, never a
+connection. Exactly once, the default: an attempt of a task stages its rows (`staging`), the driver makes one commit of
+all (`sealing`). At least once: an attempt writes to the topics themselves, and there is nothing to commit.
+
+`abort` must undo nothing. Either no commit began, then the hall has seen nothing but a stage that nobody will read; or
+one began and failed, then it has cleaned up as far as it could; or it succeeded and Spark did not notice, then the
+rows must stay. Whatever is left goes with the next commit, or by retention.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from longhall.client.hall import Hall
+from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.outgoing import Layout, layout_of
+from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.sealing import Batch, seal
+from longhall.pipeline.sink_options import EXACTLY_ONCE, STAGE_PREFIX, SinkOptions
+from longhall.pipeline.staging import Staged, remove
+from longhall.pipeline.writing import Outlet, direct_outlet, stage_outlet, write_rows
+
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+PATIENCE_MS: Final = 120_000
+ABORT_PATIENCE_MS: Final = 5_000
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What an attempt of a task tells the driver. `staged` is None if there is nothing to commit."""
+
+    query: str
+    batch: int
+    rows: int
+    staged: Staged | None
+
+
+class LonghallWriter(DataSourceArrowWriter):
+    """One batch write: all of it becomes visible at once, or none."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        self._layout = layout_of(schema, options.topic, options.keep_timestamps)
+        self._run = uuid.uuid4().hex  # Runs under one name have a stage each; a run under none is its own sink.
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        stage = f"{STAGE_PREFIX}{self._run}"
+        rows, staged = write_task(self._options, self._layout, stage, iterator)
+        return Written("", self._options.batch_id or 0, rows, staged)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        staged = staged_of(messages)
+        if staged:
+            options = self._options
+            commit(options, Batch(options.sink or self._run, "", options.batch_id, keeps_stage=False), staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """See the module. The stage is this run's own, so it can go at once."""
+        if self._options.delivery != EXACTLY_ONCE:
+            return
+        stage = f"{STAGE_PREFIX}{self._run}"
+        with (
+            suppress(PipelineError),
+            Conversation(self._options.bootstrap, patience_ms=ABORT_PATIENCE_MS) as conversation,
+        ):
+            conversation.ask(lambda hall: remove(hall, stage))
+
+
+class LonghallStreamWriter(DataSourceStreamArrowWriter):
+    """A stream: each of its batches becomes visible at once, and only once."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        self._layout = layout_of(schema, options.topic, options.keep_timestamps)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        context = TaskContext.get()
+        query = context.getLocalProperty(_QUERY) if context is not None else None
+        batch = context.getLocalProperty(_BATCH) if context is not None else None
+        if query is None or batch is None:
+            raise PipelineError("Spark does not say which batch of which query this is")
+        stage = STAGE_PREFIX + (self._options.sink or query)
+        rows, staged = write_task(self._options, self._layout, stage, iterator)
+        return Written(query, int(batch), rows, staged)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        told = [each for each in messages if isinstance(each, Written)]
+        staged = staged_of(messages)
+        if staged:
+            query = told[0].query
+            if any(each.batch != batchId for each in told):
+                raise PipelineError(f"tasks of another batch answered for batch {batchId}; run it again")
+            commit(self._options, Batch(self._options.sink or query, query, batchId), staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """See the module."""
+
+
+def staged_of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    """What there is to commit. Spark commits only when all tasks have answered; we do not take its word for it."""
+    if any(each is None for each in messages):
+        raise PipelineError("not all tasks have written; the batch must be run again")
+    return [each.staged for each in messages if isinstance(each, Written) and each.staged is not None]
+
+
+def commit(options: SinkOptions, batch: Batch, staged: Sequence[Staged]) -> bool:
+    async def sealing(hall: Hall) -> bool:
+        return await seal(hall, batch, staged, time.time_ns() // 1_000_000)
+
+    with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
+        return conversation.ask(sealing)
+
+
+def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterator[Any]) -> tuple[int, Staged | None]:
+    """What an attempt of a task does with its rows."""
+    context = TaskContext.get()
+    task = context.partitionId() if context is not None else 0
+
+    async def outlet(hall: Hall) -> Outlet:
+        if options.delivery == EXACTLY_ONCE:
+            return await stage_outlet(hall, stage, task)
+        return await direct_outlet(hall)
+
+    with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
+        return write_rows(conversation, outlet, layout, options.compression, task, batches)

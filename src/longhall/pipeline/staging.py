@@ -1,0 +1,183 @@
+"""What tasks have written and nobody has committed yet: batches in a topic of their own, each with where it belongs.
+
+    a message of a stage    key    the topic and the partition that a batch is for, as JSON
+                            value  that batch, whole, as nobody's yet
+
+Every attempt of a task writes as a producer of its own, so its messages are told from those of other attempts by their
+producer id, and none is there twice. The attempt says how many there are and between which offsets (`Staged`); whoever
+reads them counts, and refuses to go on with fewer. Attempts that nobody speaks for are passed over and cleared away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, NamedTuple, final
+
+from longhall.client.groups import Place
+from longhall.client.hall import Hall
+from longhall.client.records import LATEST, READ_UNCOMMITTED, Fetched
+from longhall.client.refusals import Refused
+from longhall.errors import LonghallError
+from longhall.pipeline.delivery import PATIENCE_MS, Delivery
+from longhall.pipeline.refusals import PipelineError
+from longhall.records.batch import Record, build_batch, read_records, scan_headers
+
+PARTITIONS: Final = 4
+FETCH_BYTES: Final = 4 * 1024 * 1024
+_TOPIC_EXISTS: Final = 36
+_UNKNOWN_TOPIC: Final = 3
+_CONFIGS: Final = {
+    # A stage that nobody ever commits goes by itself; a job may take days from its first task to its last.
+    "retention.ms": str(7 * 24 * 60 * 60 * 1000),
+    "segment.bytes": str(64 * 1024 * 1024),
+    "max.message.bytes": str(64 * 1024 * 1024),
+}
+
+
+class Staged(NamedTuple):
+    """What one attempt of a task has to say for itself."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    first_offset: int
+    end_offset: int
+    batches: int
+    rows: int
+    size_bytes: int
+
+
+class Parcel(NamedTuple):
+    """A batch that was staged, and where it belongs."""
+
+    place: Place
+    batch: bytes
+
+
+@final
+class Stage:
+    """One attempt's way into a stage. Made by `Stage.open`."""
+
+    def __init__(self, hall: Hall, place: Place, producer_id: int, first_offset: int, delivery: Delivery) -> None:
+        self._hall = hall
+        self._place = place
+        self._producer_id = producer_id
+        self._first_offset = first_offset
+        self._delivery = delivery
+        self._batches = 0
+        self._rows = 0
+        self._size_bytes = 0
+
+    @classmethod
+    async def open(cls, hall: Hall, topic: str, task: int) -> Stage:
+        await ensure_topic(hall, topic, PARTITIONS, _CONFIGS)
+        partition = task % PARTITIONS
+        first = await _latest(hall, topic, partition)
+        identity = await hall.transactions.identify(None)
+        return cls(hall, (topic, partition), identity.producer_id, first, Delivery(hall, identity))
+
+    async def put(self, place: Place, batch: bytes, rows: int, now_ms: int) -> None:
+        key = json.dumps(place, separators=(",", ":")).encode()
+        await self._delivery.send(self._place, build_batch([Record(-1, now_ms, key, batch)]))
+        self._batches += 1
+        self._rows += rows
+        self._size_bytes += len(batch)
+
+    async def close(self) -> Staged:
+        """Wait until all of it is durable."""
+        await self._delivery.flush()
+        topic, partition = self._place
+        end = await _latest(self._hall, topic, partition)
+        return Staged(
+            topic, partition, self._producer_id, self._first_offset, end, self._batches, self._rows, self._size_bytes
+        )
+
+
+async def ensure_topic(hall: Hall, topic: str, partitions: int, configs: dict[str, str]) -> None:
+    """Make a topic unless it is there."""
+    try:
+        await hall.persist(lambda: hall.topic(topic), patience_ms=PATIENCE_MS)
+        return
+    except Refused as refusal:
+        if refusal.error_code != _UNKNOWN_TOPIC:
+            raise
+    try:
+        await hall.topics.create(topic, partitions=partitions, configs=configs)
+    except Refused as refusal:
+        if refusal.error_code != _TOPIC_EXISTS:
+            raise
+
+
+async def unstage(hall: Hall, staged: Sequence[Staged]) -> AsyncIterator[Parcel]:
+    """Everything that these attempts have staged, those of one attempt in its order. Raises PipelineError if not all.
+
+    A partition of the stage is read once, however many attempts have written to it.
+    """
+    by_partition: dict[Place, list[Staged]] = {}
+    for each in staged:
+        if each.batches:
+            by_partition.setdefault((each.topic, each.partition), []).append(each)
+    for (topic, partition), attempts in by_partition.items():
+        missing = {each.producer_id: each.batches for each in attempts}
+        offset = min(each.first_offset for each in attempts)
+        end = max(each.end_offset for each in attempts)
+        while any(missing.values()) and offset < end:
+            fetched = await _fetch(hall, topic, partition, offset)
+            headers = scan_headers(fetched.records, 0, len(fetched.records))
+            at = 0
+            for header in headers:
+                if missing.get(header.producer_id, 0) and header.base_offset >= offset:
+                    missing[header.producer_id] -= header.record_count
+                    for record in read_records(fetched.records, at):
+                        yield _opened(record)
+                at += header.size_bytes
+            if not headers:
+                break
+            offset = headers[-1].next_offset
+        if any(missing.values()):
+            raise PipelineError(
+                f"what tasks had staged in {topic}-{partition} is not there any more; the batch must be run again"
+            )
+
+
+async def clear(hall: Hall, topic: str) -> None:
+    """Give up everything in a stage; what is not cleared now will be after the next commit."""
+    try:
+        await hall.topics.delete_records(topic, dict.fromkeys(range(PARTITIONS), -1))
+    except LonghallError:
+        return
+
+
+async def remove(hall: Hall, topic: str) -> None:
+    """Give up the stage itself."""
+    try:
+        await hall.topics.delete(topic)
+    except LonghallError:
+        return
+
+
+async def _fetch(hall: Hall, topic: str, partition: int, offset: int) -> Fetched:
+    try:
+        return await hall.persist(
+            lambda: hall.records.fetch(
+                topic, partition, offset, max_bytes=FETCH_BYTES, isolation_level=READ_UNCOMMITTED
+            ),
+            patience_ms=PATIENCE_MS,
+        )
+    except Refused as refusal:
+        raise PipelineError(
+            f"what tasks had staged in {topic}-{partition} cannot be read ({refusal.name}); the batch must be run again"
+        ) from refusal
+
+
+async def _latest(hall: Hall, topic: str, partition: int) -> int:
+    found = await hall.persist(lambda: hall.records.list_offsets(topic, {partition: LATEST}), patience_ms=PATIENCE_MS)
+    return found[partition].offset
+
+
+def _opened(record: Record) -> Parcel:
+    assert record.key is not None, "a staged message has a key"
+    assert record.value is not None, "a staged message has a value"
+    topic, partition = json.loads(record.key)
+    return Parcel((topic, partition), record.value)

@@ -1,0 +1,230 @@
+"""Rows of a table into record batches: the loop that everything written through Spark passes.
+
+No row becomes an object. The loop takes the columns as Arrow has them (where each entry ends, and the bytes of all of
+them), chooses the partition of each row as Kafka's clients do, and appends the encoded record to what that partition is
+going to get. `records.record` says what a record looks like, and a test holds both to the same bytes.
+
+    partition of a row    what its column says, else by the hash of its key, else the one whose turn it is: that one
+                          fills up first, so that rows without a key make large batches
+
+Packing stops as soon as something is full, so that whoever sends it can do so before more is packed. This module knows
+neither Arrow nor who sends.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le
+from mypy_extensions import i64
+
+from longhall.errors import Code, LonghallError
+from longhall.records.batch import pack_batch
+from longhall.records.partitioner import partition_for
+
+PACK_BYTES: Final = 512 * 1024  # A batch is closed as soon as it has so many.
+OPEN_BYTES_MAX: Final = 32 * 1024 * 1024  # Of all that are not closed yet.
+
+
+@final
+class Column:
+    """Byte strings one after another. Where `present` is not empty it has one byte a row, 0 for a null."""
+
+    def __init__(self, bounds: bytes, data: bytes, present: bytes) -> None:
+        self.bounds = bounds  # Of rows and one more, 32 bits each; none at all if every row is null.
+        self.data = data
+        self.present = present
+
+
+@final
+class Rows:
+    """A slice of a table. Empty bytes stand for a column that is not there."""
+
+    def __init__(self, count: int, key: Column, value: Column) -> None:
+        self.count = count
+        self.key = key
+        self.value = value
+        self.topics: list[str] = []
+        self.topic_of = b""  # 32 bits a row, into `topics`; empty if there is one only.
+        self.partitions = b""  # 32 bits a row, -1 for none.
+        self.times = b""  # 64 bits a row, in microseconds.
+        self.headers: list[bytes] = []  # As they are encoded, or empty.
+
+
+@final
+class Pack:
+    """What one partition is going to get: records that are not a batch yet."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.rows: i64 = 0
+        self.body = BytesWriter()
+        self.base_ms: i64 = 0
+        self.newest_ms: i64 = 0
+
+    def add(
+        self,
+        time_ms: i64,
+        key: bytes,
+        key_at: i64,
+        key_size: i64,
+        value: bytes,
+        value_at: i64,
+        value_size: i64,
+        headers: bytes,
+    ) -> None:
+        """One record; sizes are -1 for null."""
+        if self.rows == 0:
+            self.base_ms = time_ms
+            self.newest_ms = time_ms
+        elif time_ms > self.newest_ms:
+            self.newest_ms = time_ms
+        out = self.body
+        delta: i64 = time_ms - self.base_ms
+        size: i64 = 1 + _size(delta) + _size(self.rows) + _size(key_size) + _size(value_size) + len(headers)
+        if key_size > 0:
+            size += key_size
+        if value_size > 0:
+            size += value_size
+        _put(out, size)
+        out.append(0)
+        _put(out, delta)
+        _put(out, self.rows)
+        _put(out, key_size)
+        if key_size > 0:
+            out.write(key[key_at : key_at + key_size])
+        _put(out, value_size)
+        if value_size > 0:
+            out.write(value[value_at : value_at + value_size])
+        out.write(headers)
+        self.rows += 1
+
+    def batch(self, compression: int) -> bytes:
+        return pack_batch(self.body.getvalue(), self.rows, self.base_ms, self.newest_ms, compression)
+
+
+@final
+class Packer:
+    """All packs of one task. `first_turn` tells tasks apart, so that they do not all begin with the same partition."""
+
+    def __init__(self, first_turn: int = 0, pack_bytes: int = PACK_BYTES) -> None:
+        self.open_bytes: i64 = 0
+        self._pack_bytes: i64 = pack_bytes
+        self._first_turn = first_turn
+        self._open: dict[str, list[Pack | None]] = {}
+        self._turns: dict[str, int] = {}
+        self._full: list[Pack] = []
+
+    def knows(self, topic: str) -> bool:
+        return topic in self._open
+
+    def learn(self, topic: str, partition_count: int) -> None:
+        """How many partitions a topic has; to be said before rows for it come."""
+        none: list[Pack | None] = [None] * partition_count
+        self._open[topic] = none
+        self._turns[topic] = self._first_turn % partition_count
+
+    def pack(self, rows: Rows, start: int, now_ms: int) -> int:
+        """Take rows from `start` on until something is full or all are taken; returns where to go on."""
+        row: i64 = start
+        count: i64 = rows.count
+        while row < count and not self._full and self.open_bytes < OPEN_BYTES_MAX:
+            self._add(rows, row, now_ms)
+            row += 1
+        return row
+
+    def take(self, everything: bool = False) -> list[Pack]:
+        """The packs that are full; everything if so wished or if too much is open."""
+        full = self._full
+        self._full = []
+        if everything or self.open_bytes >= OPEN_BYTES_MAX:
+            for packs in self._open.values():
+                for number in range(len(packs)):
+                    pack = packs[number]
+                    if pack is not None:
+                        full.append(pack)
+                        packs[number] = None
+            self.open_bytes = 0
+        return full
+
+    def _add(self, rows: Rows, row: i64, now_ms: i64) -> None:
+        topic = rows.topics[0] if not rows.topic_of else rows.topics[read_i32_le(rows.topic_of, 4 * row)]
+        packs = self._open[topic]
+        key_at, key_size = _bounds(rows.key, row)
+        value_at, value_size = _bounds(rows.value, row)
+        wanted: i64 = -1
+        if rows.partitions:
+            wanted = i64(read_i32_le(rows.partitions, 4 * row))
+        by_turn = False
+        if wanted < 0:
+            if key_size >= 0:
+                wanted = partition_for(rows.key.data[key_at : key_at + key_size], len(packs))
+            else:
+                by_turn = True
+                wanted = self._turns[topic]
+        elif wanted >= len(packs):
+            raise LonghallError(
+                Code.INVALID_REQUEST, f"a row wants partition {wanted} of {topic}, which has {len(packs)}"
+            )
+        pack = packs[wanted]
+        if pack is None:
+            pack = Pack(topic, wanted)
+            packs[wanted] = pack
+        time_ms: i64 = now_ms
+        if rows.times:
+            time_ms = read_i64_le(rows.times, 8 * row) // 1000
+        before: i64 = len(pack.body)
+        headers = rows.headers[row] if rows.headers else b"\x00"
+        pack.add(time_ms, rows.key.data, key_at, key_size, rows.value.data, value_at, value_size, headers)
+        size: i64 = len(pack.body)
+        self.open_bytes += size - before
+        if size >= self._pack_bytes:
+            self._full.append(pack)
+            packs[wanted] = None
+            self.open_bytes -= size
+            if by_turn:
+                self._turns[topic] = (wanted + 1) % len(packs)
+
+
+def _bounds(column: Column, row: i64) -> tuple[i64, i64]:
+    """Where an entry begins, and its size; -1 for a null."""
+    if not column.bounds or (column.present and column.present[row] == 0):
+        return 0, -1
+    at: i64 = i64(read_i32_le(column.bounds, 4 * row))
+    end: i64 = i64(read_i32_le(column.bounds, 4 * row + 4))
+    return at, end - at
+
+
+def _size(value: i64) -> i64:
+    """How many bytes a zigzag varint takes."""
+    raw: i64 = value * 2 if value >= 0 else -2 * value - 1
+    size: i64 = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def _put(out: BytesWriter, value: i64) -> None:
+    raw: i64 = value * 2 if value >= 0 else -2 * value - 1
+    while raw > 0x7F:
+        out.append((raw & 0x7F) | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def encode_headers(headers: list[tuple[str, bytes | None]]) -> bytes:
+    """The headers of one record as they stand at its end."""
+    out = BytesWriter()
+    _put(out, len(headers))
+    for name, value in headers:
+        text = name.encode()
+        _put(out, len(text))
+        out.write(text)
+        if value is None:
+            _put(out, -1)
+        else:
+            _put(out, len(value))
+            out.write(value)
+    return out.getvalue()
