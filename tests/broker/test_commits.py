@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from longhall.broker.declare import create_topic
 from longhall.broker.keep import Housekeeper
 from longhall.broker.send import send, wait
 from longhall.shards.shard import Committable
+from longhall.world.ports import Done, File
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
 
 
@@ -140,17 +142,24 @@ def test_a_name_that_cannot_be_synced_stops_the_node_too() -> None:
     desk.live(look)
 
 
-def test_a_small_commit_alone_is_synced_on_the_loop_until_the_disk_is_slow() -> None:
+def test_a_small_commit_alone_is_synced_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(options=msgspec.structs.replace(OPTIONS, lone_sync_us_max=1_000_000))
 
     async def play(life: Life) -> None:
         synced: list[str] = []
-        now, later = life.world.disk.sync_now, life.world.disk.sync
-        life.world.disk.sync_now = lambda file: (synced.append("here"), now(file))[1]  # type: ignore[method-assign]
-        life.world.disk.sync = lambda *given, **named: (  # type: ignore[method-assign]
-            synced.append("beside"),
-            later(*given, **named),
-        )[1]
+        disk = life.world.disk
+        now, later = disk.sync_now, disk.sync
+
+        def sync_now(file: File) -> None:
+            synced.append("here")
+            now(file)
+
+        def sync(files: Sequence[File], done: Done, *, background: bool = False) -> None:
+            synced.append("beside")
+            later(files, done, background=background)
+
+        monkeypatch.setattr(disk, "sync_now", sync_now)
+        monkeypatch.setattr(disk, "sync", sync)
         await create_topic(life.hall, "t", 1, {})
         await life.send(life.partition("t"), batch_of(b"small"))
         synced.clear()
