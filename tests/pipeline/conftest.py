@@ -22,6 +22,7 @@ from soak.node import Node
 from tests.left_out import leave_out
 from tests.pipeline.cluster import Cluster
 from tests.pipeline.connector import connector_jars
+from tests.pipeline.day import PARTITIONS, Day, make_day
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,3 +141,16 @@ def read_topic(spark: SparkSession, bootstrap: str) -> ReadTopic:
         return (reader.schema(schema) if schema is not None else reader).load()
 
     return read
+
+
+@pytest.fixture(scope="session")
+def day(make_topic: MakeTopic, produce: Produce, fresh_name: FreshName) -> tuple[str, Day]:
+    """A made day of a queue, in the two topics that a real one would have written; its name, and what was planted."""
+    queue = fresh_name("day")
+    made = make_day(queue)
+    make_topic(PARTITIONS, name=queue)
+    make_topic(1, name=f"{queue}.deliveries")
+    for partition, records in enumerate(made.sent):
+        produce(queue, partition, records)
+    produce(f"{queue}.deliveries", 0, made.audit)
+    return queue, made

@@ -11,8 +11,8 @@ from longhall.pipeline.reconcile import Evidence, live_evidence, reconcile
 from longhall.pipeline.refusals import PipelineError
 from longhall.queues.audit import Audited, audit_record
 from longhall.queues.envelope import derive_message_id
-from tests.pipeline.conftest import FreshName, MakeTopic, Produce
-from tests.pipeline.day import BEGIN_MS, DAY_MS, PARTITIONS, Day, make_day
+from tests.pipeline.conftest import MakeTopic
+from tests.pipeline.day import BEGIN_MS, DAY_MS, Day
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,19 +23,6 @@ COLUMNS = (
     "partition int, offset bigint, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
-
-
-@pytest.fixture(scope="module")
-def day(make_topic: MakeTopic, produce: Produce, fresh_name: FreshName) -> tuple[str, Day]:
-    """A made day in two topics of the node."""
-    queue = fresh_name("day")
-    made = make_day(queue)
-    make_topic(PARTITIONS, name=queue)
-    make_topic(1, name=f"{queue}.deliveries")
-    for partition, records in enumerate(made.sent):
-        produce(queue, partition, records)
-    produce(f"{queue}.deliveries", 0, made.audit)
-    return queue, made
 
 
 def test_a_day_with_losses_and_repeats(spark: SparkSession, bootstrap: str, day: tuple[str, Day]) -> None:

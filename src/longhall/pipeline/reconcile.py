@@ -115,15 +115,29 @@ def reconcile(
     audit = audit_of(evidence.audit).persist()
     sent = sent_of(evidence.sent, lanes_of(audit)).persist()
     try:
-        known = look_over(sent, audit, evidence.audit_is_cut)
-        rows = fates(sent, audit, known, evidence.state, grace_ms).persist()
-        try:
-            return _balance(queue, rows, period, rewound(known.rewinds), listed_max)
-        finally:
-            rows.unpersist()
+        return balance_of(queue, sent, audit, evidence, period, grace_ms=grace_ms, listed_max=listed_max)
     finally:
         sent.unpersist()
         audit.unpersist()
+
+
+def balance_of(
+    queue: str,
+    sent: DataFrame,
+    audit: DataFrame,
+    evidence: Evidence,
+    period: Period,
+    *,
+    grace_ms: int = GRACE_MS,
+    listed_max: int = LISTED_MAX,
+) -> Balance:
+    """The same of frames that `audited` made already."""
+    known = look_over(sent, audit, evidence.audit_is_cut)
+    rows = fates(sent, audit, known, evidence.state, grace_ms).persist()
+    try:
+        return _balance(queue, rows, period, rewound(known.rewinds), listed_max)
+    finally:
+        rows.unpersist()
 
 
 def _balance(queue: str, rows: DataFrame, period: Period, after_rewind: Any, listed_max: int) -> Balance:

@@ -1,0 +1,71 @@
+"""The report as a job: names to measured values to one file, which is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from longhall.client.hall import Hall
+from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.fates import Period
+from longhall.pipeline.reconcile import Evidence
+from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.report.measures import measure
+from longhall.pipeline.report.page import page
+
+GROUPS_MAX: Final = 1000
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Gather = Callable[[str], tuple[Evidence, bool]]  # What there is of a name, and whether it is a queue with an audit.
+
+
+def make_report(
+    names: Sequence[str],
+    gather: Gather,
+    period: Period,
+    *,
+    groups: Sequence[Mapping[str, Any]] = (),
+    disk_free_bytes: int = 0,
+    told: Callable[[str, int], None] = lambda name, done: None,
+) -> tuple[list[dict[str, Any]], str]:
+    """The measured values of each name, and the page."""
+    reports = []
+    for number, name in enumerate(names):
+        told(name, number)
+        evidence, is_queue = gather(name)
+        reports.append(measure(name, evidence, period, is_queue=is_queue, disk_free_bytes=disk_free_bytes))
+    made_ms = int(time.time() * 1000)
+    return reports, page(reports, period.from_ms, period.until_ms, [dict(each) for each in groups], made_ms)
+
+
+def lags(bootstrap: str, topics: Sequence[str]) -> list[dict[str, Any]]:
+    """How far consumer groups are behind the ends of these topics now, the farthest first."""
+
+    async def ask(hall: Hall) -> list[dict[str, Any]]:
+        found: dict[tuple[str, str], int] = {}
+        for group in (await hall.groups.list())[:GROUPS_MAX]:
+            for (topic, _), (committed, end) in (await hall.groups.lag(group.group_id)).items():
+                if topic in topics:
+                    name = (group.group_id, topic)
+                    found[name] = found.get(name, 0) + max(end - max(committed.offset, 0), 0)
+        rows = [{"group": group, "topic": topic, "lag": behind} for (group, topic), behind in found.items()]
+        return sorted(rows, key=lambda row: -int(row["lag"]))
+
+    with Conversation(bootstrap) as conversation:
+        return conversation.ask(ask)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """A file that appears when it is complete. Raises PipelineError."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_text(text, "utf-8")
+        fresh.replace(path)
+    except OSError as failure:
+        fresh.unlink(missing_ok=True)
+        raise PipelineError(f"{path} cannot be written: {failure.strerror}") from None
