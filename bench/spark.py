@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench import machine, report, spark_decoding, spark_tables
+from bench import machine, report, spark_decoding, spark_jobs, spark_tables
 from bench.kafka import say
 from bench.measure import process
 from bench.peers.longhall import Longhall
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _RESULTS = Path(__file__).with_name("results")
 PARTITIONS = 2
+JOB_ROUNDS = 2
 COLUMNS = {"all": None, "value": "value binary"}
 
 
@@ -113,6 +114,8 @@ def run(sizes: tuple[Size, ...], rounds: int, with_kafka: bool) -> dict[str, Any
                             if number:
                                 line = lines.setdefault(f"{size.name}, {columns}", {})
                                 line.setdefault(name, []).append(figures)
+            topics = {size.name: (bench.topic(size), size.value_bytes, size.messages) for size in sizes}
+            jobs = spark_jobs.measure(spark, node, scratch, topics, JOB_ROUNDS)
     finally:
         spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
@@ -121,6 +124,7 @@ def run(sizes: tuple[Size, ...], rounds: int, with_kafka: bool) -> dict[str, Any
         "taken": time.strftime("%Y-%m-%d %H:%M"),
         "settings": {"rounds": rounds, "sizes": [list(size) for size in sizes]},
         "reading": lines,
+        "jobs": jobs,
         "decoding": spark_decoding.decoding(),
     }
 

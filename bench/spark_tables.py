@@ -31,7 +31,15 @@ def tables(result: Result) -> str:
         cells = [_cell(found, name) for name in READERS]
         rows.append([line, *cells, _ratio(found, "parquet"), _ratio(found, "kafka"), _broker(found)])
     titles = ["reading, columns", *READERS.values(), "to Parquet", "to the connector", "broker's CPU"]
-    return "\n\n".join([table(titles, rows), decoding_table(result)])
+    jobs = table(["job, messages", "rate", "broker's CPU"], [_job(*each) for each in result.get("jobs", {}).items()])
+    return "\n\n".join([table(titles, rows), jobs, decoding_table(result)])
+
+
+def _job(line: str, figures: list[Result]) -> list[str]:
+    megabytes = median(each["megabytes_per_second"] for each in figures)
+    rate = median(each["rows_per_second"] for each in figures)
+    share = median(each["broker_cpu_seconds"] / each["seconds"] for each in figures)
+    return [line, f"{rate / 1e3:,.0f} k rows/s, {megabytes:,.0f} MB/s", f"{share:.2f} of a core"]
 
 
 def decoding_table(result: Result) -> str:
