@@ -92,9 +92,11 @@ def _bytes(batch: Any, number: int) -> Column:
     if column.null_count:
         present = _plain(column.is_valid().cast(pa.uint8()))
     _, bounds, data = column.buffers()
-    first = 4 * column.offset
-    content = data.to_pybytes() if data is not None else b""
-    return Column(bounds.slice(first, 4 * (len(column) + 1)).to_pybytes(), content, present)
+    ends = bounds.slice(4 * column.offset, 4 * (len(column) + 1)).to_pybytes()
+    first, last = (int.from_bytes(ends[at : at + 4], "little") for at in (0, len(ends) - 4))
+    # Only the part that these rows use: a batch may be a slice of a large one.
+    content = data.slice(first, last - first).to_pybytes() if data is not None else b""
+    return Column(ends, content, present, first)
 
 
 def _set_topics(rows: Rows, column: Any) -> None:

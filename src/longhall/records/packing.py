@@ -30,9 +30,10 @@ OPEN_BYTES_MAX: Final = 32 * 1024 * 1024  # Of all that are not closed yet.
 class Column:
     """Byte strings one after another. Where `present` is not empty it has one byte a row, 0 for a null."""
 
-    def __init__(self, bounds: bytes, data: bytes, present: bytes) -> None:
+    def __init__(self, bounds: bytes, data: bytes, present: bytes, begin: int = 0) -> None:
         self.bounds = bounds  # Of rows and one more, 32 bits each; none at all if every row is null.
         self.data = data
+        self.begin: i64 = begin  # What the bounds call the first byte.
         self.present = present
 
 
@@ -193,7 +194,7 @@ def _bounds(column: Column, row: i64) -> tuple[i64, i64]:
         return 0, -1
     at: i64 = i64(read_i32_le(column.bounds, 4 * row))
     end: i64 = i64(read_i32_le(column.bounds, 4 * row + 4))
-    return at, end - at
+    return at - column.begin, end - at
 
 
 def _size(value: i64) -> i64:
