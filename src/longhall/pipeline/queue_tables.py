@@ -40,6 +40,8 @@ class QueueTables:
         *,
         bootstrap: str = "127.0.0.1:9092",
         http: str = DEFAULT_HTTP,
+        access_key: str = "",
+        secret: str = "",
         records: DataFrame | None = None,
     ) -> None:
         from longhall.pipeline.queue_source import QueueSource
@@ -48,7 +50,7 @@ class QueueTables:
         register(spark)
         spark.dataSource.register(QueueSource)
         self.queue = queue
-        self.http = http
+        self._http = {"http": http, "accessKey": access_key, "secret": secret}
         self._spark = spark
         self._bootstrap = bootstrap
         self._records = records
@@ -74,13 +76,17 @@ class QueueTables:
     def letters_queue(self) -> str:
         """Where its dead letters are: the queue itself if others' letters go there."""
         if not self._letters:
-            desk = Desk(self.http)
+            desk = self.desk()
             described = desk.ask("GET", of_queue(self.queue))
             desk.close()
             target = described["settings"].get("dead_letters")
             own = bool(described["dead_letters_of"]) or not target
             self._letters = self.queue if own else str(target["queue"])
         return self._letters
+
+    def desk(self) -> Desk:
+        """The API of the node, for questions about this queue."""
+        return Desk(self._http["http"], self._http["accessKey"], self._http["secret"])
 
     @property
     def audit(self) -> DataFrame:
@@ -106,7 +112,7 @@ class QueueTables:
         return self
 
     def _live(self, table: str, queue: str) -> DataFrame:
-        reader = self._spark.read.format("longhall-queue").option("http", self.http)
+        reader = self._spark.read.format("longhall-queue").options(**self._http)
         return reader.option("queue", queue).option("table", table).load()
 
 
@@ -121,7 +127,7 @@ def redrive(
     if "message_id" not in chosen.columns:
         raise PipelineError(f"the query must give a column message_id; it gives {', '.join(chosen.columns)}")
     ids = [str(row[0]) for row in chosen.select("message_id").where("message_id is not null").distinct().collect()]
-    desk = Desk(tables.http)
+    desk = tables.desk()
     moved = 0
     for at in range(0, len(ids), CHOSEN_MAX):
         wish = {"target": target, "rate_max": rate_max, "ids": ids[at : at + CHOSEN_MAX]}
@@ -134,6 +140,19 @@ def redrive(
                 f"the move {move['state'].lower()} after {moved} messages: {move['failure'] or 'stopped'}"
             )
     desk.close()
+
+
+def run_query(spark: SparkSession, tables: QueueTables, query: str) -> DataFrame:
+    """A query over registered tables. Raises PipelineError with the first line of what Spark has against it."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        result = spark.sql(query)
+        _ = result.schema
+        return result
+    except (AnalysisException, ParseException) as failure:
+        said = next(line.strip() for line in str(failure).splitlines() if line.strip())
+        raise PipelineError(f"the query about {tables.queue} is not understood: {said}") from None
 
 
 def _wait(desk: Desk, queue: str, move: dict[str, Any], patience_s: float) -> dict[str, Any]:

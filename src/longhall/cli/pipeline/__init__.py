@@ -10,7 +10,10 @@ import typer
 
 from longhall.cli.pipeline.archive import archive
 from longhall.cli.pipeline.check import check
+from longhall.cli.pipeline.reconcile import reconcile
+from longhall.cli.pipeline.redrive import redrive
 from longhall.cli.pipeline.replay import replay
+from longhall.cli.pipeline.report import report
 
 app = typer.Typer(
     name="pipeline",
@@ -20,3 +23,6 @@ app = typer.Typer(
 app.command()(check)
 app.command()(archive)
 app.command()(replay)
+app.command()(report)
+app.command()(reconcile)
+app.command()(redrive)

@@ -112,14 +112,19 @@ def running(
     master: str | None = None,
     spark_settings: list[str] | None = None,
     silent: bool = False,
+    reaches: bool = True,
 ) -> Iterator[Job]:
-    """A session for one job. Whatever ends the job ends in one line and an exit code, and Spark is stopped."""
+    """A session for one job. Whatever ends the job ends in one line and an exit code, and Spark is stopped.
+
+    One that needs no hall, because it reads an archive, does not reach for it.
+    """
     from longhall.pipeline.spark import session
 
     address = find_address(bootstrap, profile)
     steps = Steps(silent)
     with failures_in_one_line():
-        reach(address)
+        if reaches:
+            reach(address)
         steps.say("starting Spark")
         spark = session(master, name=f"longhall {name}", settings=_settings(spark_settings), quiet=True)
         try:

@@ -31,13 +31,13 @@ def findings(facts: Facts) -> list[str]:
     balance = facts.get("balance")
     if balance:
         if balance["lost"]:
-            found.append(f"{balance['lost']:,} messages were lost: sent, not in the queue, and nothing became of them.")
+            found.append(f"{_messages(balance['lost'])} lost: sent, not in the queue, and without a fate.")
         if balance["gap_offsets"]:
             found.append(f"{balance['gap_offsets']:,} offsets have neither a message nor an event.")
         if balance["delivered_twice"]:
-            found.append(f"{balance['delivered_twice']:,} messages were delivered more than once.")
+            found.append(f"{_messages(balance['delivered_twice'])} delivered more than once.")
         if balance["delivered_after_settle"]:
-            found.append(f"{balance['delivered_after_settle']:,} messages were delivered after they had been settled.")
+            found.append(f"{_messages(balance['delivered_after_settle'])} delivered again after being settled.")
     for reason, count in facts.get("dead_by_reason", {}).items():
         found.append(f"{count:,} messages died: {reason}.")
     for each in facts["keys"]:
@@ -52,6 +52,10 @@ def findings(facts: Facts) -> list[str]:
     if full is not None and full < 90:
         found.append(f"At this rate the disk is full in {full:,.0f} days, if everything is kept.")
     return found
+
+
+def _messages(count: int) -> str:
+    return "1 message was" if count == 1 else f"{count:,} messages were"
 
 
 def page(reports: Sequence[Facts], from_ms: int, until_ms: int, groups: Sequence[Facts], made_ms: int) -> str:

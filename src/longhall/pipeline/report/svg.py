@@ -14,8 +14,8 @@ from typing import Final
 
 WIDTH: Final = 640
 HEIGHT: Final = 250
-LEFT: Final = 64
-RIGHT: Final = 14
+LEFT: Final = 78
+RIGHT: Final = 24
 TOP: Final = 12
 BOTTOM: Final = 46
 BAR: Final = 22  # Of a bar by name, with the space below it.
@@ -65,6 +65,14 @@ def ticks(top: float, count: int = 4) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough * 0.999)
     return [step * at for at in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def _scale(top: float, words: Callable[[float], str]) -> list[float]:
+    """Marks that are round in the unit in which they are told."""
+    if words is not byte_words:
+        return ticks(top)
+    unit = next((1024.0**power for power in (4, 3, 2, 1) if top >= 1024**power), 1.0)
+    return [unit * mark for mark in ticks(top / unit)]
 
 
 def time_ticks(begin_ms: int, end_ms: int, count_max: int = 8) -> list[int]:
@@ -141,7 +149,7 @@ def bars_by_name(
 ) -> str:
     """A bar a row: its name, its length, and what is written behind it. Those that are `marked` have another colour."""
     top = max((value for _, value, _ in rows), default=0)
-    marks = ticks(top)
+    marks = _scale(top, words)
     width = WIDTH - NAME_WIDTH - 90
     height = TOP + BAR * len(rows) + BOTTOM
     scale = width / marks[-1]
@@ -174,7 +182,7 @@ class _Frame:
     def __init__(self, begin_ms: int, end_ms: int, top: float, y_name: str, words: Callable[[float], str]) -> None:
         self._begin_ms = begin_ms
         self._span_ms = max(end_ms - begin_ms, 1)
-        self._marks = ticks(top)
+        self._marks = _scale(top, words)
         self._y_name = y_name
         self._words = words
 

@@ -1,0 +1,90 @@
+"""`longhall pipeline reconcile`: whether all that was sent to queues was settled, and what was delivered twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.exits import Exit
+from longhall.cli.moments import show_moment
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, note, show_json, show_rows
+from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
+from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, running
+from longhall.cli.profiles import find_http
+
+if TYPE_CHECKING:
+    from longhall.pipeline.reconcile import Balance
+
+_COLUMNS = tuple(
+    Column(name, name.replace("_", " "), right=name != "queue")
+    for name in ("queue", "sent", "delivered", "settled", "died", "moved", "purged", "open", "unknown", "lost",
+                 "gap_offsets", "delivered_twice", "delivered_after_settle")
+)  # fmt: skip
+
+
+def reconcile(
+    queues: Annotated[str, typer.Option("--queues", "-q", metavar="A,B", help="Queues, by name, with commas between.")],
+    bootstrap: BootstrapOption = None,
+    since: SinceOption = "24h ago",
+    until: UntilOption = "now",
+    archive: ArchiveOption = None,
+    topic: Annotated[str, typer.Option("--topic", help="The topic of a queue that was declared over one.")] = "",
+    state: Annotated[bool, typer.Option("--state/--no-state", help="Ask the queues what they have now.")] = True,
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="MINUTES", help="Without that: what is younger counts as open.")
+    ] = 15.0,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Producers use transactions: gaps of offsets are their markers.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail also if something was delivered twice.")] = False,
+    list_max: Annotated[int, typer.Option("--list", min=0, help="So many messages are listed of each kind.")] = 100,
+    http: HttpOption = None,
+    master: MasterOption = None,
+    spark: SparkOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Hold what was sent against what was delivered and settled. Exit code 1 if anything was lost."""
+    from longhall.pipeline.evidence import ArchivePlace, LivePlace
+    from longhall.pipeline.reconcile import reconcile
+
+    period = period_of(since, until)
+    names = [name.strip() for name in queues.split(",") if name.strip()]
+    balances = []
+    with running(
+        "reconcile", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
+        silent=output is Format.JSON, reaches=archive is None,
+    ) as job:  # fmt: skip
+        there = find_http(http, profile) if state else ("", "", "")
+        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
+        for number, name in enumerate(names):
+            job.steps.show("reconciled", number, len(names), "queues")
+            evidence = place.queue(name, period, topic)
+            balances.append(reconcile(name, evidence, period, grace_ms=int(grace * 60_000), listed_max=list_max))
+    _show(balances, output, transactions)
+    fine = all(each.is_complete(transactions) and not (strict and each.twice) for each in balances)
+    raise typer.Exit(Exit.OK if fine else Exit.REFUSED)
+
+
+def _show(balances: list[Balance], output: Format, transactions: bool) -> None:
+    rows = [{**each.facts(), "complete": each.is_complete(transactions)} for each in balances]
+    if output is Format.JSON:
+        show_json(rows)
+        return
+    show_rows(rows, _COLUMNS, output, "no queue was named")
+    for each in balances:
+        for lost in each.lost_messages:
+            print(f"lost     {each.queue} {lost['message_id']} at {lost['partition']}:{lost['offset']}, "
+                  f"sent {show_moment(lost['sent_ms'])}, delivered {lost['deliveries']} times")  # fmt: skip
+        for gap in each.gap_ranges:
+            print(f"gap      {each.queue} partition {gap['partition']}, offsets {gap['first']} to {gap['last']}")
+        for twice in each.twice_messages:
+            why = ", after its settle" if twice["after_settle"] else ", after a rewind" if twice["after_rewind"] else ""
+            print(f"repeated {each.queue} {twice['message_id']} at {twice['partition']}:{twice['offset']}, "
+                  f"{twice['deliveries']} times from {show_moment(twice['first_delivered_ms'])}{why}")  # fmt: skip
+        if each.is_complete(transactions):
+            note(f"{each.queue}: all {each.sent:,} messages are accounted for")
+        else:
+            note(f"{each.queue}: {each.lost:,} messages are lost, {each.gap_offsets:,} offsets unaccounted for")

@@ -1,0 +1,49 @@
+"""`longhall pipeline redrive`: the dead letters that a query chooses go back to work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Format, tell
+from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, running
+from longhall.cli.profiles import find_http
+
+
+def redrive(
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Whose dead letters, or the queue of dead letters.")],
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="SQL over dead_letters, messages, leases; it gives a message_id.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="QUEUE", help="Where to; else each where it came from.")] = "",
+    rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
+    bootstrap: BootstrapOption = None,
+    http: HttpOption = None,
+    master: MasterOption = None,
+    spark: SparkOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Send the dead letters back to work that a query chooses, by anything in them."""
+    from longhall.pipeline.queue_tables import LIVE, QueueTables, redrive, run_query
+
+    silent = output is Format.JSON
+    with running(
+        "redrive", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
+    ) as job:
+        there = find_http(http, profile)
+        tables = QueueTables(
+            job.spark,
+            queue,
+            bootstrap=job.bootstrap,
+            http=there.address,
+            access_key=there.access_key,
+            secret=there.secret,
+        )
+        chosen = run_query(job.spark, tables.register(prefix="", names=LIVE), query)
+        moved = 0
+        for moved in redrive(tables, chosen, target=to, rate_max=rate):
+            job.steps.show("moved", moved)
+    tell({"queue": queue, "moved": moved}, f"moved {moved} messages", output)

@@ -1,0 +1,76 @@
+"""`longhall pipeline report`: an HTML page with plots about queues and topics over a period."""
+
+from __future__ import annotations
+
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Format, note, show_json
+from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
+from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, TopicsOption, running
+from longhall.cli.profiles import find_http
+
+if TYPE_CHECKING:
+    from longhall.pipeline.reconcile import Evidence
+
+
+def report(
+    topics: TopicsOption,
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The HTML file.")] = Path("report.html"),
+    bootstrap: BootstrapOption = None,
+    since: SinceOption = "24h ago",
+    until: UntilOption = "now",
+    archive: ArchiveOption = None,
+    state: Annotated[bool, typer.Option("--state/--no-state", help="Ask the queues what they have now.")] = True,
+    http: HttpOption = None,
+    master: MasterOption = None,
+    spark: SparkOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Report on queues and topics: volumes, latency, attempts, dead letters, hot keys, lag, and what is to come."""
+    from longhall.pipeline.evidence import ArchivePlace, LivePlace
+    from longhall.pipeline.report.job import lags, make_report, write_whole
+
+    period = period_of(since, until)
+    names = [name.strip() for name in topics.split(",") if name.strip()]
+    with running(
+        "report", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
+        silent=output is Format.JSON, reaches=archive is None,
+    ) as job:  # fmt: skip
+        there = find_http(http, profile) if state else ("", "", "")
+        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
+
+        def gather(name: str) -> tuple[Evidence, bool]:
+            is_queue = place.has_audit(name)
+            return (place.queue(name, period) if is_queue else place.topic(name, period)), is_queue
+
+        reports, html = make_report(
+            names,
+            gather,
+            period,
+            groups=() if archive else lags(job.bootstrap, names),
+            disk_free_bytes=0 if archive else _free_bytes(there[0]),
+            told=lambda name, done: job.steps.show("measured", done, len(names), "names"),
+        )
+        write_whole(to, html)
+    if output is Format.JSON:
+        show_json(reports)
+    else:
+        note(f"wrote {to}")
+
+
+def _free_bytes(address: str) -> int:
+    """What the node says is free on its disk; 0 if nobody says anything."""
+    if not address:
+        return 0
+    with suppress(OSError, ValueError), urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        for line in answer.read().decode().splitlines():
+            if line.startswith("longhall_disk_free_bytes"):
+                return int(float(line.split()[-1]))
+    return 0
