@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import threading
+import json
 import urllib.request
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -77,21 +77,21 @@ def test_off_loopback_without_credentials_it_is_closed(tmp_path: Path) -> None:
 
 
 def test_who_waits_is_told_when_the_node_stops(tmp_path: Path) -> None:
-    answers: list[tuple[int, Any]] = []
     with Node(tmp_path / "data") as node:
         ask = Asking(node.http)
         ask.good("POST", "queues", {"name": "jobs"})
-
-        def wait() -> None:
-            answers.append(Asking(node.http)("POST", "queues/jobs/receive", {"wait_ms": 50_000}))
-
-        waiting = threading.Thread(target=wait)
-        waiting.start()
-        while "longhall_queue_deliveries_total" not in _scraped(node):
-            pass  # The receiver's request was sent before this one is answered.
+        ask.close()
+        host, _, port = node.http.rpartition(":")
+        waiting = HTTPConnection(host, int(port), timeout=20)
+        body = json.dumps({"wait_ms": 50_000})
+        waiting.request("POST", "/api/v1/queues/jobs/receive", body, {"Content-Type": "application/json"})
+        for _ in range(5):  # Answered one after another on connections that came later: by then the node has read it.
+            assert "longhall_queue_deliveries_total" in _scraped(node)
         node.stop()
-        waiting.join(20)
-    assert [(status, answer["code"]) for status, answer in answers] == [(503, "service-unavailable")]
+        response = waiting.getresponse()
+        answer = json.loads(response.read())
+        waiting.close()
+    assert (response.status, answer["code"]) == (503, "service-unavailable")
 
 
 def _scraped(node: Node) -> str:
