@@ -14,6 +14,7 @@ from longhall.cli.pipeline.reconcile import reconcile
 from longhall.cli.pipeline.redrive import redrive
 from longhall.cli.pipeline.replay import replay
 from longhall.cli.pipeline.report import report
+from longhall.cli.pipeline.sql import sql
 
 app = typer.Typer(
     name="pipeline",
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command()(check)
 app.command()(archive)
 app.command()(replay)
+app.command()(sql)
 app.command()(report)
 app.command()(reconcile)
 app.command()(redrive)

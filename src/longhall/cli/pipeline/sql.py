@@ -1,0 +1,108 @@
+"""`longhall pipeline sql`: a query that keeps running, from topics to a topic."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from longhall.cli.options import OutputOption, ProfileOption
+from longhall.cli.output import Format, show_facts
+from longhall.cli.pipeline.running import (
+    BootstrapOption,
+    MasterOption,
+    OnceOption,
+    SparkOption,
+    Steps,
+    failures_in_one_line,
+    running,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_AGAIN_S: Final = 0.2
+
+QueryArgument = Annotated[str, typer.Argument(metavar="QUERY", help="Spark's SQL; its tables are topics and queues.")]
+ToOption = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic or queue for the result.")]
+SchemaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--schema",
+        metavar="TOPIC=COLUMNS",
+        help="Columns of JSON values, as 'orders=id bigint, city string'; else inferred.",
+    ),
+]
+WatermarkOption = Annotated[
+    list[str] | None,
+    typer.Option("--watermark", metavar="[[TOPIC.]COLUMN=]DELAY", help="How late messages may be, as '10 minutes'."),
+]
+CheckpointOption = Annotated[
+    str, typer.Option("--checkpoint", metavar="DIR", help="Where progress is kept. [default: one for this very query]")
+]
+
+
+def sql(
+    query: QueryArgument,
+    to: ToOption,
+    bootstrap: BootstrapOption = None,
+    once: OnceOption = False,
+    schema: SchemaOption = None,
+    watermark: WatermarkOption = None,
+    checkpoint: CheckpointOption = "",
+    mode: Annotated[
+        str, typer.Option("--mode", help="append, update or complete: which rows of groups are told.")
+    ] = "append",
+    starting: Annotated[str, typer.Option("--starting", help="earliest or latest, when it is run first.")] = "earliest",
+    master: MasterOption = None,
+    spark: SparkOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Run a query over topics continuously; its rows become JSON messages of a topic, each exactly once."""
+    from longhall.pipeline.sql import Wish, parse_schemas, parse_watermark, start
+
+    with failures_in_one_line():
+        schemas = parse_schemas(schema or [])
+        watermarks = tuple(parse_watermark(each) for each in watermark or [])
+    silent = output is Format.JSON
+    with running(
+        "sql", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
+    ) as job:
+        wish = Wish(
+            query=query,
+            to=to,
+            bootstrap=job.bootstrap,
+            checkpoint=checkpoint,
+            schemas=schemas,
+            watermarks=watermarks,
+            mode=mode,
+            starting=starting,
+            once=once,
+        )
+        # A micro-batch of a small query is not worth two hundred tasks.
+        job.spark.conf.set("spark.sql.shuffle.partitions", str(job.spark.sparkContext.defaultParallelism))
+        rows, batches = _follow(start(job.spark, wish, job.steps.say), job.steps)
+    show_facts({"to": to, "messages_read": rows, "batches": batches, "checkpoint": wish.place()}, output)
+
+
+def _follow(query: StreamingQuery, steps: Steps) -> tuple[int, int]:
+    """Tell how far it is until it ends or somebody interrupts it, which is an end as good as any."""
+    seen: dict[int, int] = {}
+    try:
+        while True:
+            is_over = not query.isActive
+            for progress in query.recentProgress:
+                seen[int(progress["batchId"])] = int(progress["numInputRows"])
+            steps.show("read", sum(seen.values()))
+            if is_over:
+                break
+            time.sleep(LOOK_AGAIN_S)
+        failure = query.exception()
+        if failure is not None:
+            raise failure
+    except KeyboardInterrupt:
+        query.stop()
+        steps.say("stopped; the same command goes on where it was")
+    return sum(seen.values()), len(seen)
