@@ -94,7 +94,7 @@ def test_a_late_settle_proves_nothing(oracle: QueueOracle) -> None:
     ticket = give(oracle, "a", 1.0)
     oracle.settling("a", ticket)
     oracle.settled_now("a", ticket, 8.0)
-    give(oracle, "a", 9.0, attempts=2)
+    assert give(oracle, "a", 9.0, attempts=2) != ticket
 
 
 def test_delays_and_times_to_live(oracle: QueueOracle) -> None:

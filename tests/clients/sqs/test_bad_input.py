@@ -214,6 +214,7 @@ def test_slow_bodies_hold_up_nobody(sqs: Any, queue: str, endpoint: str) -> None
             connection.sendall(_request("Content-Length: 1000000", body=b'{"Queue'))
         send(sqs, queue, "beside")
         (message, *rest) = receive(sqs, queue, 2)
+        assert "beside" in bodies([message, *rest])
         sqs.delete_message_batch(
             QueueUrl=queue,
             Entries=[

@@ -213,6 +213,7 @@ def test_deleting_twice_is_no_error(sqs: Any, queue: str) -> None:
     send(sqs, queue, "once")
     (message,) = receive(sqs, queue)
     delete(sqs, queue, [message, message])
+    assert nothing_comes(sqs, queue)
 
 
 @pytest.mark.parametrize("handle", ["nonsense", "AQEB" * 40])
