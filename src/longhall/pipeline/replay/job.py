@@ -159,6 +159,8 @@ class Replayer:
         return Source(topic, number, start, end, selection, url=self._options.archive, pieces=left)
 
     def _start(self, conversation: Conversation, play: Play, topic: str, number: int) -> int:
+        """Where to begin, or how far it is: a task passes over what a transaction sends that is still open now."""
+
         async def ask(hall: Hall) -> int:
             return await reached(hall, play, play.group(topic, number))
 
