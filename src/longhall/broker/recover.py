@@ -209,16 +209,15 @@ def _find_end(hall: Hall, start: int, durable: int, report: Recovered) -> int:
         if found.position >= hall.wal.horizon and not _references_whole(hall, found, bases):
             report.torn_bytes_from = found.position
             return found.position
-        end = found.position + found.size_bytes if found.entries else hall.wal.next_file_start(found.position)
+        end = hall.wal.next_file_start(found.position) if found.is_last else found.position + found.size_bytes
         _note_segments(found, bases)
     return end
 
 
 def _note_segments(frame: Frame, bases: dict[int, int]) -> None:
     """Remember in which segment each partition writes: references name only their place in it."""
-    for entry in frame.entries:
-        if entry.kind in (BATCH, REFERENCE) and entry.flags:
-            bases[entry.partition()] = parse_header(entry.batch(), 0).base_offset
+    for entry in frame.rolls():
+        bases[entry.partition()] = parse_header(entry.batch(), 0).base_offset
 
 
 def _references_whole(hall: Hall, frame: Frame, bases: dict[int, int]) -> bool:

@@ -18,7 +18,7 @@ from longhall.broker.queues.traces import Traces
 from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
 from longhall.queues.deduplication import DeduplicationWindow, fingerprint
-from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, whole_of
+from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, sent_as, whole_of
 from longhall.queues.outcomes import Candidate
 from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
@@ -220,13 +220,13 @@ class RunningQueue(Listener):
     def _remember(self, stored: bytes, number: int) -> None:
         """What was sent with a deduplication id is known by it for a while. Moves within the queue are not sends."""
         settings = self.settings
+        by_group = settings.deduplication_scope == "group"
+        window_ms = settings.deduplication_window_ms
         for record in read_records(stored, 0):
-            fields = decode_record(record, number)
-            if fields.deduplication_id and fields.sent_ms == record.timestamp_ms:
-                scope = fields.group if settings.deduplication_scope == "group" else ""
-                mark = fingerprint(fields.deduplication_id, scope)
-                window_ms = settings.deduplication_window_ms
-                self.sent.remember(mark, fields.message_id, record.offset, record.timestamp_ms, window_ms)
+            identity, group, message_id = sent_as(record)
+            if identity:
+                mark = fingerprint(identity, group if by_group else "")
+                self.sent.remember(mark, message_id, record.offset, record.timestamp_ms, window_ms, number)
 
     def snapshot(self) -> list[Any]:
         """For `restore`."""
