@@ -40,6 +40,7 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     dropped, hall.dropped = hall.dropped, []
     dead, hall.dead_segments = hall.dead_segments, []
     safe: list[tuple[Partition, int]] = []
+    steps = hall.steps()
     try:
         captured: list[tuple[int, int, bytes]] = []
         for shard in hall.shards:
@@ -60,6 +61,7 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     released = min(position for _, position, _ in captured)
     hall.wal.release_before(released)
     hall.checkpoint_at = released
+    hall.checkpoint_steps = steps
     hall.checkpoint_wanted = False
     for partition, offset in safe:
         partition.log.safe_offset = offset

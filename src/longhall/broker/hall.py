@@ -99,6 +99,7 @@ class Hall:
         self.dead_segments: list[tuple[int, int]] = []  # Partition and base offset; likewise.
         self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
         self.checkpoint_at = 0  # Where the write-ahead log ended when the last checkpoint was taken.
+        self.checkpoint_steps = 0  # And how much had happened by then.
         self.checkpoint_wanted = False  # Somebody waits for it with space to give back.
         self.checkpoints = 0
         self.checkpointed_ms = 0
@@ -336,6 +337,10 @@ class Hall:
         if not replayed:  # What the listeners wrote is in the log as well.
             for listener in self.on_topic_deleted:
                 listener(topic.name)
+
+    def steps(self) -> int:
+        """How much a replay from the very beginning would have to do: entries, and messages in batches it opens."""
+        return sum([shard.sequence + shard.opened for shard in self.shards])
 
     # Memory
 

@@ -110,6 +110,7 @@ class Housekeeper:
         behind = hall.wal.end - hall.checkpoint_at
         aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0
         grown = behind + hall.referenced_bytes // 4 > hall.options.checkpoint_bytes
+        grown |= hall.steps() - hall.checkpoint_steps > hall.options.checkpoint_steps
         return grown or aged or bool(hall.dropped) or bool(hall.dead_segments) or hall.checkpoint_wanted
 
     async def _checkpoint(self) -> None:

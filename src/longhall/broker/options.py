@@ -20,6 +20,7 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 8
     wal_file_bytes: int = 32 * 1024 * 1024
     checkpoint_bytes: int = 256 * 1024 * 1024
+    checkpoint_steps: int = 400_000
     disk_reserve_bytes: int = 128 * 1024 * 1024
     open_files_max: int = 4_096
     lone_sync_us_max: int = 0

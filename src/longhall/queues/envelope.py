@@ -364,6 +364,24 @@ def moved_record(record: Record, message_id: str, now_ms: int, due_ms: int = 0) 
     return Record(-1, now_ms, record.key, record.value, tuple(headers))
 
 
+def released_record(record: Record, partition: int, now_ms: int) -> Record:
+    """The same message out of the staging lane `partition`: available now, under the id that it had there."""
+    message_id = ""
+    sent_ms = record.timestamp_ms
+    headers: list[tuple[str, bytes | None]] = [(ID, b"")]
+    for header in record.headers:
+        name = header[0]
+        if name == ID:
+            message_id = _text(header[1] or b"")
+        elif name == SENT:
+            sent_ms = _number(header[1] or b"") or sent_ms
+        elif name != DUE:
+            headers.append(header)
+    headers[0] = (ID, (message_id or derive_message_id(partition, record.offset)).encode())
+    headers.append((SENT, b"%d" % max(sent_ms, 0)))
+    return Record(-1, now_ms, record.key, record.value, tuple(headers))
+
+
 def dead_letter_record(
     record: Record,
     message_id: str,

@@ -47,6 +47,7 @@ class Shard:
         self.epoch = 0
         self.sequence = 0
         self.committed = 0
+        self.opened = 0  # Messages in batches that are opened when they are appended, and again in a replay.
         self._wal = wal
         self._waiting: deque[tuple[int, Committable, int]] = deque()
 

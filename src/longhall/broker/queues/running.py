@@ -163,11 +163,13 @@ class RunningQueue(Listener):
             return
         number = partition.log.partition
         if number in self.hidden:
+            self.shard.opened += header.record_count
             for record in read_records(stored, 0):
                 self.staging.appended(number, record.offset, due_of(record), now_ms)
         else:
             self._count(partition, header, stored)
         if self.settings.deduplication != "off" and partition.number >= 0:
+            self.shard.opened += header.record_count
             self._remember(stored, number)
 
     def _count(self, partition: Partition, header: BatchHeader, stored: bytes) -> None:
