@@ -27,8 +27,7 @@ FAST: Final = "not slow and not clients"
 WIDTH: Final = 80
 
 # Most of the time of these goes by with waiting, for Spark and for leases and sessions to end.
-PIPELINE: Final = ("tests/pipeline",)
-CLIENTS: Final = ("tests/clients", "tests/crash")
+APART: Final = {"pipeline": "tests/pipeline", "clients": "tests/clients", "crashes": "tests/crash"}
 
 
 class Part(NamedTuple):
@@ -53,12 +52,9 @@ PLAIN: Final = Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST
 
 def parts(build: str) -> list[Part]:
     """Everything on the installed build, in the order in which the parts begin."""
-    rest = [f"--ignore={place}" for place in (*PIPELINE, *CLIENTS)]
-    return [
-        Part(f"{build}, pipeline", build, PIPELINE),
-        Part(f"{build}, clients and crashes", build, CLIENTS),
-        Part(f"{build}, all others", build, (*rest, "tests")),
-    ]
+    apart = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
+    rest = [f"--ignore={place}" for place in APART.values()]
+    return [*apart, Part(f"{build}, all others", build, (*rest, "tests"))]
 
 
 def run_suite(prepare: Callable[[], str]) -> int:
