@@ -97,7 +97,9 @@ def _run(part: Part, left_out: Path, lock: threading.Lock) -> Outcome:
     say(f"{part.name}: begins")
     # The cache is for who looks for one failure; two processes would write it at once.
     command: list[str | Path] = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *part.arguments]
-    environment = child_environment(LONGHALL_TEST_BUILD=part.build, LONGHALL_LEFT_OUT=str(left_out))
+    environment = child_environment(
+        LONGHALL_TEST_BUILD=part.build, LONGHALL_LEFT_OUT=str(left_out), LONGHALL_TEST_EXAMPLES="same"
+    )
     kept: list[str] = []
     with subprocess.Popen(
         command,
