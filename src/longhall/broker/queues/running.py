@@ -19,6 +19,7 @@ from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
 from longhall.queues.deduplication import DeduplicationWindow, fingerprint
 from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, sent_as, whole_of
+from longhall.queues.messages import QueueView
 from longhall.queues.outcomes import Candidate
 from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
@@ -60,6 +61,7 @@ class RunningQueue(Listener):
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
         self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.
+        self.view: QueueView | None = None  # As it was told last.
         self.traces = Traces()
         self.fates: dict[str, int] = {}  # Told to reply queues, since the start.
         self.fates_lost = 0  # Their reply queue was gone or full.
