@@ -220,6 +220,36 @@ def test_a_zookeeper_keeps_what_it_knows_over_a_restart(zookeeper: Ensemble, tmp
         ensemble.stop()
 
 
+LEAVER = """
+import os, signal, sys
+from pathlib import Path
+from longhall.coordination.ensemble import Ensemble
+
+ensemble = Ensemble(Path(sys.argv[1]), durable=False)
+ensemble.start()
+print(ensemble.servers[0].pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+async def test_no_server_outlives_who_started_it(zookeeper: Ensemble, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", LEAVER, str(tmp_path)]
+    done = await asyncio.to_thread(subprocess.run, command, env=environment, stdout=subprocess.PIPE, check=False)
+    assert done.returncode == -signal.SIGKILL
+    pid = int(done.stdout)
+
+    def gone() -> bool:
+        """What is dead but not yet buried has no command line left."""
+        try:
+            return not Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return True
+
+    await eventually(gone)
+
+
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     with pytest.raises(PartMissing, match=r"JAVA_HOME is .* which has no bin/java; on Debian: apt-get install"):
