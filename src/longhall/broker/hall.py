@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, final
 
 from longhall.broker.catalogue import Catalogue, Topic
@@ -97,6 +98,8 @@ class Hall:
         self.tail_bytes = 0
         self.dropped: list[Partition] = []  # Deleted; their files go after the next checkpoint.
         self.dead_segments: list[tuple[int, int]] = []  # Partition and base offset; likewise.
+        self.removals: list[str] = []  # Files that nothing refers to any more, on their way out.
+        self.on_removals: Callable[[], None] | None = None
         self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
         self.checkpoint_at = 0  # Where the write-ahead log ended when the last checkpoint was taken.
         self.checkpoint_steps = 0  # And how much had happened by then.
@@ -349,7 +352,26 @@ class Hall:
         self.tails[partition.log.partition] = partition
         self.tail_bytes += size_bytes
         if partition.log.tail_bytes >= TAIL_PARTITION_BYTES_MAX or self.tail_bytes >= self.options.tail_bytes_max:
-            self.flush_tail(partition)
+            if partition.log.is_behind and self.tail_bytes >= 2 * self.options.tail_bytes_max:
+                self.flush_tail(partition)
+            else:
+                self.settle_tail(partition)
+
+    def settle_tail(self, partition: Partition) -> bool:
+        """Have a tail written, beside the loop or now: while many partitions are at work, what they write would only
+        drive from memory what somebody reads. False if the disk would not take it.
+        """
+        log = partition.log
+        if len(self.tails) > self.options.behind_tails_min and log.tail_bytes >= self.options.behind_bytes_min:
+            if log.flush_behind(partial(self._left_tail, partition)):
+                return True
+        return self.flush_tail(partition)
+
+    def _left_tail(self, partition: Partition, size_bytes: int) -> None:
+        if not partition.deleted:  # What a deleted one had was counted when it went.
+            self.tail_bytes -= size_bytes
+            if not partition.log.tail_bytes:
+                self.tails.pop(partition.log.partition, None)
 
     def flush_tail(self, partition: Partition) -> bool:
         """Write a tail to its segment; False if the disk would not take it."""
