@@ -59,7 +59,7 @@ def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 
         if cold is None:
             return result
         if cold.rebuild is not None:
-            CHORES["rebuild_index"](
+            said = CHORES["rebuild_index"](
                 log._files.disk,
                 {
                     "partition": PARTITION,
@@ -67,7 +67,9 @@ def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 
                     "size_bytes": cold.rebuild.written_bytes,
                 },
             )
-            supplied = Supplied(cold.path, 0, b"", rebuilt=True)
+            index = said.get("index", b"")
+            assert isinstance(index, bytes)
+            supplied = Supplied(cold.path, 0, index, rebuilt=True)
         else:
             data = log._files.get(cold.path).read_at(cold.position, cold.size)
             supplied = Supplied(cold.path, cold.position, data)
@@ -182,6 +184,26 @@ def test_an_index_that_cannot_be_used_is_made_again(spoil: str) -> None:
         assert bytes_of(read(again, offset, 1)) == batches[offset]
     append(again, batch_at(60, 10))
     assert again.next_offset == 61
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_full_disk_is_readable_although_an_index_cannot_be_written(torn: bool) -> None:
+    host = new_host()
+    log = open_log(host)
+    batches = fill(log, 60)
+    log.flush()
+    numbers = log.snapshot()
+    for segment in log.segments[:-1]:
+        path = index_path(PARTITION, segment.base_offset)
+        if torn:
+            log._files.disk.open(path).truncate(30)
+        else:
+            log._files.disk.remove(path)
+    again = open_log(host)
+    again.restore(numbers)
+    host.faults.capacity_bytes = 0
+    for offset in range(59, -1, -1):
+        assert bytes_of(read(again, offset, 1)) == batches[offset]
 
 
 def test_a_flipped_bit_is_refused_at_exactly_its_batch() -> None:

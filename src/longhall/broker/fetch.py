@@ -194,8 +194,8 @@ async def supply(hall: Hall, wanted: Wanted, cold: Cold) -> Supplied:
             "base_offset": cold.rebuild.base_offset,
             "size_bytes": cold.rebuild.written_bytes,
         }
-        await hall.world.janitor.run("rebuild_index", arguments)
-        return Supplied(cold.path, 0, b"", rebuilt=True)
+        index = (await hall.world.janitor.run("rebuild_index", arguments)).get("index")
+        return Supplied(cold.path, 0, index if isinstance(index, bytes) else b"", rebuilt=True)
     data = await hall.world.janitor.read(hall.files.get(cold.path), cold.position, cold.size)
     return Supplied(cold.path, cold.position, data)
 

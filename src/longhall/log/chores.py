@@ -80,10 +80,20 @@ def verify_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object
 
 
 def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Check every batch of a segment and write its index anew beside it; says the same as `verify_segment`."""
+    """Check every batch of a segment and write its index anew beside it; says the same as `verify_segment`.
+
+    Where it cannot be written, because the disk is full, it comes as `index`: what is stored can be read then too.
+    """
     task = msgspec.convert(arguments, OfSegment)
     result, encoded = _walk(disk, task)
-    target = task.place().removesuffix(".log") + ".index"
+    try:
+        _replace_index(disk, task.place().removesuffix(".log") + ".index", encoded)
+    except OSError:
+        result["index"] = encoded
+    return result
+
+
+def _replace_index(disk: Disk, target: str, encoded: bytes) -> None:
     file = disk.open(target + ".new", create=True)
     try:
         file.truncate(0)
@@ -92,7 +102,6 @@ def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]
         file.close()
     # Readers see the old one or the new one whole. It is not synced: an index that a crash tore has the wrong checksum.
     disk.rename(target + ".new", target)
-    return result
 
 
 def compact_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:

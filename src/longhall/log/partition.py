@@ -347,10 +347,14 @@ class PartitionLog:
     def _load_index_nowait(self, segment: Segment, supplied: Supplied | None) -> Index | Cold:
         """The index of a segment that was not used since the start, or what to do to have it."""
         path = index_path(self.partition, segment.base_offset)
-        if not self._files.disk.exists(path):
+        data: bytes | Cold
+        if supplied is not None and supplied.rebuilt and supplied.path == path and supplied.data:
+            data = supplied.data
+        elif not self._files.disk.exists(path):
             return Cold(path, 0, 0, segment)
-        data = read_bytes(self._files, path, 0, self._files.get(path).size(), supplied)
-        self._files.forget(path)
+        else:
+            data = read_bytes(self._files, path, 0, self._files.get(path).size(), supplied)
+            self._files.forget(path)
         if isinstance(data, Cold):
             return data
         try:

@@ -34,7 +34,7 @@ class Cold:
 
 @final
 class Supplied:
-    """What was fetched for a `Cold`; for a rebuilt index there are no bytes, only the word that it lies there now."""
+    """What was fetched for a `Cold`; for a rebuilt index the word that it lies there now, or itself if it could not."""
 
     def __init__(self, path: str, position: int, data: bytes, rebuilt: bool = False) -> None:
         self.path = path
