@@ -101,6 +101,13 @@ class Desk:
         self.write(event)
         return None
 
+    def withhold(self, now_ms: int, given: Given) -> Code | None:
+        event = self.queue.decide_unseen(now_ms, *receipt(given))
+        if isinstance(event, Code):
+            return event
+        self.write(event)
+        return None
+
     def extend(self, now_ms: int, given: Given, lease_ms: int) -> Code | None:
         event = self.queue.decide_extend(now_ms, *receipt(given), lease_ms)
         if isinstance(event, Code):

@@ -66,6 +66,40 @@ def test_a_message_given_back_with_a_delay_stays_hidden_for_it() -> None:
     assert desk.offsets(60) == [0]
 
 
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_what_nobody_was_shown_is_no_attempt_and_comes_when_its_lease_would_have_ended(before: int) -> None:
+    desk = Desk(QueueSettings(dead_letters=DeadLetters(queue="letters", attempts_max=before + 1)))
+    desk.send()
+    for at in range(before):
+        (given,) = desk.receive(at * 100, lease_ms=100)
+    for at in range(before, 20):
+        (unseen,) = desk.receive(at * 100, lease_ms=100)
+        assert (unseen.attempts, unseen.first_ms) == (before + 1, 0 if before else at * 100)
+        assert desk.withhold(at * 100 + 50, unseen) is None
+        assert desk.withhold(at * 100 + 50, unseen) is Code.RECEIPT_SUPERSEDED
+        assert (desk.queue.in_flight, desk.queue.held_back) == (0, 1)
+        assert desk.offsets(at * 100 + 99) == []
+        desk.queue = desk.replayed(False)
+    assert len(desk.queue.history_of(0, 0)) == before
+    (seen,) = desk.receive(5000)
+    assert seen.attempts == before + 1
+    if before:
+        assert desk.settle(5000, given) == [Code.RECEIPT_SUPERSEDED]
+    assert desk.offsets(10_000) == []
+    assert [(death.reason, death.attempts) for death in desk.dead] == [("attempts", before + 1)]
+
+
+def test_what_nobody_was_shown_is_no_attempt_when_its_lease_has_ended_meanwhile() -> None:
+    desk = Desk(QueueSettings())
+    desk.send(2)
+    first, second = desk.receive(0, count=2, lease_ms=100)
+    desk.queue.tick(200)
+    assert desk.withhold(200, first) is None
+    again = desk.receive(300, count=2)
+    assert [given.attempts for given in again] == [1, 2]
+    assert desk.withhold(300, second) is Code.RECEIPT_SUPERSEDED
+
+
 def test_made_up_receipts_are_refused() -> None:
     desk = Desk(QueueSettings())
     desk.send()

@@ -185,6 +185,25 @@ class QueueMachine(RuleBasedStateMachine):
             message.hidden_until_ms = self.now_ms + lease_ms
             message.returned = back
 
+    @precondition(lambda self: self.given)
+    @rule()
+    def withhold(self) -> None:
+        """What was leased last turns out to be unreadable: nobody was shown it."""
+        given = self.given[-1]
+        message = self.messages[given.lane, given.candidate.offset]
+        if message.returned:
+            return  # Somebody was.
+        code = self.desk.withhold(self.now_ms, given)
+        if message.fate:
+            assert code is Code.NOT_IN_FLIGHT
+        elif message.number != given.number:
+            assert code is Code.RECEIPT_SUPERSEDED
+        else:
+            assert code is None
+            message.number = 0
+            message.attempts -= 1
+            message.returned = True
+
     @rule(by_ms=st.sampled_from([1, 10, 499, 500, 501, 2500]))
     def pass_time(self, by_ms: int) -> None:
         self.now_ms += by_ms

@@ -75,12 +75,16 @@ class Extended(_Event, frozen=True, tag="extended"):
 
 
 class Returned(_Event, frozen=True, tag="returned"):
-    """A message was given back; it is available again from `visible_ms` on."""
+    """A message was given back; it is available again from `visible_ms` on.
+
+    `unseen` when nobody was shown it: the attempt does not count.
+    """
 
     lane: int
     offset: int
     at_ms: int
     visible_ms: int
+    unseen: bool = False
 
 
 class Died(_Event, frozen=True, tag="died"):

@@ -86,7 +86,6 @@ class Lane:
 
     def give_back(self, row: int, now_ms: int, visible_ms: int) -> None:
         """It is given back, to be available now or later."""
-        self._leases.note_return(row, now_ms)
         if visible_ms <= now_ms:
             self.reveal(row)
         else:

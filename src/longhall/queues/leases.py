@@ -7,7 +7,7 @@ dozen blocks of memory that no garbage collection walks through.
     FREE        READY                  taken: the scan has passed its message
     READY       LEASED                 given out: a new number, a deadline, one attempt more
     LEASED      LEASED                 extended, or given out anew after its end
-    LEASED      RETURNED, READY        given back, with or without a wait
+    LEASED      RETURNED, READY        given back, with or without a wait; unseen, with an attempt less
     LEASED      READY                  the deadline is over
     RETURNED    READY                  the wait is over
     any         FREE                   settled, dead, purged, rewound
@@ -159,6 +159,13 @@ class Leases:
     def note_return(self, row: int, now_ms: int) -> None:
         """The attempt that is under way ends because its consumer says so."""
         self._note(row, now_ms, RETURNED_BY_HAND)
+
+    def uncount(self, row: int) -> None:
+        """The attempt that is under way is none: nobody was shown the message, and nobody has a receipt for it."""
+        self.number[row] = 0
+        self.attempts[row] -= 1
+        if self.attempts[row] == 0:
+            self.first_ms[row] = 0
 
     def _note(self, row: int, ended_ms: int, how: int) -> None:
         history = self._histories.get(row)

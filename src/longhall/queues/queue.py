@@ -268,6 +268,18 @@ class Queue:
             return row
         return Returned(queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=now_ms + delay_ms)
 
+    def decide_unseen(self, now_ms: int, lane_id: int, offset: int, number: int) -> Returned | Code:
+        """What was leased is shown to nobody: it comes again when its lease would have ended, and is no attempt."""
+        row = self._row_of(lane_id, offset, number)
+        if isinstance(row, Code):
+            return row
+        if row == NO_ROW:
+            return Code.NOT_IN_FLIGHT
+        until_ms = self.state.leases.deadline_ms[row]
+        return Returned(
+            queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=until_ms, unseen=True
+        )
+
     def _row_of(self, lane_id: int, offset: int, number: int) -> int | Code:
         """The row that a receipt names; NO_ROW when it is settled."""
         lane = self.state.lanes.get(lane_id)

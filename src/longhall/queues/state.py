@@ -84,6 +84,10 @@ class State:
             lane = self.lanes[event.lane]
             row = lane.cursor.find(event.offset)
             if row != NO_ROW:
+                if event.unseen:
+                    self.leases.uncount(row)
+                else:
+                    self.leases.note_return(row, event.at_ms)
                 lane.give_back(row, event.at_ms, event.visible_ms)
         elif isinstance(event, Died):
             self._apply_died(event)

@@ -129,6 +129,7 @@ class FakeQueues:
         attempt_id: str,
         filter: str = "",
         consumer: str = "",
+        in_parts: bool = True,
     ) -> verbs.Deliveries:
         queue = self._of(name)
         queue.received.append((count_max, wait_ms, lease_ms, attempt_id))

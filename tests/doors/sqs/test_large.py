@@ -113,5 +113,5 @@ def test_above_the_bound_it_is_refused(running: Running) -> None:
 def test_what_the_door_cannot_carry_is_not_shown_to_it(running: Running) -> None:
     sqs, url = opened(running, "huge", "json")
     running.ask("send", "huge", [Outgoing(body=b"x" * (WHOLE_BYTES_MAX - 1)), Outgoing(body=b"behind")])
-    assert "Messages" not in sqs.receive_message(QueueUrl=url, VisibilityTimeout=600)
-    assert [one["Body"] for one in sqs.receive_message(QueueUrl=url)["Messages"]] == ["behind"]
+    assert [one["Body"] for one in sqs.receive_message(QueueUrl=url, VisibilityTimeout=600)["Messages"]] == ["behind"]
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)

@@ -198,11 +198,12 @@ class Desk:
         attempt_id: str,
         filter: str = "",
         consumer: str = "",
+        in_parts: bool = True,
     ) -> Deliveries:
         """Give out messages; the same ones again to whoever repeats a request under its id.
 
         With a filter (a selector, or a policy in JSON) only those that match; the others stay for others. The consumer
-        is whoever asks, for the audit topic.
+        is whoever asks, for the audit topic. What is too large for one answer goes to those who can read `in_parts`.
         """
         queue = self._find(name)
         if attempt_id:
@@ -211,7 +212,7 @@ class Desk:
                 return repeated
         wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
         lease_ms = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
-        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer)
+        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer, in_parts)
         if attempt_id and deliveries:
             if len(self._attempts) >= ATTEMPTS_MAX:
                 self._attempts.pop(next(iter(self._attempts)))

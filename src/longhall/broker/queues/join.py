@@ -1,7 +1,7 @@
 """Join: large messages on their way out, whole in one answer if they are not too large for that, or part by part.
 
 A consumer gets the whole message or none of it: a record that stands for chunks that are not here any more is no
-message, and one whose chunks cannot be read now stays leased, and comes again.
+message, and one whose chunks cannot be read now is withheld, and comes again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.bury import bury
 from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.withhold import Withheld
 from longhall.broker.queues.write import shard_of_whole
+from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.log.reading import Supplied
 from longhall.queues.chunks import Manifest, join
@@ -53,36 +55,47 @@ class Ration:
         return candidates
 
 
-async def fill(hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery]) -> list[Delivery]:
-    """The deliveries with the bodies of large ones; those that are not whole are left out."""
+async def fill(
+    hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery], consumer: str, in_parts: bool
+) -> list[Delivery]:
+    """The deliveries with the bodies of large ones; those that are not whole are left out.
+
+    What cannot be read now is withheld, and so is what is too large, unless it may be given in parts.
+    """
     filled: list[Delivery] = []
     left_bytes = JOINED_BYTES_MAX
+    withheld = Withheld(hall, queue, consumer)
     for one, delivery in zip(given, deliveries, strict=True):
         record = one.candidate.payload
         assert isinstance(record, Record)
         name = whole_of(record)[0]
-        if not name:
-            delivery.whole_bytes = 0
-            filled.append(delivery)
-            continue
-        whole = find_whole(hall, name, one.lane, record.offset)
-        if whole is None:
+        whole = find_whole(hall, name, one.lane, record.offset) if name else None
+        if name and whole is None:
             _bury(hall, queue, one)
             continue
-        if whole.size_bytes > left_bytes:
+        if withheld.stops(one):
+            withheld.add(one)
+            continue
+        delivery.whole_bytes = 0
+        if whole is not None and whole.size_bytes > left_bytes:
+            if not in_parts:
+                withheld.add(one)
+                continue
             delivery.body = b""
             delivery.parts = whole.count
             delivery.whole_bytes = whole.size_bytes
-            delivery.receipt = queue.receipts.encode(one.lane, record.offset, one.number)
-        else:
+            delivery.receipt = queue.receipts.encode(one.lane, record.offset, one.number, delivery.report_fate)
+        elif whole is not None:
             try:
                 delivery.body = await read_whole(hall, whole)
             except (OSError, LonghallError) as error:
                 _log.warning("a large message cannot be read", extra={"queue": queue.entry.name, "reason": str(error)})
+                withheld.add(one)
                 continue
-            delivery.whole_bytes = 0
             left_bytes -= whole.size_bytes
         filled.append(delivery)
+    if withheld.count:
+        await committed(hall, queue.shard)  # Else a crash would count attempts that nobody saw.
     return filled
 
 

@@ -59,10 +59,12 @@ async def receive(
     lease_ms: int,
     filter: str = "",
     consumer: str = "",
+    in_parts: bool = True,
 ) -> list[Delivery]:
     """At most `count_max` messages; none when the time is over. With a filter, of those that match.
 
-    The consumer is whoever asks, as far as is known: the audit topic tells it.
+    The consumer is whoever asks, as far as is known: the audit topic tells it. One that cannot read `in_parts` gets
+    nothing that is too large for one answer.
     """
     wish = wish_for(queue, filter)
     loop = asyncio.get_running_loop()
@@ -75,7 +77,7 @@ async def receive(
             await committed(hall, queue.shard)
             if not any(delivery.whole_bytes for delivery in deliveries):
                 return deliveries
-            deliveries = await fill(hall, queue, outcome.given, deliveries)
+            deliveries = await fill(hall, queue, outcome.given, deliveries, consumer, in_parts)
             if deliveries:
                 return deliveries
             continue  # None of them was whole.

@@ -50,8 +50,9 @@ class Queues(Protocol):
         attempt_id: str,
         filter: str = "",
         consumer: str = "",
+        in_parts: bool = True,
     ) -> Deliveries:
-        """The consumer is whoever asks, for queues that keep account of it."""
+        """The consumer is whoever asks, for queues that keep account of it. `in_parts`: can it read large ones so?"""
 
     def send_nowait(self, name: str, messages: Outgoings) -> Accepteds | None:
         """As `send`, but to be told after `release`; None if it has to wait. So are the next two."""

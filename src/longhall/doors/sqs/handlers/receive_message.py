@@ -44,7 +44,7 @@ def receive_message(
         if deliveries is not None:
             return Held(view.name, _result(door, wanted, deliveries))
     received = door.queues.receive(
-        view.name, count_max, wait_ms, lease_ms, attempt_id, wanted.filter, consumer=caller.access_key
+        view.name, count_max, wait_ms, lease_ms, attempt_id, wanted.filter, caller.access_key, in_parts=False
     )
     return _receive(door, wanted, received)
 
@@ -54,8 +54,7 @@ async def _receive(door: Door, wanted: Wanted, deliveries: Coroutine[Any, Any, l
 
 
 def _result(door: Door, wanted: Wanted, deliveries: list[Delivery]) -> ReceiveMessageResult:
-    # What this door cannot carry stays leased for its time, and comes again for somebody who can.
-    return ReceiveMessageResult(messages=[wanted.message(door, one) for one in deliveries if not one.parts])
+    return ReceiveMessageResult(messages=[wanted.message(door, one) for one in deliveries])
 
 
 def _number(parameter: str, value: int | None, least: int, most: int) -> int | None:
