@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker.queues import bury, carry, desk, move, receive, settle, stage
+from longhall.broker.queues import bury, carry, desk, move, receive, settle
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import write_queue, write_staging
 from longhall.broker.time import HallTime
