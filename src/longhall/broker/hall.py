@@ -29,6 +29,7 @@ from longhall.broker.events import (
     TopicDeleted,
     encoder,
 )
+from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.queue_catalogue import QueueEntry
@@ -93,6 +94,8 @@ class Hall:
         self.storage_full = False
         self.space_bytes = 1 << 62  # What messages may still take before the reserve, as of the last look at the disk.
         self.draining = False
+        self.leadership: Leadership | None = None  # None: alone, and leader of everything.
+        self.refusal: Code | None = None  # Why messages are not taken now; a member of a cluster says so.
         self.tails: dict[int, Partition] = {}  # Partitions with something in memory that is not in its segment yet.
         self.tail_bytes = 0
         self.dropped: list[Partition] = []  # Deleted; their files go after the next checkpoint.

@@ -129,6 +129,8 @@ def append_here(
     """The same in this partition alone, whatever the priorities of its messages."""
     size = header.size_bytes
     if message:
+        if hall.refusal is not None:
+            return hall.refusal
         if hall.space_bytes < size:
             hall.storage_full = True
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
