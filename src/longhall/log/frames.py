@@ -127,6 +127,12 @@ def encode_event(flags: int, shard: int, sequence: int, epoch: int, room: int, e
     return head + bytes((room,)) + event
 
 
+def encode_entry(entry: Entry) -> bytes:
+    """An entry as it stands in the log."""
+    size = ENTRY_HEADER_BYTES + len(entry.body)
+    return _ENTRY.pack(size, entry.kind, entry.flags, entry.shard, entry.sequence, entry.epoch, 0) + entry.body
+
+
 def encode_frame_header(
     position: int, horizon: int, time_ms: int, incarnation: int, entries: int, pieces: list[bytes]
 ) -> bytes:
@@ -168,13 +174,14 @@ def decode_frame(buffer: bytes, at: int, position: int) -> Frame | None:
     _, crc, _, count, _, horizon, time_ms, incarnation, _ = _FRAME.unpack_from(buffer, at)
     if crc32c(memoryview(buffer)[at + 8 : at + size]) != crc:
         return None
-    entries = _decode_entries(buffer, at + FRAME_HEADER_BYTES, at + size)
+    entries = decode_entries(buffer, at + FRAME_HEADER_BYTES, at + size)
     if len(entries) != count:
         return None
     return Frame(position, size, horizon, time_ms, incarnation, entries)
 
 
-def _decode_entries(buffer: bytes, at: int, end: int) -> list[Entry]:
+def decode_entries(buffer: bytes, at: int, end: int) -> list[Entry]:
+    """The whole entries that stand one after another from `at` on."""
     entries: list[Entry] = []
     while at + ENTRY_HEADER_BYTES <= end:
         size, kind, flags, shard, sequence, epoch, _ = _ENTRY.unpack_from(buffer, at)
