@@ -34,6 +34,9 @@ from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.front.admission import Budget
+from longhall.front.carried import Factory
+from longhall.front.carrying import HTTP, KAFKA, SQS, Carrier
+from longhall.front.http import factory_of
 from longhall.node.addresses import Address, parse_address
 from longhall.node.credentials import Known
 from longhall.node.settings import Settings
@@ -133,6 +136,25 @@ class Node:
         self.sqs = Address(sqs.host, await self._sqs.open(self._world.network, sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
         self.http = Address(http.host, await self._console.start(self._world.network, http.host, http.port))
+
+    @property
+    def entrances(self) -> dict[str, Factory]:
+        """Ways into the doors for what other nodes carry here."""
+        loop = asyncio.get_running_loop()
+        return {
+            KAFKA: self._kafka.entrance,
+            SQS: factory_of(self._sqs, loop),
+            HTTP: factory_of(self._console, loop),
+        }
+
+    def name(self, node_id: int, rack: str) -> None:
+        """How others call this node."""
+        self._kafka.door.node_id = node_id
+        self._kafka.door.rack = rack
+
+    def carry_with(self, carrier: Carrier) -> None:
+        """Hand on what another node has to answer."""
+        self._kafka.door.carrier = self._sqs.carrier = self._console.carrier = carrier
 
     async def stop(self) -> None:
         """Drain, write everything down, and close."""
