@@ -1,0 +1,316 @@
+"""The Coordinator over any tree: one code for one machine, for ZooKeeper and for the simulation.
+
+    /members/N       what node N says of itself; ends with its session
+    /manager         who manages, and in which term; ends with its session
+    /terms           written by every election: its version is the term
+    /shards/N        who keeps shard N, who leads it, under which epoch
+    /epoch           the last epoch given            /ids/KIND       the next number of a kind
+    /feature-level   what all nodes may write        /drains/N       node N is to be emptied
+    /cluster-id      given once
+
+After a connection was lost, the next read waits until its server has caught up: reading back tells the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, final
+
+import msgspec
+
+from longhall.coordination import encoding as at
+from longhall.coordination.following import Collection, Follower, Single, read_all
+from longhall.coordination.ports import (
+    ABSENT,
+    Conflict,
+    FeatureLevel,
+    Ids,
+    Manager,
+    Member,
+    OutcomeUnknown,
+    Session,
+    ShardState,
+)
+from longhall.coordination.tree import Check, Create, Delete, Node, Operation, Put, Tree
+
+TRIES_MAX: Final = 32  # Of a number that everybody wants at once. Each refusal means that somebody else got one.
+
+
+@final
+class TreeCoordinator:
+    """See the module, and `ports.Coordinator` for what each call promises."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._session = Session.CLOSED
+        self._behind = False
+        self._connected = asyncio.Event()
+        self._listeners: list[_Listener] = []
+        self._followed: dict[Follower[Any], Single | Collection] = {}
+
+    # The session.
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    async def start(self) -> None:
+        await self._tree.start(self._session_changed)
+        for path in (at.MEMBERS, at.SHARDS, at.DRAINS, at.IDS, at.TERMS):
+            if await self._tree.get(path) is None:
+                await self._create_if_missing(path, b"")
+
+    async def close(self) -> None:
+        for follower in list(self._followed):
+            follower.cancel()
+        await self._tree.close()
+
+    def on_session(self, heard: Callable[[Session], None]) -> _Listener:
+        listener = _Listener(heard, self._listeners)
+        self._listeners.append(listener)
+        return listener
+
+    def _session_changed(self, session: Session) -> None:
+        self._session = session
+        if session is Session.CONNECTED:
+            self._behind = True
+            self._connected.set()
+            for follower, what in self._followed.items():
+                what.forget()
+                follower.waken()
+        else:
+            self._connected.clear()
+        for listener in list(self._listeners):
+            listener.heard(session)
+
+    async def cluster_id(self, proposed: str) -> str:
+        while (node := await self._read(at.CLUSTER)) is None:
+            await self._create_if_missing(at.CLUSTER, proposed.encode())
+        return node.data.decode()
+
+    # Members.
+
+    async def register(self, member: Member) -> Member:
+        path = f"{at.MEMBERS}/{member.node_id}"
+        data = at.encode_member(member)
+        for _ in range(TRIES_MAX):
+            self._behind = True  # Nobody is refused for a node that has just left.
+            there = await self._read(path)
+            if there is not None and there.owner != self._tree.session_id:
+                other = at.decode_member(path, there)
+                if other.directory != member.directory:
+                    raise Conflict(f"node {member.node_id} lives, on another data directory ({other.directory})")
+            if await self._try(*_replace_ephemeral(path, data, there, self._tree.session_id)):
+                mine = await self._read(path)
+                if mine is not None and mine.owner == self._tree.session_id:
+                    return at.decode_member(path, mine)
+        raise Conflict(f"somebody else registers as node {member.node_id}, again and again")
+
+    async def members(self) -> dict[int, Member]:
+        return _members(await self._read_all(at.MEMBERS))
+
+    def watch_members(self, heard: Callable[[Mapping[int, Member]], None]) -> Follower[dict[int, Member]]:
+        collection = Collection(self._tree, at.MEMBERS)
+
+        async def refresh() -> dict[int, Member]:
+            return _members(await collection.refresh())
+
+        return self._follow(collection, refresh, heard)
+
+    # The manager.
+
+    async def campaign(self, node_id: int) -> Manager:
+        for _ in range(TRIES_MAX):
+            self._behind = True
+            there = await self._read(at.MANAGER)
+            if there is not None:
+                manager = at.decode_manager(at.MANAGER, there)
+                if manager.node_id != node_id or there.owner == self._tree.session_id:
+                    return manager
+            terms = await self._read(at.TERMS)
+            assert terms is not None, "start() made it"
+            manager = Manager(node_id=node_id, epoch=terms.version + 1)
+            # What an earlier session of this very node left is replaced: nobody has to wait until it is forgotten.
+            left = [Delete(at.MANAGER, there.version)] if there is not None else []
+            office = Create(at.MANAGER, at.encode_manager(manager), ephemeral=True)
+            if await self._try(Put(at.TERMS, b"", terms.version), *left, office):
+                return manager
+        raise Conflict("somebody else is elected, again and again")
+
+    async def resign(self, manager: Manager) -> None:
+        await self._try(Check(at.TERMS, manager.epoch), Delete(at.MANAGER, 0))
+
+    async def manager(self) -> Manager | None:
+        return _manager(await self._read(at.MANAGER))
+
+    def watch_manager(self, heard: Callable[[Manager | None], None]) -> Follower[Manager | None]:
+        single = Single(self._tree, at.MANAGER)
+
+        async def refresh() -> Manager | None:
+            return _manager(await single.refresh())
+
+        return self._follow(single, refresh, heard)
+
+    # Shards.
+
+    async def shards(self) -> dict[int, ShardState]:
+        return _shards(await self._read_all(at.SHARDS))
+
+    async def shard(self, shard: int) -> ShardState | None:
+        path = f"{at.SHARDS}/{shard}"
+        node = await self._read(path)
+        return None if node is None else at.decode_shard(path, node)
+
+    async def change_shard(
+        self, before: ShardState | None, after: ShardState, *, under: Manager | None = None
+    ) -> ShardState:
+        if before is not None:
+            assert after.shard == before.shard, "another shard"
+            assert after.epoch >= before.epoch, "an epoch never goes down"
+            assert after.epoch > before.epoch or after.leader in (before.leader, 0), "a new leader needs a new epoch"
+        path = f"{at.SHARDS}/{after.shard}"
+        data = at.encode_shard(after)
+        change = Create(path, data) if before is None else Put(path, data, before.version)
+        guards = () if under is None else (Check(at.TERMS, under.epoch), Check(at.MANAGER, 0))
+        versions = await self._commit(*guards, change)
+        return msgspec.structs.replace(after, version=versions[-1])
+
+    async def remove_shard(self, before: ShardState) -> None:
+        await self._commit(Delete(f"{at.SHARDS}/{before.shard}", before.version))
+
+    def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> Follower[dict[int, ShardState]]:
+        collection = Collection(self._tree, at.SHARDS)
+
+        async def refresh() -> dict[int, ShardState]:
+            return _shards(await collection.refresh())
+
+        return self._follow(collection, refresh, heard)
+
+    # Numbers.
+
+    async def next_epoch(self, *, above: int = 0) -> int:
+        return await self._advance(at.EPOCH, above, 1) + 1
+
+    async def take_ids(self, kind: Ids, count: int, *, first_min: int = 0) -> range:
+        assert count > 0, "an empty block"
+        first = await self._advance(at.counter_path(kind), first_min, count)
+        return range(first, first + count)
+
+    async def _advance(self, path: str, at_least: int, by: int) -> int:
+        """Move a counter up by so much and return where it stood, or `at_least` if that is more."""
+        for _ in range(TRIES_MAX):
+            node = await self._read(path)
+            stood = max(at_least, 0 if node is None else at.decode_number(path, node))
+            data = at.encode_number(stood + by)
+            if await self._try(Create(path, data) if node is None else Put(path, data, node.version)):
+                return stood
+        raise Conflict(f"others move {path} on, again and again")
+
+    # What all nodes obey.
+
+    async def feature_level(self) -> FeatureLevel:
+        return at.decode_level(at.LEVEL, await self._read(at.LEVEL))
+
+    async def change_feature_level(self, before: FeatureLevel, level: int) -> FeatureLevel:
+        data = at.encode_number(level)
+        new = before.version == ABSENT
+        change = Create(at.LEVEL, data) if new else Put(at.LEVEL, data, before.version)
+        return FeatureLevel(level=level, version=(await self._commit(change))[0])
+
+    async def drains(self) -> frozenset[int]:
+        await self._catch_up()
+        return at.decode_numbers(at.DRAINS, await self._tree.children(at.DRAINS))
+
+    async def mark_drain(self, node_id: int) -> None:
+        await self._create_if_missing(f"{at.DRAINS}/{node_id}", b"")
+
+    async def clear_drain(self, node_id: int) -> None:
+        await self._try(Delete(f"{at.DRAINS}/{node_id}", 0))
+
+    def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> Follower[frozenset[int]]:
+        collection = Collection(self._tree, at.DRAINS)
+
+        async def refresh() -> frozenset[int]:
+            return at.decode_numbers(at.DRAINS, list(await collection.refresh()))
+
+        return self._follow(collection, refresh, heard)
+
+    # What they share.
+
+    async def _read(self, path: str) -> Node | None:
+        await self._catch_up()
+        return await self._tree.get(path)
+
+    async def _read_all(self, path: str) -> dict[str, Node]:
+        await self._catch_up()
+        return await read_all(self._tree, path)
+
+    async def _catch_up(self) -> None:
+        if self._behind:
+            await self._tree.sync()
+            self._behind = False
+
+    async def _try(self, *operations: Operation) -> bool:
+        """Whether they could be done."""
+        try:
+            await self._commit(*operations)
+        except Conflict:
+            return False
+        return True
+
+    async def _commit(self, *operations: Operation) -> list[int]:
+        """After a refusal, or none of the two answers, the next read is of now."""
+        try:
+            return await self._tree.commit(*operations)
+        except (Conflict, OutcomeUnknown):
+            self._behind = True
+            raise
+
+    async def _create_if_missing(self, path: str, data: bytes) -> None:
+        await self._try(Create(path, data))
+
+    def _follow(
+        self, what: Single | Collection, refresh: Callable[[], Awaitable[Any]], heard: Callable[[Any], None]
+    ) -> Follower[Any]:
+        follower: Follower[Any] = Follower(refresh, heard, self._connected, self._forget)
+        what.waken = follower.waken
+        self._followed[follower] = what
+        return follower
+
+    def _forget(self, follower: Follower[Any]) -> None:
+        self._followed.pop(follower, None)
+
+
+@final
+class _Listener:
+    """Somebody who hears of the session."""
+
+    def __init__(self, heard: Callable[[Session], None], listeners: list[_Listener]) -> None:
+        self.heard = heard
+        self._listeners = listeners
+
+    def cancel(self) -> None:
+        if self in self._listeners:
+            self._listeners.remove(self)
+
+
+def _replace_ephemeral(path: str, data: bytes, there: Node | None, session_id: int) -> list[Operation]:
+    if there is not None and there.owner == session_id:
+        return [Put(path, data, there.version)]
+    left: list[Operation] = [] if there is None else [Delete(path, there.version)]
+    return [*left, Create(path, data, ephemeral=True)]
+
+
+def _members(nodes: dict[str, Node]) -> dict[int, Member]:
+    members = (at.decode_member(f"{at.MEMBERS}/{name}", node) for name, node in nodes.items())
+    return {member.node_id: member for member in sorted(members, key=lambda member: member.node_id)}
+
+
+def _shards(nodes: dict[str, Node]) -> dict[int, ShardState]:
+    states = (at.decode_shard(f"{at.SHARDS}/{name}", node) for name, node in nodes.items())
+    return {state.shard: state for state in sorted(states, key=lambda state: state.shard)}
+
+
+def _manager(node: Node | None) -> Manager | None:
+    return None if node is None else at.decode_manager(at.MANAGER, node)

@@ -1,0 +1,99 @@
+"""How values lie in the tree: JSON, so that people can read them with any tool; and where.
+
+Fields that this version does not know are kept where another node's value is written back (`ShardState.more`), and
+passed over elsewhere. Versions and generations are not stored: they are those of the node itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from longhall.coordination.ports import CoordinationError, FeatureLevel, Ids, Manager, Member, ShardState
+from longhall.coordination.tree import Node
+
+MEMBERS: Final = "/members"
+SHARDS: Final = "/shards"
+DRAINS: Final = "/drains"
+IDS: Final = "/ids"
+MANAGER: Final = "/manager"
+TERMS: Final = "/terms"  # Its version is the number of the last term of office.
+EPOCH: Final = "/epoch"  # The last epoch that was given.
+LEVEL: Final = "/feature-level"
+CLUSTER: Final = "/cluster-id"
+
+_KNOWN: Final = frozenset(ShardState.__struct_fields__) - {"version", "more"}
+
+T = TypeVar("T")
+
+
+def counter_path(kind: Ids) -> str:
+    """Where the next number of a kind stands."""
+    return f"{IDS}/{kind.value}"
+
+
+def encode_member(member: Member) -> bytes:
+    fields = msgspec.to_builtins(member)
+    del fields["generation"]
+    return msgspec.json.encode(fields)
+
+
+def decode_member(path: str, node: Node) -> Member:
+    return msgspec.structs.replace(_decode(path, node, Member), generation=node.created)
+
+
+def encode_shard(state: ShardState) -> bytes:
+    fields = {name: getattr(state, name) for name in ShardState.__struct_fields__ if name in _KNOWN}
+    return msgspec.json.encode({**state.more, **fields})
+
+
+def decode_shard(path: str, node: Node) -> ShardState:
+    fields = _decode(path, node, dict[str, Any])
+    more = {name: value for name, value in fields.items() if name not in _KNOWN}
+    known = {name: value for name, value in fields.items() if name in _KNOWN}
+    try:
+        return msgspec.convert({**known, "version": node.version, "more": more}, ShardState)
+    except msgspec.ValidationError as failure:
+        raise _foreign(path, failure) from failure
+
+
+def encode_manager(manager: Manager) -> bytes:
+    return msgspec.json.encode(manager)
+
+
+def decode_manager(path: str, node: Node) -> Manager:
+    return _decode(path, node, Manager)
+
+
+def encode_number(number: int) -> bytes:
+    return msgspec.json.encode(number)
+
+
+def decode_number(path: str, node: Node) -> int:
+    return _decode(path, node, int)
+
+
+def decode_level(path: str, node: Node | None) -> FeatureLevel:
+    if node is None:
+        return FeatureLevel()
+    return FeatureLevel(level=decode_number(path, node), version=node.version)
+
+
+def decode_numbers(path: str, names: list[str]) -> frozenset[int]:
+    """Names that are numbers of nodes."""
+    try:
+        return frozenset(int(name) for name in names)
+    except ValueError as failure:
+        raise _foreign(path, failure) from failure
+
+
+def _decode(path: str, node: Node, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(node.data, type=kind)
+    except msgspec.DecodeError as failure:
+        raise _foreign(path, failure) from failure
+
+
+def _foreign(path: str, failure: Exception) -> CoordinationError:
+    return CoordinationError(f"what stands at {path} was not written by Longhall: {failure}")

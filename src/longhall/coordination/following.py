@@ -1,0 +1,162 @@
+"""Watches that last: one-shot watches of a tree, set again and read again for as long as somebody follows.
+
+What changed is read anew with the next watch set by the same read, so that no change is missed, however many are
+skipped. A lost connection takes its watches along: everything is read again when there is a connection. Each follower
+is one task; the one it tells is never called twice at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Generic, TypeVar, final
+
+from longhall.coordination.ports import CoordinationError
+from longhall.coordination.tree import Node, Tree
+
+READS_AT_ONCE_MAX: Final = 256
+PAUSE_S: Final = 0.1  # Between tries where a connection is there, and reading fails all the same.
+
+T = TypeVar("T")
+
+
+@final
+class Follower(Generic[T]):
+    """Reads with `refresh`, tells `heard` what is new. `waken` says that something may have changed."""
+
+    def __init__(
+        self,
+        refresh: Callable[[], Awaitable[T]],
+        heard: Callable[[T], None],
+        connected: asyncio.Event,
+        ended: Callable[[Follower[T]], None],
+    ) -> None:
+        self._refresh = refresh
+        self._heard = heard
+        self._connected = connected
+        self._ended = ended
+        self._changed = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    def waken(self) -> None:
+        self._changed.set()
+
+    def cancel(self) -> None:
+        self._task.cancel()
+        self._ended(self)
+
+    async def _follow(self) -> None:
+        told: list[T] = []
+        while True:
+            await self._connected.wait()
+            self._changed.clear()
+            try:
+                value = await self._refresh()
+            except CoordinationError:
+                # The connection is about to be known as lost, or just came back: in either case it is tried again.
+                await asyncio.sleep(PAUSE_S)
+                continue
+            if not told or told[0] != value:
+                told = [value]
+                self._tell(value)
+            await self._changed.wait()
+
+    def _tell(self, value: T) -> None:
+        try:
+            self._heard(value)
+        except Exception as failure:
+            # Who cannot bear one value still hears of the next; the failure is reported like that of any callback.
+            loop = asyncio.get_running_loop()
+            loop.call_exception_handler({"message": "a watch of the coordinator failed", "exception": failure})
+
+
+@final
+class Single:
+    """One value that is followed."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        self._tree = tree
+        self._path = path
+        self.waken: Callable[[], None] = _nobody
+
+    def forget(self) -> None:
+        """Its watch is gone with its connection; `refresh` sets the next one anyway."""
+
+    async def refresh(self) -> Node | None:
+        return await self._tree.get(self._path, self._fired)
+
+    def _fired(self) -> None:
+        self.waken()
+
+
+@final
+class Collection:
+    """The values below a path. Of many only those are read again whose watch fired."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        self._tree = tree
+        self._path = path
+        self._known: dict[str, Node] = {}
+        self._names_changed = True
+        self._changed: set[str] = set()
+        self.waken: Callable[[], None] = _nobody
+
+    def forget(self) -> None:
+        """All watches are gone with their connection: everything has to be read again."""
+        self._names_changed = True
+        self._changed.update(self._known)
+
+    async def refresh(self) -> dict[str, Node]:
+        try:
+            if self._names_changed:
+                await self._read_names()
+            names = sorted(self._changed)
+            self._changed.clear()  # What fires from here on is for the next time.
+            for start in range(0, len(names), READS_AT_ONCE_MAX):
+                await self._read(names[start : start + READS_AT_ONCE_MAX])
+        except CoordinationError:
+            self.forget()  # Names that are new are found again because nothing is known of them.
+            raise
+        return dict(sorted(self._known.items()))
+
+    async def _read_names(self) -> None:
+        self._names_changed = False
+        names = await self._tree.children(self._path, self._names_fired)
+        self._changed.update(name for name in names if name not in self._known)
+        for name in [name for name in self._known if name not in names]:
+            del self._known[name]
+            self._changed.discard(name)
+
+    async def _read(self, names: list[str]) -> None:
+        nodes = await asyncio.gather(
+            *(self._tree.get(f"{self._path}/{name}", partial(self._fired, name)) for name in names)
+        )
+        for name, node in zip(names, nodes, strict=True):
+            if node is None:
+                self._known.pop(name, None)
+            else:
+                self._known[name] = node
+
+    def _names_fired(self) -> None:
+        self._names_changed = True
+        self.waken()
+
+    def _fired(self, name: str) -> None:
+        self._changed.add(name)
+        self.waken()
+
+
+async def read_all(tree: Tree, path: str) -> dict[str, Node]:
+    """The values below a path, once."""
+    names = await tree.children(path)
+    found: dict[str, Node] = {}
+    for start in range(0, len(names), READS_AT_ONCE_MAX):
+        some = names[start : start + READS_AT_ONCE_MAX]
+        nodes = await asyncio.gather(*(tree.get(f"{path}/{name}") for name in some))
+        found.update((name, node) for name, node in zip(some, nodes, strict=True) if node is not None)
+    return found
+
+
+def _nobody() -> None:
+    """Nobody follows yet."""
