@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from longhall.shards.leading import Leading
 
@@ -12,7 +12,7 @@ LAG_MS = 3_000
 
 
 def leading(*others: int, index: int = 0, committed: int = 0) -> Leading:
-    return Leading(1, 7, frozenset({1, *others}), index, committed, 0)
+    return Leading(1, 7, frozenset({1, *others}), 1, index, committed, 0)
 
 
 def test_the_slowest_in_sync_decides() -> None:
@@ -48,7 +48,9 @@ def test_one_that_lags_counts_until_its_leaving_is_recorded() -> None:
     state.ask(wish)
     assert state.committed == 0
     assert state.wish(LAG_MS, 4_600) == wish  # Nobody knows what became of it: the same again.
-    state.recorded()
+    state.recorded(1, frozenset({1}))  # An old record says nothing about it.
+    assert state.asked == wish
+    state.recorded(2, wish)
     assert state.committed == 10
     assert state.in_sync == {1, 2}
 
@@ -68,7 +70,7 @@ def test_one_that_joins_counts_from_before_it_is_recorded() -> None:
     state.synced_here(12)
     state.answered(2, 12)
     assert state.committed == 10
-    state.recorded()
+    state.recorded(2, wish)
     assert state.committed == 10
     state.answered(3, 11)
     assert state.committed == 11
@@ -94,18 +96,18 @@ def test_silence_is_lag_even_when_there_is_nothing_to_answer() -> None:
 
 
 class Cluster(RuleBasedStateMachine):
-    """A leader, three others, and a coordinator whose answers may get lost."""
+    """A leader, three others, and a coordinator whose answers may get lost and who may drop somebody by itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now_ms = 0
         self.index = 5
         self.disks = {2: 5, 3: 5, 4: 0}
-        self.state = Leading(1, 7, frozenset({1, 2, 3}), 5, 5, 0)
+        self.record = (1, frozenset({1, 2, 3}))
+        self.state = Leading(1, 7, self.record[1], 1, 5, 5, 0)
         self.state.synced_here(5)
         for node in (2, 3):
             self.state.met(node, 5, 0)
-        self.recorded: list[frozenset[int]] = [frozenset({1, 2, 3})]  # What the coordinator may hold.
 
     @rule(count=st.integers(1, 5))
     def append(self, count: int) -> None:
@@ -130,21 +132,26 @@ class Cluster(RuleBasedStateMachine):
         if wish is None:
             return
         self.state.ask(wish)
-        if fate != "lost before":
-            self.recorded = [wish]
+        if fate != "lost before" and self.record[0] == self.state.version:
+            self.record = (self.record[0] + 1, wish)
         if fate == "done":
-            self.state.recorded()
+            self.state.recorded(*self.record)
 
-    @precondition(lambda self: self.state.asked is not None)
+    @rule(node=st.sampled_from([2, 3, 4]), told=st.booleans())
+    def drop(self, node: int, told: bool) -> None:
+        """Somebody restarted, and the manager does not count on it."""
+        if node in self.record[1]:
+            self.record = (self.record[0] + 1, self.record[1] - {node})
+        if told:
+            self.state.recorded(*self.record)
+
     @rule()
-    def look_again(self) -> None:
-        assert self.state.asked is not None
-        self.recorded = [self.state.asked]
-        self.state.recorded()
+    def look(self) -> None:
+        self.state.recorded(*self.record)
 
     @invariant()
     def whoever_may_lead_has_what_is_committed(self) -> None:
-        for member in self.recorded[-1] - {1}:
+        for member in self.record[1] - {1}:
             assert self.disks[member] >= self.state.committed
         assert self.state.committed <= self.index
 

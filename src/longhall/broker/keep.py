@@ -88,6 +88,8 @@ class Housekeeper:
     async def _clean(self) -> None:
         while True:
             await asyncio.sleep(self._hall.options.cleaner_interval_ms / 1000)
+            if self._hall.replica is not None and not self._hall.replica.leading:
+                continue  # What goes is decided by the leader, and followers hear of it.
             try:
                 await self._cleaner.run()
             except (OSError, LonghallError) as error:

@@ -25,6 +25,10 @@ class Feed:
         """Everything told so far is in the page cache."""
         raise NotImplementedError
 
+    def begin(self) -> int:
+        """A sync of everything written so far begins; what is returned comes back with `synced`."""
+        raise NotImplementedError
+
     def synced(self, index: int) -> None:
-        """Everything up to `index` is on the disk."""
+        """Everything up to `index` is on the disk, unless it was cut off meanwhile."""
         raise NotImplementedError

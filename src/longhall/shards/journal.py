@@ -98,7 +98,7 @@ class Journal:
         self._paths = {}
         self._touched = {}
         self._sync_wanted = False
-        index = self.feed.index if self.feed is not None else 0
+        index = self.feed.begin() if self.feed is not None else 0
         return Round(self.wal.end, index, files, reached)
 
     def finish(self, round: Round) -> None:

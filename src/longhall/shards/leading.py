@@ -32,11 +32,14 @@ class Follower:
 class Leading:
     """See the module. Nodes are numbers; the leader is one of them."""
 
-    def __init__(self, node: int, epoch: int, in_sync: frozenset[int], index: int, committed: int, now_ms: int) -> None:
+    def __init__(
+        self, node: int, epoch: int, in_sync: frozenset[int], version: int, index: int, committed: int, now_ms: int
+    ) -> None:
         assert node in in_sync
         self.node = node
         self.epoch = epoch
         self.in_sync = in_sync
+        self.version = version  # Of that record: every change has a higher one, and is made on condition of the last.
         self.asked: frozenset[int] | None = None
         # A new leader does not know how much of its log was committed before, only that it has all of that: `index` is
         # where its log ended when its epoch began.
@@ -97,12 +100,15 @@ class Leading:
         assert self.asked in (None, in_sync)
         self.asked = in_sync
 
-    def recorded(self) -> None:
-        """The coordinator has recorded what it was asked."""
-        assert self.asked is not None
-        self.in_sync = self.asked
-        self.asked = None
-        self._advance()
+    def recorded(self, version: int, in_sync: frozenset[int]) -> None:
+        """The coordinator has this record. If it is a newer one, what was asked on condition of the old one is decided:
+        it is this, or it will never be.
+        """
+        if version > self.version:
+            self.version = version
+            self.in_sync = in_sync | {self.node}
+            self.asked = None
+            self._advance()
 
     def lag(self, node: int, index: int) -> int:
         """How many entries a follower has yet to answer."""

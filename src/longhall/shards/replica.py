@@ -16,7 +16,6 @@ This class counts and remembers; it does not write, and it asks nobody.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Any, Final, final
 
 from longhall.errors import Code, LonghallError
@@ -39,6 +38,7 @@ class Replica:
         self.sequences = [0] * shards  # Of the last entry written for each shard.
         self.pending: deque[tuple[Entry, int]] = deque()  # With the hall time of each.
         self.pending_bytes = 0
+        self.parts: dict[int, bytes] = {}  # Beginnings of events that take several entries, as far as they are applied.
 
     @property
     def epoch(self) -> int:
@@ -114,15 +114,18 @@ class Replica:
                 (entry.kind, entry.flags, entry.shard, entry.sequence, entry.epoch, entry.body, time_ms)
                 for entry, time_ms in self.pending
             ],
+            "parts": dict(self.parts),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `snapshot` gave."""
         self.index = state["index"]
         self.applied = state["applied"]
-        self.committed = state["committed"]
+        # A leader's snapshot is published when all that it had applied was committed, which it could not know before.
+        self.committed = max(state["committed"], state["applied"])
         self.epochs.restore(state["epochs"])
         self.sequences = list(state["sequences"])
+        self.parts.update(state["parts"])
         for kind, flags, shard, sequence, epoch, body, time_ms in state["pending"]:
             self.pending.append((Entry(kind, flags, shard, sequence, epoch, body), time_ms))
             self.pending_bytes += len(body)
@@ -154,11 +157,3 @@ def _ends(epochs: list[tuple[int, int]], index: int) -> list[tuple[int, int]]:
 def epoch_at(replica: Replica, index: int) -> int:
     """The epoch of an entry; 0 for none."""
     return max(replica.epochs.epoch_at(index), 0) if 0 < index <= replica.index else 0
-
-
-def entries_behind(replica: Replica, index: int) -> Iterator[Entry]:
-    """The pending entries behind this index, oldest first."""
-    first = replica.applied + 1
-    for at, (entry, _) in enumerate(replica.pending):
-        if first + at > index:
-            yield entry

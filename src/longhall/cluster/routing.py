@@ -1,0 +1,166 @@
+"""Routing: what another node has to answer is carried there over the links between nodes, and the answer back.
+
+Nothing is carried twice: whatever may have reached the leader is answered with what came back, or with TIMED_OUT. Only
+what was never sent waits for the next leader. Everything is bounded: how many requests and how many bytes are on their
+way, how long each may take, how long one waits while nobody leads. A leader that cannot be reached is left alone for a
+moment (the breaker), so that clients hear at once instead of one after another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, final
+
+import msgspec
+
+from longhall.broker.leadership import NOBODY, Leadership
+from longhall.cluster.peers import Peers
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+
+CARRY: Final = "carry"
+CANCEL: Final = "carry-cancel"
+CARRIED_MAX: Final = 512  # Requests on their way from this node.
+CARRIED_BYTES_MAX: Final = 64 * 1024 * 1024
+ANSWER_S_MAX: Final = 35.0
+LEADERLESS_S_MAX: Final = 8.0  # While nobody leads, a request waits so long for somebody who does.
+LOOK_S: Final = 0.02
+BREAK_S: Final = 0.25  # After a leader could not be reached.
+CANCEL_S_MAX: Final = 2.0
+
+Answer = Callable[[str, str, bytes], "asyncio.Future[bytes]"]
+
+
+class Carried(msgspec.Struct, array_like=True):
+    """What goes over the link."""
+
+    number: int
+    door: str
+    peer: str
+    request: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Carried)
+
+
+@final
+class Router:
+    """Fulfils `front.carrying.Carrier`, and answers what others carry here."""
+
+    def __init__(self, leadership: Leadership, peers: Peers, answer: Callable[[str, str, bytes], object]) -> None:
+        """`answer(door, peer, request)` is a coroutine of this node's own door."""
+        self._leadership = leadership
+        self._peers = peers
+        self._answer = answer
+        self._loop = asyncio.get_running_loop()
+        self._numbers = 0
+        self._count = 0
+        self._bytes = 0
+        self._broken_until_s = 0.0
+        self._broken_leader = NOBODY
+        self._working: dict[tuple[int, int], asyncio.Task[bytes]] = {}
+        peers.serve(CARRY, self._serve)
+        peers.serve(CANCEL, self._cancel)
+
+    # On the way there
+
+    def elsewhere(self) -> bool:
+        """Whether another node answers now."""
+        return not self._leadership.leads(CATALOGUE_SHARD)
+
+    async def carry(self, door: str, peer: str, request: bytes) -> bytes:
+        """See `front.carrying.Carrier`."""
+        if self._count >= CARRIED_MAX or self._bytes + len(request) > CARRIED_BYTES_MAX:
+            raise LonghallError(Code.OVERLOADED, "too much is on its way to the leader; try again in a moment")
+        self._count += 1
+        self._bytes += len(request)
+        try:
+            leader = await self._find_leader()
+            if leader == self._leadership.node:
+                answer: bytes = await self._answer(door, peer, request)  # type: ignore[misc]
+                return answer
+            return await self._ask(leader, door, peer, request)
+        finally:
+            self._count -= 1
+            self._bytes -= len(request)
+
+    async def _find_leader(self) -> int:
+        """Whoever leads, as soon as somebody does. The breaker counts as nobody."""
+        until_s = self._loop.time() + LEADERLESS_S_MAX
+        while True:
+            leader = self._leadership.leader_node(CATALOGUE_SHARD)
+            here = leader == self._leadership.node
+            ready = self._leadership.leads(CATALOGUE_SHARD) if here else leader in self._peers.addresses
+            broken = leader == self._broken_leader and self._loop.time() < self._broken_until_s
+            if leader != NOBODY and ready and not broken:
+                return leader
+            if self._loop.time() > until_s:
+                raise LonghallError(Code.NOT_READY, "no node leads the hall at the moment; try again")
+            await asyncio.sleep(LOOK_S)
+
+    async def _ask(self, leader: int, door: str, peer: str, request: bytes) -> bytes:
+        self._numbers += 1
+        number = self._numbers
+        body = _encode(Carried(number, door, peer, request))
+        try:
+            return await self._peers.request(leader, CARRY, body, ANSWER_S_MAX)
+        except TimeoutError:
+            raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked") from None
+        except OSError:
+            self._broken_leader = leader
+            self._broken_until_s = self._loop.time() + BREAK_S
+            raise LonghallError(Code.NOT_READY, "the leader was lost; it may have done what was asked") from None
+        except asyncio.CancelledError:
+            task = self._loop.create_task(self._tell_cancelled(leader, number))
+            _kept.add(task)
+            task.add_done_callback(_kept.discard)
+            raise
+
+    async def _tell_cancelled(self, leader: int, number: int) -> None:
+        try:
+            await self._peers.request(leader, CANCEL, _encode(Carried(number, "", "", b"")), CANCEL_S_MAX)
+        except (OSError, TimeoutError, LonghallError):
+            pass  # Then the link is lost, and with it what the other side was doing for us.
+
+    # Here
+
+    async def _serve(self, node: int, body: bytes) -> bytes:
+        carried = _decode(body)
+        if not self._leadership.leads(CATALOGUE_SHARD):
+            raise LonghallError(Code.NOT_READY, "another node leads the hall by now; try again")
+        work = self._loop.create_task(self._answer(carried.door, carried.peer, carried.request))  # type: ignore[arg-type]
+        key = (node, carried.number)
+        self._working[key] = work
+        try:
+            return await work
+        finally:
+            self._working.pop(key, None)
+            work.cancel()
+
+    async def _cancel(self, node: int, body: bytes) -> bytes:
+        work = self._working.get((node, _decode(body).number))
+        if work is not None:
+            work.cancel()
+        return b""
+
+
+_kept: set[asyncio.Task[None]] = set()
+
+
+def _decode(body: bytes) -> Carried:
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise LonghallError(Code.INVALID_REQUEST, f"what was carried cannot be read: {error}") from None
+
+
+def addresses_of(members: Mapping[int, str]) -> dict[int, tuple[str, int]]:
+    """Where nodes listen for each other."""
+    found: dict[int, tuple[str, int]] = {}
+    for node, address in members.items():
+        host, _, port = address.rpartition(":")
+        if host:
+            found[node] = (host.strip("[]"), int(port))
+    return found

@@ -1,0 +1,104 @@
+"""The oracle of a replicated log: what is committed stays so, everywhere, and one leader an epoch commits.
+
+Every member reports what it applies and what it appends; leaders report how far they call it committed; clients report
+what was acknowledged to them. An entry is told from another by its fingerprint.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import final
+
+from longhall.cluster.bundles import Bundle
+from longhall.log.frames import Entry, decode_entries
+from longhall.shards.replica import Replica
+from longhall.simulation.checkers.violation import Violation, demand
+
+Print = tuple[int, int, int, int]  # Epoch, shard, sequence, checksum of the body.
+
+
+def print_of(entry: Entry) -> Print:
+    return entry.epoch, entry.shard, entry.sequence, zlib.crc32(entry.body)
+
+
+@final
+class Life:
+    """What one life of a member has in its log, as far as it was seen: entries behind `start`."""
+
+    def __init__(self, truth: Truth, name: str, start: int) -> None:
+        self.name = name
+        self.start = start
+        self.prints: list[Print] = []
+        self.compared = start
+        self._truth = truth
+
+    def check_start(self, replica: Replica) -> None:
+        """What recovery has applied was committed."""
+        demand(
+            replica.applied <= len(self._truth.entries),
+            f"{self.name} recovered and applied {replica.applied} entries of {len(self._truth.entries)} committed",
+        )
+
+    def applied(self, entry: Entry) -> None:
+        """The next entry was applied."""
+        self.prints.append(print_of(entry))
+
+    def appended(self, bundle: Bundle) -> None:
+        """The leader appended these."""
+        for entry in decode_entries(bundle.entries, 0, len(bundle.entries)):
+            self.prints.append(print_of(entry))
+
+    def committed(self, epoch: int, index: int) -> None:
+        """The leader calls everything up to `index` committed."""
+        self._truth.commit(self, epoch, index)
+
+    def followed(self, applied: int) -> None:
+        """A follower has applied so much: all of it must be what was committed."""
+        self._truth.compare(self, applied, f"{self.name} applied")
+
+    def leads(self, index: int) -> None:
+        """A new leader is open, with a log up to `index`."""
+        truth = self._truth
+        demand(index >= len(truth.entries), f"{self.name} leads with {index} entries of {len(truth.entries)} committed")
+        truth.compare(self, min(index, len(truth.entries)), f"{self.name} leads and has")
+
+    def print_at(self, index: int) -> Print | None:
+        """What stands at this index; None if it was before this life."""
+        return self.prints[index - self.start - 1] if index > self.start else None
+
+
+@final
+class Truth:
+    """The committed log."""
+
+    def __init__(self) -> None:
+        self.entries: list[Print] = []
+        self.leaders: dict[int, str] = {}  # Who committed something under an epoch.
+        self.acknowledged: dict[str, tuple[str, int, int]] = {}  # By value: topic, partition, offset.
+        self.acknowledgements = 0
+
+    def commit(self, life: Life, epoch: int, index: int) -> None:
+        leader = self.leaders.setdefault(epoch, life.name)
+        demand(leader == life.name, f"{life.name} and {leader} both commit in epoch {epoch}")
+        known = len(self.entries)
+        self.compare(life, min(index, known), f"{life.name} in epoch {epoch} commits")
+        for number in range(known + 1, index + 1):
+            found = life.print_at(number)
+            if found is None:
+                raise Violation(f"{life.name} commits entry {number}, which nobody saw it append")
+            self.entries.append(found)
+
+    def compare(self, life: Life, index: int, what: str) -> None:
+        """Everything of this life up to `index` is the truth. Looks only at what was not compared before."""
+        demand(index <= len(self.entries), f"{what} entry {index}, and {len(self.entries)} are committed")
+        for number in range(life.compared + 1, index + 1):
+            found = life.print_at(number)
+            demand(
+                found == self.entries[number - 1],
+                f"{what} {found} as entry {number}, and {self.entries[number - 1]} was committed",
+            )
+        life.compared = max(index, life.compared)
+
+    def acknowledge(self, value: str, topic: str, partition: int, offset: int) -> None:
+        self.acknowledgements += 1
+        self.acknowledged[value] = (topic, partition, offset)
