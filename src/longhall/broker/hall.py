@@ -100,6 +100,8 @@ class Hall:
         self.replica: Replica | None = None  # Of a member of a cluster: what it knows of the log that all of them keep.
         self.positions = Positions()  # Likewise: where the entries of that log stand here.
         self.on_release: Callable[[int], int] = _all_of_it  # Likewise: how much of the log others still need.
+        self.pinned = False  # Likewise: somebody reads the files of the last checkpoint, so there is no other now.
+        self.cleaning = False  # Whether files may be replaced at this moment.
         self.refusal: Code | None = None  # Why messages are not taken now; a member of a cluster says so.
         self.tails: dict[int, Partition] = {}  # Partitions with something in memory that is not in its segment yet.
         self.tail_bytes = 0

@@ -90,10 +90,15 @@ class Housekeeper:
             await asyncio.sleep(self._hall.options.cleaner_interval_ms / 1000)
             if self._hall.replica is not None and not self._hall.replica.leading:
                 continue  # What goes is decided by the leader, and followers hear of it.
+            if self._hall.pinned:
+                continue
+            self._hall.cleaning = True
             try:
                 await self._cleaner.run()
             except (OSError, LonghallError) as error:
                 _log.warning("cleaning stopped", extra={"reason": str(error)})
+            finally:
+                self._hall.cleaning = False
 
     def _look_at_space(self) -> None:
         """Refuse producers before the disk is full, and let them in again when it is not."""
@@ -109,6 +114,8 @@ class Housekeeper:
 
     def _checkpoint_due(self) -> bool:
         hall = self._hall
+        if hall.pinned:
+            return False
         behind = hall.wal.end - hall.checkpoint_at
         aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0
         grown = behind + hall.referenced_bytes // 4 > hall.options.checkpoint_bytes

@@ -31,6 +31,7 @@ from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
 from longhall.cluster.following import Following
 from longhall.cluster.link import Link
 from longhall.cluster.peers import Peers
+from longhall.cluster.refetch import Offer
 from longhall.cluster.streams import Stream
 from longhall.cluster.wire import (
     AGREED,
@@ -170,6 +171,7 @@ class Member(Feed):
         hall.refusal = Code.NOT_LEADER
         hall.on_release = self._kept_from
         peers.on_follower = self._on_follower
+        self._offer = Offer(hall, peers)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
             self._loop.call_later(options.heartbeat_ms / 1000, self._beat),
@@ -405,6 +407,7 @@ class Member(Feed):
             link.send(REFUSAL, Refusal(reason=reason, epoch=self.epoch, refetch=True))
             link.close(reason)
             return
+        self._offer.done(node)
         before = self._streams.pop(node, None)
         if before is not None:
             before.close("the follower has another connection")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
-from typing import Final, final
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Final, final
 
 from longhall.broker.declare import create_topic, delete_topic
 from longhall.errors import LonghallError
@@ -37,9 +38,9 @@ class Cluster:
         self.down: set[int] = set()  # Kept down on purpose.
         self.tasks: list[asyncio.Task[None]] = []
         self.sends = 0
+        self.fetched = 0
         self.closing = False
         self._chance: random.Random = simulation.stream("cluster")
-        self._unlike: set[str] = set()
 
     def host(self, node: int) -> Host:
         """The machine of a node."""
@@ -130,10 +131,11 @@ class Cluster:
         node = self.nodes.get(known)
         return node if node is not None and node.world.process.alive else None
 
-    async def _ask(self, node: MemberNode, question: object) -> int | None:
+    async def _ask(self, node: MemberNode, question: Coroutine[Any, Any, int]) -> int | None:
         process = node.world.process
-        task: asyncio.Task[int] = process.start(question)  # type: ignore[arg-type]
-        await asyncio.wait([task, process.ended], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        task = process.start(question)
+        waited: list[asyncio.Future[Any]] = [task, process.ended]
+        await asyncio.wait(waited, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             return None
         error = task.exception()
@@ -219,10 +221,10 @@ class Cluster:
         return asyncio.get_running_loop().time()
 
 
-async def _quietly(work: object) -> int:
+async def _quietly(work: Awaitable[object]) -> int:
     """What was refused was refused."""
     try:
-        await work  # type: ignore[misc]
+        await work
     except LonghallError:
         return -1
     return 0

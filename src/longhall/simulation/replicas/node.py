@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, final
+from typing import Any, Final, final
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.hall import Hall
@@ -20,6 +20,7 @@ from longhall.broker.send import send, wait
 from longhall.broker.waiting import Commit
 from longhall.cluster.member import Member, MemberOptions, Record, Role
 from longhall.cluster.peers import Peers
+from longhall.cluster.refetch import fetch, finish_switch
 from longhall.errors import LonghallError
 from longhall.log.frames import Entry
 from longhall.records.batch import build_batch
@@ -55,6 +56,8 @@ class MemberNode:
         self.member: Member | None = None
         self.life: Life | None = None
         self.lives = 0
+        self.fetched = 0
+        self._fetch_from = 0
         self._registry = registry
         self._truth = truth
         self._incarnation = incarnation
@@ -87,6 +90,7 @@ class MemberNode:
     async def live(self) -> None:
         """Until the disk fails."""
         disk = self.world.disk
+        finish_switch(disk)
         identify(disk, self.world.entropy, self._options, IDENTITY)
         clean = disk.exists(CLEAN)
         if clean:
@@ -96,7 +100,8 @@ class MemberNode:
         self._open_hall()
         await self._register(clean)
         tasks = [asyncio.ensure_future(work) for work in (self._keep_session(), self._watch(), self._reopen())]
-        await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
+        waited: list[asyncio.Future[Any]] = [*tasks, self._failed]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():
                 task.result()
@@ -156,7 +161,7 @@ class MemberNode:
         member.on_bundle = life.appended
         member.on_committed = life.committed
         member.on_step_down = lambda reason: self._given_up.set()
-        member.on_refetch = lambda leader, reason: self._fail(OSError(f"nothing to go on from: {reason}"))
+        member.on_refetch = self._refetch
         hall.wal.prepare_spare()
         self._housekeeper = Housekeeper(hall)
         self._housekeeper.start()
@@ -171,7 +176,19 @@ class MemberNode:
             await self._housekeeper.stop()
             await self.member.stop()
             self.hall.abandon()
+            if self._fetch_from:
+                leader, self._fetch_from = self._fetch_from, 0
+                self.member = None
+                try:
+                    await fetch(self.world, self._peers, leader)
+                    self.fetched += 1
+                except (LonghallError, OSError, TimeoutError) as error:
+                    _log.info("not fetched", extra={"reason": str(error)})
             self._open_hall()
+
+    def _refetch(self, leader: int, reason: str) -> None:
+        self._fetch_from = leader
+        self._given_up.set()
 
     def _fail(self, error: OSError) -> None:
         if not self._failed.done():
