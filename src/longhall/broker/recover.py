@@ -57,20 +57,8 @@ def identify(disk: Disk, entropy: Entropy, options: HallOptions, shared: Identit
 
     A member of a cluster has the identity that all of them share.
     """
-    if disk.exists(IDENTITY):
-        file = disk.open(IDENTITY)
-        data = file.read_at(0, file.size())
-        file.close()
-        try:
-            identity = msgspec.json.decode(data, type=Identity)
-        except msgspec.DecodeError as error:
-            raise LonghallError(Code.STORAGE_DAMAGED, f"{IDENTITY} cannot be read ({error}): restore it") from None
-        if identity.format > FORMAT:
-            raise LonghallError(
-                Code.UNSUPPORTED_VERSION,
-                f"the data directory has format {identity.format} and this version knows up to {FORMAT}: "
-                "start the version that wrote it",
-            )
+    identity = read_identity(disk)
+    if identity is not None:
         if shared is not None and identity.hall_id != shared.hall_id:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION,
@@ -86,6 +74,26 @@ def identify(disk: Disk, entropy: Entropy, options: HallOptions, shared: Identit
     for directory in ("wal", PARTITIONS, SHARDS):
         disk.make_directory(directory)
     write_identity(disk, identity)
+    return identity
+
+
+def read_identity(disk: Disk) -> Identity | None:
+    """The identity of the data directory; None if it is new."""
+    if not disk.exists(IDENTITY):
+        return None
+    file = disk.open(IDENTITY)
+    data = file.read_at(0, file.size())
+    file.close()
+    try:
+        identity = msgspec.json.decode(data, type=Identity)
+    except msgspec.DecodeError as error:
+        raise LonghallError(Code.STORAGE_DAMAGED, f"{IDENTITY} cannot be read ({error}): restore it") from None
+    if identity.format > FORMAT:
+        raise LonghallError(
+            Code.UNSUPPORTED_VERSION,
+            f"the data directory has format {identity.format} and this version knows up to {FORMAT}: "
+            "start the version that wrote it",
+        )
     return identity
 
 

@@ -1,9 +1,9 @@
 """Joining: what a node finds out and settles with the coordinator before it recovers its hall.
 
-    number      given by the settings, kept in the directory, or taken from the coordinator, once
-    hall        the id, the number of shards and the secret of receipts, which whoever came first has brought
-    confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
-                else is there who is: then its log, which was synced before each acknowledgement, is the best there is
+number      given by the settings, kept in the directory, or taken from the coordinator, once
+hall        the id, the number of shards and the secret of receipts, which whoever came first has brought
+confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
+            else is there who is: then its log, which was synced before each acknowledgement, is the best there is
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ import msgspec
 
 from longhall.broker.recover import Identity
 from longhall.cluster.card import Card
-from longhall.coordination.ports import NOBODY, Conflict, CoordinationError, Coordinator, Ids, OutcomeUnknown, ShardState
+from longhall.coordination.ports import (
+    NOBODY,
+    Conflict,
+    CoordinationError,
+    Coordinator,
+    Ids,
+    OutcomeUnknown,
+    ShardState,
+)
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
@@ -56,14 +64,25 @@ async def share_identity(coordinator: Coordinator, node: int, own: Identity) -> 
     raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
 
 
-async def confess(coordinator: Coordinator, node: int, clean: bool) -> ShardState:
-    """Take back what the last life of this node had on record; returns what is on record then."""
+async def confess(coordinator: Coordinator, node: int, clean: bool, empty: bool) -> ShardState:
+    """Take back what the last life of this node had on record; returns what is on record then.
+
+    A directory that is `empty` under a number that is known to have had everything has lost it, and says so.
+    """
     for _ in range(TRIES_MAX):
         state = await coordinator.shard(CATALOGUE_SHARD)
         assert state is not None, "it was there a moment ago"
         alive = await coordinator.members()
         others = [one for one in state.in_sync if one != node and one in alive]
         in_sync = tuple(one for one in state.in_sync if one != node) if others and not clean else state.in_sync
+        if empty and node in state.in_sync and state.epoch > 0:
+            in_sync = tuple(one for one in state.in_sync if one != node)
+            if not in_sync:
+                raise LonghallError(
+                    Code.STORAGE_DAMAGED,
+                    f"node {node} alone has everything that was acknowledged, and this data directory is empty: "
+                    "restore its directory, or start under another number",
+                )
         leader = NOBODY if state.leader == node else state.leader
         if (leader, in_sync) == (state.leader, state.in_sync):
             return state

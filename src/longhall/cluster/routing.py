@@ -9,8 +9,8 @@ moment (the breaker), so that clients hear at once instead of one after another.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final, final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, final
 
 import msgspec
 
@@ -29,7 +29,7 @@ LOOK_S: Final = 0.02
 BREAK_S: Final = 0.25  # After a leader could not be reached.
 CANCEL_S_MAX: Final = 2.0
 
-Answer = Callable[[str, str, bytes], "asyncio.Future[bytes]"]
+Answer = Callable[[str, str, bytes], Coroutine[Any, Any, bytes]]  # Door, client and request, at this node.
 
 
 class Carried(msgspec.Struct, array_like=True):
@@ -49,8 +49,7 @@ _decoder = msgspec.msgpack.Decoder(Carried)
 class Router:
     """Fulfils `front.carrying.Carrier`, and answers what others carry here."""
 
-    def __init__(self, leadership: Leadership, peers: Peers, answer: Callable[[str, str, bytes], object]) -> None:
-        """`answer(door, peer, request)` is a coroutine of this node's own door."""
+    def __init__(self, leadership: Leadership, peers: Peers, answer: Answer) -> None:
         self._leadership = leadership
         self._peers = peers
         self._answer = answer
@@ -61,6 +60,7 @@ class Router:
         self._broken_until_s = 0.0
         self._broken_leader = NOBODY
         self._working: dict[tuple[int, int], asyncio.Task[bytes]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         peers.serve(CARRY, self._serve)
         peers.serve(CANCEL, self._cancel)
 
@@ -77,18 +77,25 @@ class Router:
         self._count += 1
         self._bytes += len(request)
         try:
-            leader = await self._find_leader()
-            if leader == self._leadership.node:
-                answer: bytes = await self._answer(door, peer, request)  # type: ignore[misc]
-                return answer
-            return await self._ask(leader, door, peer, request)
+            until_s = self._loop.time() + LEADERLESS_S_MAX
+            while True:
+                leader = await self._find_leader(until_s)
+                if leader == self._leadership.node:
+                    return await self._answer(door, peer, request)
+                try:
+                    return await self._ask(leader, door, peer, request)
+                except ConnectionRefusedError:
+                    self._break(leader)  # Nothing was sent: whoever leads next may have it.
+                except LonghallError as error:
+                    if error.code is not Code.NOT_LEADER:
+                        raise
+                    self._break(leader)  # It was not looked at there.
         finally:
             self._count -= 1
             self._bytes -= len(request)
 
-    async def _find_leader(self) -> int:
-        """Whoever leads, as soon as somebody does. The breaker counts as nobody."""
-        until_s = self._loop.time() + LEADERLESS_S_MAX
+    async def _find_leader(self, until_s: float) -> int:
+        """Whoever leads, as soon as somebody does. One that the breaker keeps away counts as nobody."""
         while True:
             leader = self._leadership.leader_node(CATALOGUE_SHARD)
             here = leader == self._leadership.node
@@ -108,15 +115,20 @@ class Router:
             return await self._peers.request(leader, CARRY, body, ANSWER_S_MAX)
         except TimeoutError:
             raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked") from None
+        except ConnectionRefusedError:
+            raise
         except OSError:
-            self._broken_leader = leader
-            self._broken_until_s = self._loop.time() + BREAK_S
+            self._break(leader)
             raise LonghallError(Code.NOT_READY, "the leader was lost; it may have done what was asked") from None
         except asyncio.CancelledError:
             task = self._loop.create_task(self._tell_cancelled(leader, number))
-            _kept.add(task)
-            task.add_done_callback(_kept.discard)
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
             raise
+
+    def _break(self, leader: int) -> None:
+        self._broken_leader = leader
+        self._broken_until_s = self._loop.time() + BREAK_S
 
     async def _tell_cancelled(self, leader: int, number: int) -> None:
         try:
@@ -129,24 +141,25 @@ class Router:
     async def _serve(self, node: int, body: bytes) -> bytes:
         carried = _decode(body)
         if not self._leadership.leads(CATALOGUE_SHARD):
-            raise LonghallError(Code.NOT_READY, "another node leads the hall by now; try again")
-        work = self._loop.create_task(self._answer(carried.door, carried.peer, carried.request))  # type: ignore[arg-type]
+            raise LonghallError(Code.NOT_LEADER, "another node leads the hall by now; try again")
+        work = self._loop.create_task(self._answer(carried.door, carried.peer, carried.request))
         key = (node, carried.number)
         self._working[key] = work
         try:
             return await work
+        except asyncio.CancelledError:
+            if not work.cancelled():  # It is this request that is cancelled, not what was done for it.
+                work.cancel()
+                raise
+            raise LonghallError(Code.NOT_READY, "nobody waits any more") from None
         finally:
             self._working.pop(key, None)
-            work.cancel()
 
     async def _cancel(self, node: int, body: bytes) -> bytes:
         work = self._working.get((node, _decode(body).number))
         if work is not None:
             work.cancel()
         return b""
-
-
-_kept: set[asyncio.Task[None]] = set()
 
 
 def _decode(body: bytes) -> Carried:

@@ -1,4 +1,8 @@
-"""The life of a node process: start, say so, run until told to stop, and end with a word and an exit code."""
+"""The life of a node process: start, say so, run until told to stop, and end with a word and an exit code.
+
+A node of a cluster may have several lives: when what it has in memory must be thrown away, loop and world end with it
+and begin anew in the same process, at the same addresses, from what is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,17 @@ import json
 import os
 import signal
 import sys
-from typing import Final
+from typing import Any, Final, final
 
 import msgspec
 
+from longhall.coordination.address import parse_address as parse_coordinator
+from longhall.coordination.ports import CoordinationError
 from longhall.errors import LonghallError
 from longhall.node.addresses import parse_address
-from longhall.node.assembly import Node
+from longhall.node.assembly import Node, options_of
 from longhall.node.logs import configure
+from longhall.node.place import Place, take_place
 from longhall.node.settings import Settings
 from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import keep_memory
@@ -41,20 +48,53 @@ def run(settings: Settings) -> int:
     files_max = max(FILES_MIN, raise_descriptor_limit() // FILES_SHARE)
     settings = msgspec.structs.replace(settings, open_files_max=min(settings.open_files_max, files_max))
     output = configure(settings.log_level, settings.log_format)
+    life = Life(settings)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_live(settings))
+        while True:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                code = runner.run(_live(life))
+            if code is not None:
+                return code
+            gc.unfreeze()
+            gc.collect()
     finally:
         output.close()
 
 
-async def _live(settings: Settings) -> int:
+@final
+class Life:
+    """What one life of a node hands on to the next: its addresses, and where to fetch everything from, if it must."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.announced = False
+        self.refetch_from = 0
+
+    def keep_addresses(self, node: Node) -> None:
+        """Clients and other nodes come back to where they were."""
+        assert node.fellowship is not None
+        self.settings = msgspec.structs.replace(
+            self.settings,
+            kafka=str(node.kafka),
+            sqs=str(node.sqs),
+            http=str(node.http),
+            peers=str(node.fellowship.peers_at),
+        )
+
+
+async def _live(life: Life) -> int | None:
+    """One life; None when there is to be another."""
+    settings = life.settings
     try:
         world = real_world(settings.data)
     except OSError as error:
         return _refuse(_about_directory(settings, error))
     try:
-        return await _serve(world, settings)
+        if settings.coordinator is None:
+            return await _serve(world, life, None)
+        return await _serve_in_cluster(world, life, settings.coordinator)
+    except CoordinationError as error:
+        return _refuse(f"the coordinator at {parse_coordinator(str(settings.coordinator))} is of no help: {error}")
     except LonghallError as error:
         return _refuse(str(error))
     except OSError as error:
@@ -63,7 +103,21 @@ async def _live(settings: Settings) -> int:
         world.close()
 
 
-async def _serve(world: RealWorld, settings: Settings) -> int:
+async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | None:
+    from longhall.coordination.zookeeper import zookeeper_coordinator
+
+    settings = life.settings
+    coordinator = zookeeper_coordinator(url, session_timeout_ms=settings.session_timeout_ms)
+    await coordinator.start()
+    try:
+        place = await take_place(world, coordinator, options_of(settings), settings.node_id)
+        return await _serve(world, life, place)
+    finally:
+        await coordinator.close()
+
+
+async def _serve(world: RealWorld, life: Life, place: Place | None) -> int | None:
+    settings = life.settings
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[OSError | None] = loop.create_future()
 
@@ -73,14 +127,24 @@ async def _serve(world: RealWorld, settings: Settings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    node = Node(world, settings)
+    node = Node(world, settings, place)
     if settings.credentials or settings.keys:
         loop.add_signal_handler(signal.SIGHUP, node.known.reload)
     await node.start(end)
     gc.collect()
     gc.freeze()  # What lives from the start lives to the end: no need to look at it again.
     gc.set_threshold(GC_YOUNG_OBJECTS, 20, 20)
-    _announce(settings, node)
+    if not await _settled(node, ended):
+        await _begin_anew(life, node)
+        return None
+    if not life.announced:
+        _announce(settings, node)
+        life.announced = True
+    if node.fellowship is not None:
+        await _first(ended, node.fellowship.fallen)
+        if not ended.done():
+            await _begin_anew(life, node)
+            return None
     failure = await ended
     if settings.ready_file:
         _remove(settings.ready_file)
@@ -95,8 +159,33 @@ async def _serve(world: RealWorld, settings: Settings) -> int:
     return OK
 
 
+async def _settled(node: Node, ended: asyncio.Future[OSError | None]) -> bool:
+    """Wait until clients can be served, or it is over before; False when the node has to begin anew."""
+    fellowship = node.fellowship
+    if fellowship is None:
+        return True
+    settling = asyncio.ensure_future(fellowship.settled())
+    await _first(settling, ended, fellowship.fallen)
+    settling.cancel()
+    return ended.done() or not fellowship.fallen.done()
+
+
+async def _first(*events: asyncio.Future[Any]) -> None:
+    await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _begin_anew(life: Life, node: Node) -> None:
+    fellowship = node.fellowship
+    assert fellowship is not None
+    life.keep_addresses(node)
+    life.refetch_from = fellowship.refetch_from
+    await node.drop()
+
+
 def _announce(settings: Settings, node: Node) -> None:
     addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "http": str(node.http)}
+    if node.fellowship is not None:
+        addresses["peers"] = str(node.fellowship.peers_at)
     doors = ", ".join(f"{door} {address}" for door, address in addresses.items())
     print(f"longhall: ready; {doors}, data {settings.data}", flush=True)
     if settings.ready_file:
