@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, Final, final
 
 from longhall.broker.declare import create_topic, delete_topic
+from longhall.cluster.member import Role
 from longhall.errors import LonghallError
 from longhall.log.chores import CHORES
 from longhall.simulation.checkers.violation import Violation, demand
@@ -76,9 +77,18 @@ class Cluster:
         failures = [*self.simulation.loop.failures, *self.simulation.loop.unheard()]
         demand(not failures, f"nobody handled this:\n{failures[0] if failures else ''}")
         for node in self.nodes.values():
-            if node.life is not None and node.member is not None and not node.member.replica.leading:
-                if node.member.replica.applied <= node.member.replica.committed:
-                    node.life.followed(node.member.replica.applied)
+            self._look_at(node)
+
+    def _look_at(self, node: MemberNode) -> None:
+        """What a follower has applied and what a leader shows must be committed."""
+        if node.life is None or node.member is None or node.hall is None or not node.world.process.alive:
+            return
+        replica = node.member.replica
+        if node.serves:
+            for number, partition in node.hall.partitions.items():
+                self.truth.shows(node.life.name, number, partition.high_watermark)
+        elif node.member.role_of(0) is Role.FOLLOWER:
+            node.life.followed(replica.applied)
 
     async def make_topic(self) -> None:
         """Before anything breaks."""

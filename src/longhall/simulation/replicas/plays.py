@@ -15,7 +15,7 @@ from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.world import Simulation
 
-RAGE_S: Final = 150.0
+RAGE_S: Final = 180.0
 LOOK_S: Final = 0.25
 WRITERS: Final = 4
 ELECTION_MENU: Final = (

@@ -10,15 +10,19 @@ import zlib
 from typing import final
 
 from longhall.cluster.bundles import Bundle
-from longhall.log.frames import Entry, decode_entries
+from longhall.log.frames import BATCH, Entry, decode_entries
+from longhall.records.batch import parse_header
 from longhall.shards.replica import Replica
 from longhall.simulation.checkers.violation import Violation, demand
 
-Print = tuple[int, int, int, int]  # Epoch, shard, sequence, checksum of the body.
+Print = tuple[int, int, int, int, int, int]  # Epoch, shard, sequence, checksum; of a batch, partition and next offset.
 
 
 def print_of(entry: Entry) -> Print:
-    return entry.epoch, entry.shard, entry.sequence, zlib.crc32(entry.body)
+    partition, next_offset = -1, 0
+    if entry.kind == BATCH:
+        partition, next_offset = entry.partition(), parse_header(entry.batch(), 0).next_offset
+    return entry.epoch, entry.shard, entry.sequence, zlib.crc32(entry.body), partition, next_offset
 
 
 @final
@@ -76,6 +80,7 @@ class Truth:
         self.leaders: dict[int, str] = {}  # Who committed something under an epoch.
         self.acknowledged: dict[str, tuple[str, int, int]] = {}  # By value: topic, partition, offset.
         self.acknowledgements = 0
+        self.visible: dict[int, int] = {}  # By partition: the offset behind the last committed message.
 
     def commit(self, life: Life, epoch: int, index: int) -> None:
         leader = self.leaders.setdefault(epoch, life.name)
@@ -87,6 +92,13 @@ class Truth:
             if found is None:
                 raise Violation(f"{life.name} commits entry {number}, which nobody saw it append")
             self.entries.append(found)
+            if found[4] >= 0:
+                self.visible[found[4]] = found[5]
+
+    def shows(self, name: str, partition: int, high_watermark: int) -> None:
+        """Readers of this partition see what is below; at a leader all of that is committed."""
+        visible = self.visible.get(partition, 0)
+        demand(high_watermark <= visible, f"{name} shows {partition} up to {high_watermark}, committed is {visible}")
 
     def compare(self, life: Life, index: int, what: str) -> None:
         """Everything of this life up to `index` is the truth. Looks only at what was not compared before."""

@@ -1,0 +1,258 @@
+"""Planted bugs of replication: mistakes that have lost or doubled messages in systems that people trusted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from longhall.broker import checkpoint, rejoin
+from longhall.broker.events import Truncated
+from longhall.cluster import catchup, member, refetch
+from longhall.cluster.following import Following
+from longhall.cluster.member import Member
+from longhall.shards.leading import Leading
+from longhall.shards.replica import Replica
+from longhall.simulation.bug import Bug
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _commit_without_followers() -> _Exchanges:
+    def advance(self: Any) -> None:
+        self.committed = max(self.committed, self.synced)
+
+    return [(Leading, "_advance", advance)]
+
+
+def _commit_by_majority() -> _Exchanges:
+    """As in a quorum system; but here everybody on record may become leader, not only who is most complete."""
+
+    def advance(self: Any) -> None:
+        synced = sorted([self.synced, *(self.followers[node].synced for node in self.in_sync if node != self.node)])
+        self.committed = max(self.committed, synced[(len(synced) - 1) // 2])
+
+    return [(Leading, "_advance", advance)]
+
+
+def _answer_before_the_sync() -> _Exchanges:
+    good: Any = Member.take_push
+
+    def take_push(self: Any, push: Any) -> None:
+        good(self, push)
+        self._following.synced(self.index)
+
+    return [(Member, "take_push", take_push)]
+
+
+def _truncate_to_the_commit_position() -> _Exchanges:
+    good: Any = Member.follow
+
+    def follow(self: Any) -> Any:
+        if self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        return good(self)
+
+    return [(Member, "follow", follow)]
+
+
+def _no_epoch_check() -> _Exchanges:
+    good_follow: Any = Member.follow
+    good_become: Any = Member.become_follower
+
+    def follow(self: Any) -> Any:
+        told = good_follow(self)
+        told.epochs = [(min(epoch, told.epoch), first) for epoch, first in told.epochs]
+        return told
+
+    def become_follower(self: Any, epoch: int, leader: int) -> None:
+        if self._leading is None and epoch < self.epoch:
+            self.epoch = epoch
+        good_become(self, epoch, leader)
+
+    return [
+        (Member, "follow", follow),
+        (Member, "become_follower", become_follower),
+        (Following, "_check", lambda self, epoch: None),
+    ]
+
+
+def _apply_what_is_not_committed() -> _Exchanges:
+    good: Any = Member.take_push
+
+    def take_push(self: Any, push: Any) -> None:
+        good(self, push)
+        self._hear(push.first + push.count - 1)
+
+    return [(Member, "take_push", take_push)]
+
+
+def _forget_the_cut() -> _Exchanges:
+    good: Any = Member._note
+
+    def note(self: Any, mark: Any) -> None:
+        if not isinstance(mark, Truncated):
+            good(self, mark)
+
+    return [(Member, "_note", note)]
+
+
+def _count_a_sync_of_what_was_cut() -> _Exchanges:
+    good: Any = Member._truncate
+
+    def truncate(self: Any, index: int) -> None:
+        good(self, index)
+        self._cut = 1 << 62
+
+    return [(Member, "_truncate", truncate)]
+
+
+def _join_before_it_counts() -> _Exchanges:
+    good: Any = Leading._advance
+
+    def advance(self: Any) -> None:
+        asked, self.asked = self.asked, None
+        good(self)
+        self.asked = asked
+
+    return [(Leading, "_advance", advance)]
+
+
+def _leave_before_it_is_recorded() -> _Exchanges:
+    def ask(self: Any, in_sync: frozenset[int]) -> None:
+        self.asked = in_sync
+        self.in_sync = self.in_sync & in_sync
+        self._advance()
+
+    return [(Leading, "ask", ask)]
+
+
+def _join_without_the_past() -> _Exchanges:
+    good: Any = Leading.__init__
+
+    def init(self: Any, *arguments: Any) -> None:
+        good(self, *arguments)
+        self.begun_at = 0
+
+    return [(Leading, "__init__", init)]
+
+
+def _believe_an_old_record() -> _Exchanges:
+    def recorded(self: Any, version: int, in_sync: frozenset[int]) -> None:
+        self.version = max(version, self.version)
+        self.in_sync = in_sync | {self.node}
+        self.asked = None
+        self._advance()
+
+    def told(self: Any, epoch: int, record: Any) -> None:
+        if self._leading is not None and self._leading.epoch == epoch:
+            self._leading.recorded(record.version, record.in_sync)
+            self._advance()
+
+    return [(Leading, "recorded", recorded), (Member, "recorded", told)]
+
+
+def _publish_what_is_not_committed() -> _Exchanges:
+    async def committed(replica: Any, index: int) -> None:
+        return
+
+    return [(checkpoint, "_committed", committed)]
+
+
+def _recover_everything_as_committed() -> _Exchanges:
+    good: Any = rejoin._take_frame
+
+    def take_frame(hall: Any, replica: Any, frame: Any) -> None:
+        good(hall, replica, frame)
+        replica.commit(replica.index)
+
+    return [(rejoin, "_take_frame", take_frame)]
+
+
+def _serve_before_the_epoch_is_committed() -> _Exchanges:
+    good: Any = Member._begin_epoch
+
+    def begin(self: Any, epoch: int, record: Any) -> None:
+        good(self, epoch, record)
+        if not self._opened.done():
+            self._opened.set_result(None)
+
+    return [(Member, "_begin_epoch", begin)]
+
+
+def _send_what_was_cut() -> _Exchanges:
+    class Anything(int):
+        """An epoch that is always the right one."""
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+        __hash__ = int.__hash__
+
+    return [(catchup, "epoch_at", lambda replica, index: Anything(0))]
+
+
+def _compare_last_epochs_only() -> _Exchanges:
+    """The leader answers with the end of the follower's last epoch, or of the one before it, and that is believed."""
+
+    def common(leader: Any, leader_index: int, follower: Any, follower_index: int) -> int:
+        last = follower[-1][0] if follower else 0
+        end = 0
+        for at, (epoch, _) in enumerate(leader):
+            if epoch <= last:
+                end = leader[at + 1][1] - 1 if at + 1 < len(leader) else leader_index
+        return min(end, follower_index)
+
+    return [(member, "common_index", common)]
+
+
+def _commit_beyond_the_log() -> _Exchanges:
+    def commit(self: Any, index: int) -> None:
+        self.committed = max(self.committed, index)
+
+    return [(Replica, "commit", commit)]
+
+
+def _install_what_is_not_whole() -> _Exchanges:
+    return [(refetch, "WHOLE", refetch.INCOMING)]
+
+
+REPLICA_BUGS: Final[dict[str, Bug]] = {
+    "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
+    "commit-by-majority": Bug("Two of three are enough to acknowledge.", "elections", 10, _commit_by_majority),
+    "answer-before-the-sync": Bug(
+        "A follower answers what is not on its disk.", "elections", 20, _answer_before_the_sync
+    ),
+    "truncate-to-the-commit-position": Bug(
+        "A follower cuts what it does not know to be committed.", "elections", 10, _truncate_to_the_commit_position
+    ),
+    "no-epoch-check": Bug("Nobody minds a leader of the past.", "elections", 20, _no_epoch_check),
+    "apply-what-is-not-committed": Bug("A follower applies at once.", "elections", 10, _apply_what_is_not_committed),
+    "forget-the-cut": Bug("A restart brings back what was cut.", "elections", 20, _forget_the_cut),
+    "count-a-sync-of-what-was-cut": Bug(
+        "A sync that began before a cut counts behind it.", "elections", 40, _count_a_sync_of_what_was_cut
+    ),
+    "join-before-it-counts": Bug("Who joins does not hold the commit back.", "replicas", 20, _join_before_it_counts),
+    "leave-before-it-is-recorded": Bug(
+        "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
+    ),
+    "join-without-the-past": Bug("Who joins may lack an earlier epoch's end.", "elections", 40, _join_without_the_past),
+    "believe-an-old-record": Bug("A stale read changes the in-sync set.", "replicas", 40, _believe_an_old_record),
+    "publish-what-is-not-committed": Bug(
+        "A snapshot holds what was never committed.", "elections", 20, _publish_what_is_not_committed
+    ),
+    "recover-everything-as-committed": Bug(
+        "A restart applies all of its log.", "elections", 10, _recover_everything_as_committed
+    ),
+    "serve-before-the-epoch-is-committed": Bug(
+        "A new leader shows what it took over.", "elections", 10, _serve_before_the_epoch_is_committed
+    ),
+    "send-what-was-cut": Bug("Catching up repeats what was cut.", "elections", 40, _send_what_was_cut),
+    "compare-last-epochs-only": Bug(
+        "Two failovers in a row leave logs that differ.", "elections", 40, _compare_last_epochs_only
+    ),
+    "commit-beyond-the-log": Bug(
+        "A position is believed that was not reached.", "elections", 20, _commit_beyond_the_log
+    ),
+    "install-what-is-not-whole": Bug(
+        "Half a copy takes the place of the data.", "replicas", 40, _install_what_is_not_whole
+    ),
+}
