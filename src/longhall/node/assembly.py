@@ -190,8 +190,6 @@ class Node:
         self._coordinator.stop()
         await self._transactor.stop()
         await self._housekeeper.stop()
-        if self.fellowship is not None:
-            await self.fellowship.withdraw()
         written = False
         if self.hall.commits.failure is None:
             try:
@@ -200,6 +198,7 @@ class Node:
             except OSError as error:
                 _log.warning("no checkpoint at the end; the next start recovers", extra={"reason": str(error)})
         if self.fellowship is not None:
+            await self.fellowship.withdraw()
             await self.fellowship.leave(cleanly=written)
         self._console.close()
         self.hall.files.close()
@@ -209,8 +208,7 @@ class Node:
     async def drop(self) -> None:
         """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
         self.status.state = "starting anew"
-        self.hall.commits.on_failure = None
-        self.hall.commits.fail(OSError("the hall is started anew"))  # From here on nothing is written.
+        self.hall.commits.abandon()  # From here on nothing is written.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         for connection in list(self._kafka.crowd.guests):
@@ -220,8 +218,7 @@ class Node:
         if self.fellowship is not None:
             await self.fellowship.leave(cleanly=False)
         self._console.close()
-        self.hall.files.close()
-        self.hall.wal.close()
+        self.hall.abandon()
         await asyncio.sleep(0)
 
 

@@ -107,6 +107,7 @@ class Fellowship:
             await self.member.stop()
         await self.peers.close()
         if cleanly:
+            await self._node.hall.commits.durable()
             self.place.leave_cleanly(self._node.world)
 
     # What is heard

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import gc
 import json
+import logging
 import os
 import signal
 import sys
@@ -18,8 +19,9 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.coordination.address import parse_address as parse_coordinator
-from longhall.coordination.ports import CoordinationError
-from longhall.errors import LonghallError
+from longhall.coordination.ports import NOBODY, CoordinationError
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node, options_of
 from longhall.node.logs import configure
@@ -38,6 +40,8 @@ GC_YOUNG_OBJECTS: Final = 50_000
 
 FILES_SHARE: Final = 3  # Segments may take this part of the descriptors; connections need the rest.
 FILES_MIN: Final = 32
+
+_log = logging.getLogger("longhall.node")
 
 
 def run(settings: Settings) -> int:
@@ -69,6 +73,7 @@ class Life:
         self.settings = settings
         self.announced = False
         self.refetch_from = 0
+        self.damaged = False  # What is on the disk cannot be led from, nor continued.
 
     def keep_addresses(self, node: Node) -> None:
         """Clients and other nodes come back to where they were."""
@@ -110,8 +115,20 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
     coordinator = zookeeper_coordinator(url, session_timeout_ms=settings.session_timeout_ms)
     await coordinator.start()
     try:
-        place = await take_place(world, coordinator, options_of(settings), settings.node_id)
+        place = await take_place(
+            world, coordinator, options_of(settings), settings.node_id, damaged=life.damaged, source=life.refetch_from
+        )
+        life.damaged = life.damaged and not place.fetched
+        life.refetch_from = 0
         return await _serve(world, life, place)
+    except LonghallError as error:
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if error.code is not Code.STORAGE_DAMAGED or state is None or state.leader == NOBODY or life.damaged:
+            raise
+        _log.error("the data is damaged; everything is fetched from the leader", extra={"reason": str(error)})
+        life.damaged = True
+        life.refetch_from = state.leader
+        return None
     finally:
         await coordinator.close()
 
