@@ -102,6 +102,10 @@ class HttpServer(HttpGate):
         self._sweep(loop)
         return bound_port
 
+    def show(self, path: str, handler: Handler) -> None:
+        """Answer one more path."""
+        self._routes = {**self._routes, path: handler}
+
     def close(self) -> None:
         """Accept nothing more and let go of everybody."""
         if self._listener is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, final
 
 import msgspec
@@ -38,6 +39,7 @@ from longhall.front.admission import Budget
 from longhall.front.carried import Factory
 from longhall.front.carrying import HTTP, KAFKA, SQS, Carrier
 from longhall.front.http import factory_of
+from longhall.node import company
 from longhall.node.addresses import Address, parse_address
 from longhall.node.credentials import Known
 from longhall.node.fellowship import Fellowship
@@ -96,6 +98,9 @@ class Node:
         api = Api(self._desk, ROUTES, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
+        if self.fellowship is not None:
+            self._console.show("/cluster", partial(company.answer, self.fellowship))
+            registry.collect(partial(company.families_of, self.fellowship))
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""

@@ -41,6 +41,8 @@ class Fellowship:
         self.peers_at = Address("", 0)
         self.fallen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.refetch_from = 0  # The node to fetch everything from before the next start, if that is why it fell.
+        self.hall_id = node.hall.hall_id
+        self.in_sync_min = node.settings.in_sync_min
         self._node = node
         hall, world = node.hall, node.world
         self.peers = Peers(world, hall.hall_id, place.node, place.card.life)
