@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, final
 
 from longhall.broker.declare import create_topic, delete_topic
@@ -158,8 +158,15 @@ class Cluster:
     async def settle(self) -> None:
         """Nothing is broken any more: within a while there is a leader, and everybody has what it has."""
         self.closing = True
+        await self._until(self._is_settled)
+
+    async def wait_until_settled(self) -> None:
+        """The same while clients go on: everybody is in sync."""
+        await self._until(self._is_in_sync)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
         deadline = self._now() + LIVENESS_S
-        while not self._is_settled():
+        while not holds():
             demand(self._now() < deadline, f"not settled {LIVENESS_S} s after healing: {self._stand()}")
             await self.pass_time(0.1)
 
@@ -195,7 +202,13 @@ class Cluster:
             replica = member.replica
             if (replica.index, replica.applied, replica.committed) != (index, index, index):
                 return False
-        return self.registry.state.in_sync == frozenset(NODES)
+        return self._is_in_sync()
+
+    def _is_in_sync(self) -> bool:
+        leader = self.leader()
+        led = leader is not None and self.registry.state.leader == leader.node
+        alive = all(node in self.nodes and self.nodes[node].world.process.alive for node in NODES)
+        return led and alive and self.registry.state.in_sync == frozenset(NODES)
 
     def _stand(self) -> str:
         stands = [str(self.registry.state)]

@@ -23,6 +23,7 @@ ALL_MENU: Final = (
     "power_cut",
     "power_cut_in_the_middle",
     "power_cut_of_all",
+    "power_cut_of_all_on_slow_disks",
     "pause_the_leader",
     "pause_one",
     "cut_the_leader_from_followers",
@@ -55,8 +56,8 @@ class Faults:
         self._names = list(menu)
         self._running: list[asyncio.Task[None]] = []
 
-    async def rage(self, seconds: float, calm_s: float) -> None:
-        """Break things for so long, with about `calm_s` between two beginnings."""
+    async def rage(self, seconds: float, calm_s: float, *, at_once: bool = True) -> None:
+        """Break things for so long, with about `calm_s` between two beginnings, or from the end of one to the next."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         while True:
@@ -67,6 +68,8 @@ class Faults:
             self._simulation.trace.note("fault", self._names[at])
             self._running.append(asyncio.ensure_future(self._run(self._menu[at])))
             self.happened += 1
+            if not at_once:
+                await self._running[-1]
         await asyncio.gather(*self._running)
 
     async def _run(self, fault: Fault) -> None:
@@ -111,6 +114,18 @@ class Faults:
         for node in NODES:
             self._cluster.host(node).cut_power()
 
+    async def _power_cut_of_all_on_slow_disks(self) -> None:
+        """Whoever answers before the disk is caught here: all disks but one are slow when the power fails."""
+        quick = self._chance.choice(NODES)
+        slow = [self._cluster.host(node).faults for node in NODES if node != quick]
+        for faults in slow:
+            faults.sync_ms = SLOW_MS
+        await asyncio.sleep(self._chance.uniform(0.5, 3))
+        for node in NODES:
+            self._cluster.host(node).cut_power()
+        for faults in slow:
+            faults.sync_ms = SYNC_MS
+
     async def _kill_in_quick_succession(self) -> None:
         """A leader, and then the next one before it has told anybody."""
         for _ in range(3):
@@ -151,6 +166,20 @@ class Faults:
             process.pause()
             await asyncio.sleep(self._chance.choice((0.3, 1.0, 2.5, 4.0, 8.0)))
             process.resume()
+
+    async def _damage(self) -> None:
+        """A bit flips in the log or in a snapshot of one host, which then starts anew; the others are well."""
+        cluster = self._cluster
+        await cluster.wait_until_settled()
+        host = cluster.host(self._chance.choice(NODES))
+        room = "wal" if self._chance.random() < 0.7 else "shards"
+        written = [
+            inode for path, inode in host.platter.inodes() if path.lstrip("/").startswith(room) and inode.content
+        ]
+        if written:
+            inode = self._chance.choice(written)
+            inode.flip(self._chance.randrange(len(inode.content)), 1 << self._chance.randrange(8))
+        host.kill()
 
     # Links
 

@@ -21,7 +21,7 @@ from longhall.broker.waiting import Commit
 from longhall.cluster.member import Member, MemberOptions, Record, Role
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch, finish_switch
-from longhall.errors import LonghallError
+from longhall.errors import Code, LonghallError
 from longhall.log.frames import Entry
 from longhall.records.batch import build_batch
 from longhall.records.record import Record as Message
@@ -57,6 +57,7 @@ class MemberNode:
         self.life: Life | None = None
         self.lives = 0
         self.fetched = 0
+        self.damaged = 0
         self._fetch_from = 0
         self._registry = registry
         self._truth = truth
@@ -97,7 +98,7 @@ class MemberNode:
             disk.remove(CLEAN)
             disk.sync_directory("")
         await self._peers.open("0.0.0.0", PORT)
-        self._open_hall()
+        self._open_or_fetch()
         await self._register(clean)
         tasks = [asyncio.ensure_future(work) for work in (self._keep_session(), self._watch(), self._reopen())]
         waited: list[asyncio.Future[Any]] = [*tasks, self._failed]
@@ -172,10 +173,10 @@ class MemberNode:
         while True:
             await self._given_up.wait()
             self._given_up.clear()
-            assert self.hall is not None and self._housekeeper is not None and self.member is not None  # noqa: PT018
-            await self._housekeeper.stop()
-            await self.member.stop()
-            self.hall.abandon()
+            if self.member is not None and self._housekeeper is not None and self.hall is not None:
+                await self._housekeeper.stop()
+                await self.member.stop()
+                self.hall.abandon()
             if self._fetch_from:
                 leader, self._fetch_from = self._fetch_from, 0
                 self.member = None
@@ -184,7 +185,24 @@ class MemberNode:
                     self.fetched += 1
                 except (LonghallError, OSError, TimeoutError) as error:
                     _log.info("not fetched", extra={"reason": str(error)})
+            self._open_or_fetch()
+
+    def _open_or_fetch(self) -> None:
+        """A directory that is damaged is not led from: it waits until somebody leads, and is fetched anew."""
+        try:
             self._open_hall()
+        except LonghallError as error:
+            if error.code is not Code.STORAGE_DAMAGED:
+                raise
+            self.damaged += 1
+            self.world.process.start(self._fetch_when_led())
+
+    async def _fetch_when_led(self) -> None:
+        leader = 0
+        while leader in (0, self.node):
+            await asyncio.sleep(0.2)
+            leader = self._registry.state.leader
+        self._refetch(leader, "the directory is damaged")
 
     def _refetch(self, leader: int, reason: str) -> None:
         self._fetch_from = leader

@@ -2,6 +2,7 @@
 
 replicas    three members under every fault there is, several at a time
 elections   leaders die, stop and are cut off in quick succession
+quarantine  bits flip in the log or the snapshots of one member after another, between lesser faults
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ ELECTION_MENU: Final = (
     "cut_from_the_coordinator",
     "kill_in_quick_succession",
     "power_cut_of_all",
+    "power_cut_of_all_on_slow_disks",
     "cut_one_way",
     "slow_disk",
 )
@@ -38,7 +40,11 @@ async def elections(simulation: Simulation, starter: Starter) -> Played:
     return await _play(simulation, ELECTION_MENU, 4.0)
 
 
-async def _play(simulation: Simulation, menu: tuple[str, ...], calm_s: float) -> Played:
+async def quarantine(simulation: Simulation, starter: Starter) -> Played:
+    return await _play(simulation, ("damage", "damage", "reset", "slow_disk"), 2.0, at_once=False)
+
+
+async def _play(simulation: Simulation, menu: tuple[str, ...], calm_s: float, *, at_once: bool = True) -> Played:
     cluster = Cluster(simulation)
     faults = Faults(cluster, menu)
     cluster.start()
@@ -46,7 +52,7 @@ async def _play(simulation: Simulation, menu: tuple[str, ...], calm_s: float) ->
     for number in range(WRITERS):
         cluster.tasks.append(asyncio.ensure_future(cluster.write(number)))
     cluster.tasks.append(asyncio.ensure_future(cluster.declare()))
-    raging = asyncio.ensure_future(faults.rage(RAGE_S, calm_s))
+    raging = asyncio.ensure_future(faults.rage(RAGE_S, calm_s, at_once=at_once))
     while not raging.done():
         await cluster.pass_time(LOOK_S)
     await raging
@@ -59,4 +65,8 @@ async def _play(simulation: Simulation, menu: tuple[str, ...], calm_s: float) ->
     return Played(seconds, cluster.sends, acknowledged, boots, faults.happened, simulation.trace.digest())
 
 
-REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {"replicas": replicas, "elections": elections}
+REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {
+    "replicas": replicas,
+    "elections": elections,
+    "quarantine": quarantine,
+}
