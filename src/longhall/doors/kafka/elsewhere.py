@@ -2,7 +2,8 @@
 
 | asked | answered |
 |---|---|
-| who is there, what exists, where to go | from here; what is not known here yet is carried to the leader |
+| what exists | carried to the leader, which knows the newest; if it does not answer soon, from here |
+| who is there, where to go | from here |
 | changes of topics, a number for a producer | carried to the leader, which answers as if it had been asked |
 | records, offsets, producers of partitions | NOT_LEADER_OR_FOLLOWER: the client asks for metadata and goes there |
 | groups and transactions | NOT_COORDINATOR: the client looks for the coordinator and goes there |
@@ -22,40 +23,24 @@ from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.handlers.describe_configs import TOPIC
 from longhall.doors.kafka.wire.fetch import FetchedPart, encode_fetch_response, parse_fetch
 from longhall.doors.kafka.wire.messages import commits, group_admin, groups, offsets, transaction_admin, transactions
-from longhall.doors.kafka.wire.messages.cluster import DescribeTopicPartitionsRequest, MetadataRequest
 from longhall.doors.kafka.wire.messages.configs import DescribeConfigsRequest
 from longhall.doors.kafka.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from longhall.doors.kafka.wire.produce import encode_produce_response, parse_produce
-from longhall.doors.kafka.wire.schema import NO_ID, Message
+from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import Code
 
 NOT_LEADER: Final = error_of(Code.NOT_LEADER)
 NOT_COORDINATOR: Final = error_of(Code.NOT_COORDINATOR)
 COORDINATOR_NOT_AVAILABLE: Final = 15
+METADATA: Final = 3
 INIT_PRODUCER_ID: Final = 22
+DESCRIBE_CONFIGS: Final = 32
+DESCRIBE_TOPICS: Final = 75
 MANY_FROM: Final = 4  # Of AddPartitionsToTxn.
 MANY_GROUPS_FROM: Final = 8  # Of OffsetFetch.
 
 
 # What is carried
-
-
-def _metadata(door: Door, request: MetadataRequest) -> bool:
-    """A topic that is new may not have come here yet, and only the leader can make one."""
-    if request.topics is None:
-        return True
-    hall = door.hall
-    return (
-        any(
-            hall.topic_name(topic.topic_id) == "" if topic.topic_id != NO_ID else topic.name not in hall.routes
-            for topic in request.topics
-        )
-        or not request.topics
-    )
-
-
-def _describe_topics(door: Door, request: DescribeTopicPartitionsRequest) -> bool:
-    return not request.topics or any(topic.name not in door.hall.routes for topic in request.topics)
 
 
 def _describe_configs(door: Door, request: DescribeConfigsRequest) -> bool:
@@ -71,16 +56,20 @@ def _always(door: Door, request: Message) -> bool:
 
 
 CARRIED: Final[dict[int, Callable[[Door, Any], bool]]] = {
-    3: _metadata,
+    METADATA: _always,
     19: _always,  # CreateTopics
     20: _always,  # DeleteTopics
     INIT_PRODUCER_ID: _init_producer,
-    32: _describe_configs,
+    DESCRIBE_CONFIGS: _describe_configs,
     33: _always,  # AlterConfigs
     37: _always,  # CreatePartitions
     44: _always,  # IncrementalAlterConfigs
-    75: _describe_topics,
+    DESCRIBE_TOPICS: _always,
 }
+
+# What is known here too: without an answer in this time, that is what is told. It may be a moment old.
+KNOWN_HERE: Final = frozenset({METADATA, DESCRIBE_CONFIGS, DESCRIBE_TOPICS})
+PATIENCE_S: Final = 1.0
 
 
 # What is refused: a message in, a message out

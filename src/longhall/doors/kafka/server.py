@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 from longhall.doors.kafka.connection import SHARED_BYTES, Call, Connection, Gate
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.elsewhere import CARRIED, REFUSED, REFUSED_DIRECT
+from longhall.doors.kafka.elsewhere import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT
 from longhall.doors.kafka.handlers.api_versions import refuse_version
 from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.wire.apis import decode_request, encode_response
@@ -176,9 +176,11 @@ class KafkaServer(Gate):
         carrier = self.door.carrier
         assert carrier is not None
         frame = call.frame
+        patience_s = PATIENCE_S if call.header.api_key in KNOWN_HERE else None
         try:
-            return await carrier.carry(KAFKA, call.connection.peer, len(frame).to_bytes(4, "big") + frame)
-        except LonghallError as error:
+            async with asyncio.timeout(patience_s):
+                return await carrier.carry(KAFKA, call.connection.peer, len(frame).to_bytes(4, "big") + frame)
+        except (LonghallError, TimeoutError) as error:
             _log.info("a request was not carried", extra={"api": call.header.api_key, "reason": str(error)})
         refuse = REFUSED.get(call.header.api_key)
         if refuse is not None:
