@@ -10,9 +10,9 @@ import pytest
 
 from longhall.cluster.member import Role
 from longhall.errors import Code
-from longhall.simulation.replicas.cluster import NODES, TOPIC, Cluster
+from longhall.simulation.replicas.cluster import TOPIC, Cluster
 from longhall.simulation.replicas.contents import contents_of
-from longhall.simulation.replicas.node import MemberNode, name_of
+from longhall.simulation.replicas.node import NODES, MemberNode, name_of
 from longhall.simulation.world import Simulation
 
 Play = Callable[[Cluster], Coroutine[Any, Any, None]]

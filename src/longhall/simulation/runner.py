@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from longhall.simulation.planted import PLANTED, planted
 from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
+from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
 from longhall.simulation.scenarios.plays import SCENARIOS
@@ -61,7 +62,7 @@ def scenario_of(seed: int, kind: str = "all") -> str:
 
 def kind_of(scenario: str) -> str:
     """What a scenario is about."""
-    if scenario in REPLICA_SCENARIOS:
+    if scenario in REPLICA_SCENARIOS or scenario in CLUSTER_SCENARIOS:
         return "cluster"
     return "queues" if scenario in QUEUE_SCENARIOS else "topics"
 

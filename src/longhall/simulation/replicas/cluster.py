@@ -15,16 +15,16 @@ from longhall.log.chores import CHORES
 from longhall.simulation.checkers.violation import Violation, demand
 from longhall.simulation.loop import PowerCut
 from longhall.simulation.replicas.contents import contents_of
-from longhall.simulation.replicas.node import MemberNode, name_of
+from longhall.simulation.replicas.node import NODES, MemberNode, name_of
 from longhall.simulation.replicas.registry import Registry
 from longhall.simulation.replicas.truth import Truth
 from longhall.simulation.world import Host, SimulatedWorld, Simulation
 
-NODES: Final = [1, 2, 3]
 TOPIC: Final = "ledger"
 PARTITIONS: Final = 4
 PATIENCE_S: Final = 4.0
 LIVENESS_S: Final = 30.0
+STOP_S: Final = 20.0
 
 
 @final
@@ -71,6 +71,7 @@ class Cluster:
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, and raise what went wrong meanwhile."""
         await asyncio.sleep(seconds)
+        demand(not self.truth.broken, self.truth.broken)
         for task in self.tasks:
             if task.done():
                 task.result()
@@ -95,6 +96,39 @@ class Cluster:
         leader = await self.wait_for_leader()
         assert leader.hall is not None
         await leader.world.process.start(create_topic(leader.hall, TOPIC, PARTITIONS, {}))
+
+    # What faults need
+
+    def leader_number(self) -> int:
+        return self.registry.state.leader
+
+    def cut_coordinator(self, node: int) -> None:
+        self.registry.cut.add(node)
+
+    def heal_coordinator(self, node: int) -> None:
+        self.registry.cut.discard(node)
+
+    def lose_words(self, chance: float) -> None:
+        self.registry.loss_chance = chance
+
+    def pause(self, node: int) -> Callable[[], None] | None:
+        process = self.host(node).process
+        if process is None or not process.alive:
+            return None
+        process.pause()
+        return process.resume
+
+    async def stop(self, node: int) -> None:
+        running = self.nodes[node]
+        process = running.world.process
+        if process.alive:
+            stopping = process.start(running.stop())
+            waited: list[asyncio.Future[Any]] = [stopping, process.ended]
+            await asyncio.wait(waited, timeout=STOP_S, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                stopping.exception()
+            if process.alive:
+                self.host(node).kill()
 
     # Clients
 

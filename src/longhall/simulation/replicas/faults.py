@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from longhall.simulation.disk import SYNC_MS
-from longhall.simulation.replicas.cluster import NODES, Cluster
-from longhall.simulation.replicas.node import name_of
+from longhall.simulation.replicas.node import NODES, name_of
+from longhall.simulation.world import Host, Simulation
 
 SLOW_MS: Final = (20.0, 400.0)
 STUCK_MS: Final = (2_500.0, 4_000.0)
@@ -43,11 +43,42 @@ ALL_MENU: Final = (
 Fault = Callable[[], Awaitable[None]]
 
 
+class Breakable(Protocol):
+    """Several nodes and their coordinator, as far as faults need them."""
+
+    simulation: Simulation
+    down: set[int]  # Kept down on purpose.
+
+    def host(self, node: int) -> Host:
+        """The machine of a node."""
+
+    def leader_number(self) -> int:
+        """The node that is on record as leader; 0 for none."""
+
+    def cut_coordinator(self, node: int) -> None:
+        """Nothing between this node and the coordinator."""
+
+    def heal_coordinator(self, node: int) -> None:
+        """Likewise."""
+
+    def lose_words(self, chance: float) -> None:
+        """So many calls to the coordinator get lost, before or after they were done."""
+
+    def pause(self, node: int) -> Callable[[], None] | None:
+        """As SIGSTOP does; returns what lets it go on. None if it is not running."""
+
+    async def stop(self, node: int) -> None:
+        """Stop it cleanly, if it is running; it is started again."""
+
+    async def wait_until_settled(self) -> None:
+        """Everybody is in sync."""
+
+
 @final
 class Faults:
     """See the module."""
 
-    def __init__(self, cluster: Cluster, menu: tuple[str, ...] = ALL_MENU) -> None:
+    def __init__(self, cluster: Breakable, menu: tuple[str, ...] = ALL_MENU) -> None:
         self.happened = 0
         self._cluster = cluster
         self._simulation = cluster.simulation
@@ -85,8 +116,8 @@ class Faults:
             faults.cut_after_changes = -1
             for other in NODES:
                 fabric.heal(name_of(one), name_of(other))
-        self._cluster.registry.cut.clear()
-        self._cluster.registry.loss_chance = 0.0
+            self._cluster.heal_coordinator(one)
+        self._cluster.lose_words(0.0)
         self._cluster.down.clear()
 
     # Hosts
@@ -144,15 +175,7 @@ class Faults:
         self._cluster.down.discard(node)
 
     async def _stop_cleanly(self) -> None:
-        running = self._cluster.nodes[self._chance.choice(NODES)]
-        process = running.world.process
-        if process.alive:
-            stopping = process.start(running.stop())
-            await asyncio.wait([stopping, process.ended], timeout=20, return_when=asyncio.FIRST_COMPLETED)
-            if stopping.done():
-                stopping.exception()
-            if process.alive:
-                self._cluster.host(running.node).kill()
+        await self._cluster.stop(self._chance.choice(NODES))
 
     async def _pause_the_leader(self) -> None:
         await self._pause(self._leader())
@@ -161,11 +184,10 @@ class Faults:
         await self._pause(self._chance.choice(NODES))
 
     async def _pause(self, node: int) -> None:
-        process = self._cluster.host(node).process
-        if process is not None and process.alive:
-            process.pause()
+        resume = self._cluster.pause(node)
+        if resume is not None:
             await asyncio.sleep(self._chance.choice((0.3, 1.0, 2.5, 4.0, 8.0)))
-            process.resume()
+            resume()
 
     async def _damage(self) -> None:
         """A bit flips in the log or in a snapshot of one host, which then starts anew; the others are well."""
@@ -194,9 +216,9 @@ class Faults:
     async def _cut_off(self) -> None:
         """From everybody, the coordinator included."""
         node = self._chance.choice(NODES)
-        self._cluster.registry.cut.add(node)
+        self._cluster.cut_coordinator(node)
         await self._cut([(node, other) for other in NODES if other != node])
-        self._cluster.registry.cut.discard(node)
+        self._cluster.heal_coordinator(node)
 
     async def _cut(self, pairs: list[tuple[int, int]], *, both: bool = True) -> None:
         fabric = self._simulation.fabric
@@ -214,14 +236,14 @@ class Faults:
 
     async def _cut_from_the_coordinator(self) -> None:
         node = self._leader() if self._chance.random() < 0.5 else self._chance.choice(NODES)
-        self._cluster.registry.cut.add(node)
+        self._cluster.cut_coordinator(node)
         await asyncio.sleep(self._chance.choice((1.0, 4.0, 8.0)))
-        self._cluster.registry.cut.discard(node)
+        self._cluster.heal_coordinator(node)
 
     async def _lose_words_of_the_coordinator(self) -> None:
-        self._cluster.registry.loss_chance = 0.3
+        self._cluster.lose_words(0.3)
         await asyncio.sleep(self._chance.uniform(1, 10))
-        self._cluster.registry.loss_chance = 0.0
+        self._cluster.lose_words(0.0)
 
     # Disks and clocks
 
@@ -248,4 +270,4 @@ class Faults:
         host.clock_offset_ms += self._chance.choice((-3_600_000, -1_000, 1_000, 3_600_000))
 
     def _leader(self) -> int:
-        return self._cluster.registry.state.leader or self._chance.choice(NODES)
+        return self._cluster.leader_number() or self._chance.choice(NODES)

@@ -29,6 +29,7 @@ from longhall.simulation.replicas.registry import Registry, State
 from longhall.simulation.replicas.truth import Life, Truth
 from longhall.simulation.world import SimulatedWorld
 
+NODES: Final = [1, 2, 3]
 PORT: Final = 7000
 IDENTITY: Final = Identity(hall_id="5" * 32, shards=3, secret="7" * 64, member=True)
 TOUCH_S: Final = 0.5

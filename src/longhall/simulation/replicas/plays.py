@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from longhall.simulation.replicas.cluster import NODES, Cluster
+from longhall.simulation.replicas.cluster import Cluster
 from longhall.simulation.replicas.faults import ALL_MENU, Faults
+from longhall.simulation.replicas.node import NODES
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.world import Simulation

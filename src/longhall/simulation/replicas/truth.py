@@ -13,7 +13,7 @@ from longhall.cluster.bundles import Bundle
 from longhall.log.frames import BATCH, Entry, decode_entries
 from longhall.records.batch import parse_header
 from longhall.shards.replica import Replica
-from longhall.simulation.checkers.violation import Violation, demand
+from longhall.simulation.checkers.violation import Violation
 
 Print = tuple[int, int, int, int, int, int]  # Epoch, shard, sequence, checksum; of a batch, partition and next offset.
 
@@ -38,7 +38,7 @@ class Life:
 
     def check_start(self, replica: Replica) -> None:
         """What recovery has applied was committed."""
-        demand(
+        self._truth.demand(
             replica.applied <= len(self._truth.entries),
             f"{self.name} recovered and applied {replica.applied} entries of {len(self._truth.entries)} committed",
         )
@@ -63,7 +63,8 @@ class Life:
     def leads(self, index: int) -> None:
         """A new leader is open, with a log up to `index`."""
         truth = self._truth
-        demand(index >= len(truth.entries), f"{self.name} leads with {index} entries of {len(truth.entries)} committed")
+        committed = len(truth.entries)
+        truth.demand(index >= committed, f"{self.name} leads with {index} entries of {committed} committed")
         truth.compare(self, min(index, len(truth.entries)), f"{self.name} leads and has")
 
     def print_at(self, index: int) -> Print | None:
@@ -80,17 +81,18 @@ class Truth:
         self.leaders: dict[int, str] = {}  # Who committed something under an epoch.
         self.acknowledged: dict[str, tuple[str, int, int]] = {}  # By value: topic, partition, offset.
         self.acknowledgements = 0
+        self.broken = ""  # The first promise that was.
         self.visible: dict[int, int] = {}  # By partition: the offset behind the last committed message.
 
     def commit(self, life: Life, epoch: int, index: int) -> None:
         leader = self.leaders.setdefault(epoch, life.name)
-        demand(leader == life.name, f"{life.name} and {leader} both commit in epoch {epoch}")
+        self.demand(leader == life.name, f"{life.name} and {leader} both commit in epoch {epoch}")
         known = len(self.entries)
         self.compare(life, min(index, known), f"{life.name} in epoch {epoch} commits")
         for number in range(known + 1, index + 1):
             found = life.print_at(number)
-            if found is None:
-                raise Violation(f"{life.name} commits entry {number}, which nobody saw it append")
+            self.demand(found is not None, f"{life.name} commits entry {number}, which nobody saw it append")
+            assert found is not None
             self.entries.append(found)
             if found[4] >= 0:
                 self.visible[found[4]] = found[5]
@@ -98,18 +100,26 @@ class Truth:
     def shows(self, name: str, partition: int, high_watermark: int) -> None:
         """Readers of this partition see what is below; at a leader all of that is committed."""
         visible = self.visible.get(partition, 0)
-        demand(high_watermark <= visible, f"{name} shows {partition} up to {high_watermark}, committed is {visible}")
+        self.demand(
+            high_watermark <= visible, f"{name} shows {partition} up to {high_watermark}, committed is {visible}"
+        )
 
     def compare(self, life: Life, index: int, what: str) -> None:
         """Everything of this life up to `index` is the truth. Looks only at what was not compared before."""
-        demand(index <= len(self.entries), f"{what} entry {index}, and {len(self.entries)} are committed")
+        self.demand(index <= len(self.entries), f"{what} entry {index}, and {len(self.entries)} are committed")
         for number in range(life.compared + 1, index + 1):
             found = life.print_at(number)
-            demand(
+            self.demand(
                 found == self.entries[number - 1],
                 f"{what} {found} as entry {number}, and {self.entries[number - 1]} was committed",
             )
         life.compared = max(index, life.compared)
+
+    def demand(self, holds: bool, sentence: str) -> None:
+        """Raise unless it holds, and remember it: who calls may be a member that does not know what to do with it."""
+        if not holds:
+            self.broken = self.broken or sentence
+            raise Violation(sentence)
 
     def acknowledge(self, value: str, topic: str, partition: int, offset: int) -> None:
         self.acknowledgements += 1
