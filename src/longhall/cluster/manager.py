@@ -3,7 +3,7 @@
 | on record | there is | decided |
 |---|---|---|
 | a node that lives and is not a replica | room among the replicas | it becomes one; it catches up and asks in |
-| a leader that lives | | nothing |
+| a leader that lives | a replica in sync that is gone | it leaves the set, so that nobody waits for it |
 | a leader that is gone, or none | a replica in sync that lives | it leads, under a new epoch; the dead leave the set |
 | a leader that is gone, or none | nobody in sync lives | nothing: whoever has everything has to come back |
 
@@ -35,15 +35,15 @@ def decide(state: ShardState, alive: Set[int], suspects: Set[int] = frozenset())
     """What is to change, if anything. `alive` are registered; `suspects` are, and their machine says they are gone."""
     there = alive - suspects
     replicas = _replicas(state, there)
-    if state.leader != NOBODY and state.leader in there:
-        if replicas == state.replicas:
-            return None
-        return Wanted(state.leader, replicas, state.in_sync, False)
-    candidates = [node for node in replicas if node in state.in_sync and node in there]
-    if not candidates:
-        return None if replicas == state.replicas else Wanted(state.leader, replicas, state.in_sync, False)
     in_sync = tuple(node for node in state.in_sync if node in there)
-    return Wanted(candidates[0], replicas, in_sync, True)
+    candidates = [node for node in replicas if node in in_sync]
+    if state.leader in candidates:
+        wanted = Wanted(state.leader, replicas, in_sync, False)
+    elif candidates:
+        return Wanted(candidates[0], replicas, in_sync, True)
+    else:
+        wanted = Wanted(state.leader, replicas, state.in_sync, False)
+    return None if (wanted.replicas, wanted.in_sync) == (state.replicas, state.in_sync) else wanted
 
 
 def may_campaign(node: int, leader: int, alive: Set[int], manager: int, vacant_ms: int, patience_ms: int) -> bool:

@@ -28,6 +28,7 @@ LEADERLESS_S_MAX: Final = 8.0  # While nobody leads, a request waits so long for
 LOOK_S: Final = 0.02
 BREAK_S: Final = 0.25  # After a leader could not be reached.
 CANCEL_S_MAX: Final = 2.0
+CHANGED_S: Final = 0.25  # How often whoever waits for an answer looks whether its leader still leads.
 
 Answer = Callable[[str, str, bytes], Coroutine[Any, Any, bytes]]  # Door, client and request, at this node.
 
@@ -111,20 +112,27 @@ class Router:
         self._numbers += 1
         number = self._numbers
         body = _encode(Carried(number, door, peer, request))
+        asking = self._loop.create_task(self._peers.request(leader, CARRY, body, ANSWER_S_MAX))
         try:
-            return await self._peers.request(leader, CARRY, body, ANSWER_S_MAX)
+            while not asking.done():
+                await asyncio.wait((asking,), timeout=CHANGED_S)
+                if not asking.done() and self._leadership.leader_node(CATALOGUE_SHARD) != leader:
+                    raise _lost()  # It may be asleep, and whoever asks must not sleep with it.
+            return asking.result()
         except TimeoutError:
             raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked") from None
         except ConnectionRefusedError:
             raise
         except OSError:
             self._break(leader)
-            raise LonghallError(Code.NOT_READY, "the leader was lost; it may have done what was asked") from None
+            raise _lost() from None
         except asyncio.CancelledError:
             task = self._loop.create_task(self._tell_cancelled(leader, number))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
             raise
+        finally:
+            asking.cancel()
 
     def _break(self, leader: int) -> None:
         self._broken_leader = leader
@@ -160,6 +168,10 @@ class Router:
         if work is not None:
             work.cancel()
         return b""
+
+
+def _lost() -> LonghallError:
+    return LonghallError(Code.NOT_READY, "the leader was lost; it may have done what was asked")
 
 
 def _decode(body: bytes) -> Carried:

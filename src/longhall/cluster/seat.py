@@ -68,7 +68,7 @@ class Seat:
         self._heard_manager = False
         self._vacant_since_s = 0.0
         self._office: Manager | None = None
-        self._refusals = 0
+        self._refusals: dict[int, int] = {}  # By node: knocks in a row that nobody answered.
         self._member: Member | None = None
         self._peers: Peers | None = None
         self._described: Described | None = None
@@ -257,7 +257,6 @@ class Seat:
             return
         if state.leader != self.node:
             self.serving = False
-            self._refusals = 0
             member.become_follower(state.epoch, state.leader)
         elif state.epoch > member.epoch or (state.epoch == member.epoch and before.leader != self.node):
             self._employ(self._lead(member, state))
@@ -361,28 +360,33 @@ class Seat:
             _log.info("a leader was chosen", extra=told)
 
     async def _suspects(self, state: ShardState) -> frozenset[int]:
-        """A leader whose machine refuses connections where the node used to listen is dead, whatever its session says;
-        one that is merely silent may be slow, and its session decides.
+        """A node whose machine refuses connections where it used to listen is dead, whatever its session says; one that
+        is merely silent may be slow, and its session decides.
         """
+        others = [node for node in state.in_sync if node != self.node]
+        refused = await asyncio.gather(*(self._is_refused(node) for node in others))
+        for node, is_refused in zip(others, refused, strict=True):
+            self._refusals[node] = self._refusals.get(node, 0) + 1 if is_refused else 0
+        if any(refused):
+            self._changed.set()  # Knock again soon.
+            await asyncio.sleep(PAUSE_S)
+        return frozenset(node for node in others if self._refusals[node] >= REFUSED_MAX)
+
+    async def _is_refused(self, node: int) -> bool:
         assert self._peers is not None
-        address = self._peers.addresses.get(state.leader)
-        if state.leader in (NOBODY, self.node) or address is None:
-            self._refusals = 0
-            return frozenset()
+        address = self._peers.addresses.get(node)
+        if address is None:
+            return False
         try:
             async with asyncio.timeout(KNOCK_S_MAX):
                 knock = await self._network.connect(_Knock, *address)
-            assert isinstance(knock, _Knock)
-            knock.go()
-            self._refusals = 0
         except ConnectionRefusedError:
-            self._refusals += 1
+            return True
         except (OSError, TimeoutError):
-            self._refusals = 0
-        if self._refusals:
-            self._changed.set()  # Knock again soon.
-            await asyncio.sleep(PAUSE_S)
-        return frozenset({state.leader}) if self._refusals >= REFUSED_MAX else frozenset()
+            return False
+        assert isinstance(knock, _Knock)
+        knock.go()
+        return False
 
 
 class _Knock(asyncio.Protocol):
