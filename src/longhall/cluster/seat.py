@@ -4,7 +4,7 @@
     who lives        peers are told where to knock; doors tell clients
     the record       the member leads or follows, as it says; the one that leads starts to serve
     no manager       somebody campaigns, rather one who does not lead
-    as manager       `manager.decide` is asked whenever something changed, and its answer written, under the term
+    as manager       `electing.decide` is asked whenever something changed, and its answer written, under the term
     session over     registered anew; whether somebody else was chosen meanwhile the record says
 
 A seat lives as long as its hall. It makes nothing safe by itself: the record is changed by compare-and-set alone, and
@@ -21,7 +21,7 @@ from typing import Final, final
 import msgspec
 
 from longhall.broker.leadership import NOBODY, Host
-from longhall.cluster.manager import decide, may_campaign, should_resign
+from longhall.cluster.electing import decide, may_campaign, should_resign
 from longhall.cluster.member import Member, Record, Role
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import addresses_of

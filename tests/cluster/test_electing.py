@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhall.cluster.manager import REPLICAS_MAX, decide, may_campaign, should_resign
+from longhall.cluster.electing import REPLICAS_MAX, decide, may_campaign, should_resign
 from longhall.coordination.ports import NOBODY, ShardState
 
 NODES = st.sets(st.integers(1, 5))
