@@ -10,7 +10,6 @@ from longhall.cluster import catchup, member, refetch
 from longhall.cluster.following import Following
 from longhall.cluster.member import Member
 from longhall.shards.leading import Leading
-from longhall.shards.replica import Replica
 from longhall.simulation.bug import Bug
 
 _Exchanges = list[tuple[Any, str, Any]]
@@ -204,13 +203,6 @@ def _compare_last_epochs_only() -> _Exchanges:
     return [(member, "common_index", common)]
 
 
-def _commit_beyond_the_log() -> _Exchanges:
-    def commit(self: Any, index: int) -> None:
-        self.committed = max(self.committed, index)
-
-    return [(Replica, "commit", commit)]
-
-
 def _install_what_is_not_whole() -> _Exchanges:
     return [(refetch, "WHOLE", refetch.INCOMING)]
 
@@ -248,9 +240,6 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     "send-what-was-cut": Bug("Catching up repeats what was cut.", "elections", 40, _send_what_was_cut),
     "compare-last-epochs-only": Bug(
         "Two failovers in a row leave logs that differ.", "elections", 40, _compare_last_epochs_only
-    ),
-    "commit-beyond-the-log": Bug(
-        "A position is believed that was not reached.", "elections", 20, _commit_beyond_the_log
     ),
     "install-what-is-not-whole": Bug(
         "Half a copy takes the place of the data.", "replicas", 40, _install_what_is_not_whole

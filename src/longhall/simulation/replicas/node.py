@@ -193,7 +193,7 @@ class MemberNode:
         try:
             self._open_hall()
         except LonghallError as error:
-            if error.code is not Code.STORAGE_DAMAGED:
+            if error.code is not Code.STORAGE_DAMAGED or not self._truth.damage_allowed:
                 raise
             self.damaged += 1
             self.world.process.start(self._fetch_when_led())

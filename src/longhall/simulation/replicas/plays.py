@@ -47,6 +47,7 @@ async def quarantine(simulation: Simulation, starter: Starter) -> Played:
 
 async def _play(simulation: Simulation, menu: tuple[str, ...], calm_s: float, *, at_once: bool = True) -> Played:
     cluster = Cluster(simulation)
+    cluster.truth.damage_allowed = "damage" in menu
     faults = Faults(cluster, menu)
     cluster.start()
     await cluster.make_topic()
