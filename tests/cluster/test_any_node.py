@@ -20,7 +20,6 @@ KAFKA = (
 )
 SQS = (
     "tests/clients/sqs/test_messages.py",
-    "tests/clients/sqs/test_fifo.py",
 )
 
 

@@ -257,7 +257,8 @@ class Seat:
             return
         if state.leader != self.node:
             self.serving = False
-            member.become_follower(state.epoch, state.leader)
+            # Whoever is not to keep the hall has nobody to follow.
+            member.become_follower(state.epoch, state.leader if self.node in state.replicas else NOBODY)
         elif state.epoch > member.epoch or (state.epoch == member.epoch and before.leader != self.node):
             self._employ(self._lead(member, state))
         else:

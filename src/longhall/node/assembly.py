@@ -23,6 +23,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import Identity, identify, recover
 from longhall.broker.transact import Transactor
+from longhall.cluster.electing import REPLICAS_MAX
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
 from longhall.console.http import HttpServer
@@ -281,6 +282,7 @@ def options_of(settings: Settings) -> HallOptions:
 
 def broker_settings(settings: Settings) -> dict[str, str]:
     """What DescribeConfigs shows of this broker, by the names that Kafka's tools know."""
+    shared = {"default.replication.factor": str(REPLICAS_MAX), "min.insync.replicas": str(settings.in_sync_min)}
     return {
         "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
         "num.partitions": str(settings.default_partitions),
@@ -296,4 +298,5 @@ def broker_settings(settings: Settings) -> dict[str, str]:
         "max.connections": str(settings.connections_max),
         "log.dirs": settings.data,
         "longhall.durability": settings.durability,
+        **(shared if settings.coordinator is not None else {}),
     }

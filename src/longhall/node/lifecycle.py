@@ -40,6 +40,7 @@ GC_YOUNG_OBJECTS: Final = 50_000
 
 FILES_SHARE: Final = 3  # Segments may take this part of the descriptors; connections need the rest.
 FILES_MIN: Final = 32
+COORDINATOR_PAUSE_S: Final = 1.0
 
 _log = logging.getLogger("longhall.node")
 
@@ -83,7 +84,7 @@ class Life:
             kafka=str(node.kafka),
             sqs=str(node.sqs),
             http=str(node.http),
-            peers=str(node.fellowship.peers_at),
+            peers=str(node.fellowship.peers_at) if node.fellowship.peers_at.port else self.settings.peers,
         )
 
 
@@ -99,6 +100,10 @@ async def _live(life: Life) -> int | None:
             return await _serve(world, life, None)
         return await _serve_in_cluster(world, life, settings.coordinator)
     except CoordinationError as error:
+        if life.announced:  # It will be there again: whoever has begun goes on.
+            _log.warning("the coordinator is of no help; it is asked again", extra={"reason": str(error)})
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+            return None
         return _refuse(f"the coordinator at {parse_coordinator(str(settings.coordinator))} is of no help: {error}")
     except LonghallError as error:
         return _refuse(str(error))
