@@ -47,6 +47,7 @@ HOT_ROOMS = (
     "broker/hall.py",
     "broker/partition.py",
     "broker/queues/bury.py",
+    "broker/queues/carry.py",
     "broker/queues/gather.py",
     "broker/queues/receive.py",
     "broker/queues/running.py",

@@ -35,6 +35,7 @@ from bench.queues_steps import (
     fill_plain,
     resident,
     restart,
+    settled_bytes,
 )
 from bench.straggler import straggler
 
@@ -69,9 +70,9 @@ def _depth(
 ) -> Figures:
     attributes = {"VisibilityTimeout": "3600", **attributes}
     with LonghallQueues() as node:
-        empty_bytes = resident(node)
         shallow = create(node, f"shallow{suffix}", attributes)
         deep = create(node, f"deep{suffix}", attributes)
+        empty_bytes = settled_bytes(node, shallow, fifo=bool(suffix))
         began = time.monotonic()
         filled = fill(node)
         fill_seconds = time.monotonic() - began

@@ -14,6 +14,7 @@ from bench.peers.sqs import LonghallQueues
 BODY_BYTES = 100
 CONNECTIONS = 32
 _RESTART_SECONDS_MAX = 300.0
+_SETTLES_SECONDS = 3.0  # In which the housekeeper has looked at everything and its helper has been started.
 
 Figures = dict[str, float]
 
@@ -68,6 +69,15 @@ def fill_groups(node: LonghallQueues, count: int) -> int:
 
 def resident(node: Node) -> int:
     return process.memory(node.pid).resident_bytes
+
+
+def settled_bytes(node: Node, url: str, *, fifo: bool) -> int:
+    """The memory of a node whose queues are empty, once all that serves them has been at work."""
+    groups = {"groups": 10} if fifo else {}
+    sqs.run("send", node.address, [url], batch=10, size=BODY_BYTES, count=100, seconds=60, **groups)
+    sqs.run("drain", node.address, [url], batch=10, count=100, seconds=60, wait=1)
+    time.sleep(_SETTLES_SECONDS)
+    return resident(node)
 
 
 def restart(node: Node, queue: str) -> float:

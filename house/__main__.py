@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,11 +19,10 @@ from house.environment import (
     child_environment,
     ensure_environment,
     ensure_java,
+    ensure_packages,
     say,
 )
-
-PYTEST_FOUND_NOTHING = 5
-FAST = "not slow and not clients"
+from house.suite import FAST, PLAIN_SOURCES, run_chosen, run_suite
 
 
 def run(*command: str | Path, **changes: str) -> int:
@@ -58,30 +56,15 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """The fast tests on the plain sources, then everything on the installed build; the end names what was left out."""
-    ensure_environment()
+    """The fast tests on the plain sources and everything on the installed build; the end names what was left out."""
+    ensure_packages()
+    return run_chosen(_prepare(), arguments) if arguments else run_suite(_prepare)
+
+
+def _prepare() -> str:
+    state = ensure_environment()
     ensure_java()
-    with tempfile.TemporaryDirectory() as scratch:
-        left_out = str(Path(scratch) / "left-out.json")
-        say("plain Python: the fast tests")
-        plain = run(
-            PYTHON,
-            "-m",
-            "pytest",
-            "-q",
-            "-m",
-            FAST,
-            *arguments,
-            LONGHALL_TEST_BUILD="plain-sources",
-            LONGHALL_LEFT_OUT=left_out,
-        )
-        state = ensure_environment()  # Somebody may have gone on working meanwhile.
-        say(f"{state['build']}: all tests")
-        whole = run(PYTHON, "-m", "pytest", *arguments, LONGHALL_TEST_BUILD=state["build"], LONGHALL_LEFT_OUT=left_out)
-    if plain not in (0, PYTEST_FOUND_NOTHING):
-        say("the fast tests failed as plain Python, see further up")
-        return plain
-    return whole
+    return state["build"]
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -94,7 +77,7 @@ def check(arguments: Sequence[str]) -> int:
         ("imports", lambda: run(tools / "lint-imports", "--no-logo", PYTHONPATH="src")),
         (
             "fast tests",
-            lambda: run(PYTHON, "-m", "pytest", "-q", "-m", FAST, *arguments, LONGHALL_TEST_BUILD="plain-sources"),
+            lambda: run(PYTHON, "-m", "pytest", "-q", "-m", FAST, *arguments, LONGHALL_TEST_BUILD=PLAIN_SOURCES),
         ),
     ]
     failed = []

@@ -179,6 +179,18 @@ def installed_is_current() -> bool:
     return _read_state().get("sources") == sources_hash()
 
 
+def ensure_packages() -> None:
+    """Bring the packages in `.venv` up to date, and not Longhall itself: enough to run the plain sources."""
+    locks = locks_hash()
+    if _read_state().get("locks") == locks:
+        return
+    with open(VENV / "longhall.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _read_state().get("locks") != locks:
+            _install_packages()
+            _write_state({"locks": locks})
+
+
 def ensure_environment() -> dict[str, str]:
     """Bring `.venv` up to date, once even if several ask at the same time; returns what is installed."""
     state, locks, sources = _read_state(), locks_hash(), sources_hash()

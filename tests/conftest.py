@@ -18,8 +18,15 @@ from tests.left_out import report_left_out
 SOURCE = str(ROOT / "src")
 BUILD = os.environ.get("LONGHALL_TEST_BUILD", "plain-sources")
 
-# One slow moment of a busy machine is no bug; found examples are printed as code that reruns them.
-settings.register_profile("longhall", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+# One slow moment of a busy machine is no bug; found examples are printed as code that reruns them. Whoever works here
+# tries new examples with every run; `./dev test` tries the same ones each time: it judges a change and not luck.
+settings.register_profile(
+    "longhall",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("LONGHALL_TEST_EXAMPLES") == "same",
+)
 settings.load_profile("longhall")
 
 

@@ -82,7 +82,9 @@ def _first_message(producer: Producer, topic: str, payload: bytes) -> None:
 
 def _produce(arguments: list[str], *, by_count: bool) -> None:
     address, topic, partitions, size, amount, linger_ms, last = arguments
-    payload, deliveries = os.urandom(int(size)), _Deliveries()
+    # What fills a queue is text: the SQS door would have to wrap anything else, and that is not what is measured.
+    random, deliveries = os.urandom(int(size)), _Deliveries()
+    payload = random.hex()[: int(size)].encode() if by_count else random
     producer = _producer(address, linger_ms, deliveries, *([last] if by_count else []))
     run = 1 if by_count else int(last)
     _first_message(producer, topic, payload)

@@ -29,6 +29,8 @@ OPTIONS = HallOptions(
     open_files_max=8,
     disk_reserve_bytes=0,
     tail_bytes_max=1 << 20,
+    behind_tails_min=1,  # So that some are written beside the loop and some are not.
+    behind_bytes_min=200,
 )
 
 Play = Callable[["Life"], Awaitable[None]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 
+import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
@@ -134,3 +135,27 @@ def test_the_log_is_released_and_stays_small() -> None:
         assert life.report.entries <= 3
 
     desk.live(look)
+
+
+def test_what_a_replay_would_have_to_do_is_bounded_by_count_as_well() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        hall = life.hall
+        hall.options = msgspec.structs.replace(hall.options, checkpoint_steps=40)
+        await create_topic(hall, "t", 1, {})
+        keeper = Housekeeper(hall)
+        keeper.start()
+        await asyncio.sleep(5)
+        before = hall.checkpoints
+        for _ in range(30):
+            await life.send(life.partition("t"), batch_of(b"x"))
+        await asyncio.sleep(5)
+        assert hall.checkpoints == before
+        for _ in range(30):
+            await life.send(life.partition("t"), batch_of(b"x"))
+        await asyncio.sleep(5)
+        assert hall.checkpoints == before + 1
+        await keeper.stop()
+
+    desk.live(play)

@@ -59,6 +59,10 @@ def segment_with(node: Node, text: bytes) -> Path:
     return found
 
 
+def parcels_in_log(node: Node) -> int:
+    return sum(file.read_bytes().count(b"x" * LARGE_BYTES) for file in node.data.glob("wal/*"))
+
+
 @pytest.mark.clients
 def test_what_a_clean_stop_leaves_is_whole_and_a_flipped_bit_is_found(run: Run, node: Node, lines: Path) -> None:
     produced(run, node, "letters", lines)
@@ -100,9 +104,11 @@ def test_what_a_kill_leaves_is_no_damage(run: Run, node: Node, lines: Path, larg
 
 @pytest.mark.clients
 def test_a_large_batch_that_only_the_log_vouches_for(run: Run, node: Node, lines: Path, large_lines: Path) -> None:
-    produced(run, node, "parcels", large_lines)
-    time.sleep(2)  # The first ones go through the log, until the name of the new segment is durable.
-    produced(run, node, "parcels", large_lines)
+    deadline = time.monotonic() + 60
+    through_log = -1
+    while through_log < (through_log := parcels_in_log(node)):  # Until the name of the new segment is durable.
+        assert time.monotonic() < deadline, "large batches never went straight to their segment"
+        produced(run, node, "parcels", large_lines)
     produced(run, node, "letters", lines)  # So that the parcels are behind the horizon of a later frame.
     node.kill()
     segment = segment_with(node, b"x" * 1000)

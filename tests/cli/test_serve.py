@@ -16,7 +16,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "longhall.cli", "serve"]
-FREE = ("--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
+FREE = ("--kafka", "127.0.0.1:0", "--sqs", "127.0.0.1:0", "--http", "127.0.0.1:0")
 
 
 def refused(*words: str) -> str:
@@ -39,8 +39,8 @@ def taken() -> Iterator[str]:
 
 def test_a_taken_port_is_named(tmp_path: Path, taken: str) -> None:
     data = str(tmp_path / "data")
-    assert f"{taken} is taken" in refused("--data", data, "--kafka", taken, "--http", "127.0.0.1:0")
-    assert f"{taken} is taken" in refused("--data", data, "--kafka", "127.0.0.1:0", "--http", taken)
+    assert f"{taken} is taken" in refused("--data", data, *FREE, "--kafka", taken)
+    assert f"{taken} is taken" in refused("--data", data, *FREE, "--http", taken)
 
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:

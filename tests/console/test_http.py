@@ -194,13 +194,13 @@ async def test_a_slow_head_is_cut_off_though_bytes_keep_coming(port: int, monkey
 
 
 async def test_an_idle_client_is_let_go(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    monkeypatch.setattr(http, "IDLE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http, "IDLE_SECONDS_MAX", 0.5)
     assert await said(port, b"") == b""
     assert (await said(port, request("/healthz"))).endswith(b"ok\n")
 
 
 async def test_a_client_that_never_reads_its_answer_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "ANSWER_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(http, "ANSWER_SECONDS_MAX", 1.0)
 
     async def huge() -> Response:
         return Response(http.HTTPStatus.OK, b"x" * (64 << 20))

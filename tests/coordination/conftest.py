@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from longhall.coordination.ensemble import Ensemble, PartMissing
-from tests.coordination.sides import Embedded, Side, Simulated, ZooKeeper
+from tests.coordination.sides import Embedded, Side, Simulated, Workers, ZooKeeper
 from tests.left_out import leave_out
 
 _roots = itertools.count(1)
@@ -36,11 +36,13 @@ def url(zookeeper: Ensemble) -> str:
     return f"{zookeeper.url}/longhall/test-{next(_roots)}"
 
 
-@pytest.fixture(params=["embedded", "zookeeper", "simulated"])
+@pytest.fixture(params=["embedded", "workers", "zookeeper", "simulated"])
 def side(request: pytest.FixtureRequest, tmp_path: Path) -> Side:
-    """Where a scenario runs: everything in it must hold in all three places."""
+    """Where a scenario runs: everything in it must hold in all places."""
     if request.param == "embedded":
         return Embedded(tmp_path / "data")
+    if request.param == "workers":
+        return Workers(tmp_path / "data")
     if request.param == "zookeeper":
         return ZooKeeper(request.getfixturevalue("url"))
     return Simulated()

@@ -1,7 +1,7 @@
 """The sides of the coordinator behind one face: what holds for one must hold for the others.
 
-A scenario is a coroutine function that is given a way to make coordinators of the same cluster; time is real for two of
-the sides and virtual for the third.
+A scenario is a coroutine function that is given a way to make coordinators of the same cluster; time is real for all
+sides but the simulated one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
+from longhall.coordination.keeper import keep_tree
+from longhall.coordination.worker import worker_coordinator
 from longhall.coordination.zookeeper import zookeeper_coordinator
 from longhall.simulation.world import Simulation
 from longhall.simulation.zookeeper import SimulatedZooKeeper
@@ -42,6 +44,28 @@ class Embedded:
         async def begin() -> None:
             store = EmbeddedStore(world.disk)
             await _with_coordinators(lambda: TreeCoordinator(EmbeddedTree(store)), scenario)
+
+        try:
+            asyncio.run(begin())
+        finally:
+            world.close()
+
+
+class Workers:
+    """One machine, and every coordinator a worker that is connected to the process that keeps the tree."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def run(self, scenario: Scenario) -> None:
+        world = real_world(str(self._directory))
+
+        async def begin() -> None:
+            keeper = await keep_tree(EmbeddedStore(world.disk), world.network, world.entropy)
+            try:
+                await _with_coordinators(lambda: worker_coordinator(world.network, keeper.port, keeper.token), scenario)
+            finally:
+                keeper.close()
 
         try:
             asyncio.run(begin())

@@ -386,6 +386,51 @@ def test_closing_a_segment_cuts_what_a_crash_left_behind_its_end() -> None:
     assert len(content(host)[segment_path(PARTITION, 0)]) == size
 
 
+def test_a_tail_on_its_way_is_read_from_memory_and_then_from_its_file() -> None:
+    host = new_host()
+    log = open_log(host)
+    batches = [batch_at(0, 300), batch_at(1, 300)]
+    left: list[int] = []
+    append(log, batches[0])
+    assert log.flush_behind(left.append)
+    append(log, batches[1])
+    assert log.flush_behind(left.append)  # One at a time: the second waits in the tail.
+    assert log.tail_offset == 0
+    assert bytes_of(read(log, 0)) == b"".join(batches)
+    log._files.disk.finish_writes()
+    assert left == [len(batches[0])]
+    assert log.tail_offset == 1
+    assert content(host)[segment_path(PARTITION, 0)] == batches[0]
+    assert bytes_of(read(log, 0)) == batches[0]
+    assert log.flush() == len(batches[1])
+    assert content(host)[segment_path(PARTITION, 0)] == b"".join(batches)
+
+
+def test_whoever_flushes_waits_for_what_is_on_its_way_and_counts_it_himself() -> None:
+    host = new_host()
+    log = open_log(host)
+    left: list[int] = []
+    append(log, batch_at(0, 300))
+    assert log.flush_behind(left.append)
+    log.flush()
+    assert (log.tail_bytes, left, log.is_behind) == (0, [], False)
+    assert len(content(host)[segment_path(PARTITION, 0)]) == log.segments[0].written_bytes
+
+
+def test_a_full_disk_behind_the_loop_keeps_the_tail_until_a_flush_says_so() -> None:
+    host = new_host()
+    log = open_log(host)
+    append(log, batch_at(0, 3_000))
+    host.faults.capacity_bytes = 1_000
+    assert log.flush_behind(lambda size: pytest.fail("nothing was written"))
+    log._files.disk.finish_writes()
+    assert (log.tail_offset, log.is_behind) == (0, False)
+    with pytest.raises(OSError, match="no space"):
+        log.flush()
+    host.faults.capacity_bytes = None
+    assert log.flush() > 3_000
+
+
 class PartitionMachine(RuleBasedStateMachine):
     """Every step against a list of the batches that should be there."""
 
@@ -419,6 +464,25 @@ class PartitionMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.log.flush()
         assert self.log.tail_bytes == 0
+
+    @precondition(lambda self: self.log.tail_bytes)
+    @rule()
+    def flush_behind(self) -> None:
+        before = self.log.tail_bytes
+        self.left = 0
+        if self.log.flush_behind(self.leave):
+            assert self.log.is_behind
+        assert self.log.tail_bytes == before
+
+    def leave(self, size_bytes: int) -> None:
+        self.left += size_bytes
+
+    @rule()
+    def arrive(self) -> None:
+        before, self.left = self.log.tail_bytes, 0
+        self.log._files.disk.finish_writes()
+        assert not self.log.is_behind
+        assert self.left == before - self.log.tail_bytes
 
     @rule(share=st.floats(0, 1))
     def trim(self, share: float) -> None:

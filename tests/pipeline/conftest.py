@@ -8,13 +8,15 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from longhall.cli.main import main
 from longhall.client.hall import Hall
 from longhall.pipeline.conversation import Conversation
 from longhall.records.batch import Record, build_batch
@@ -41,6 +43,17 @@ FreshName = Callable[[str], str]
 MakeTopic = Callable[..., str]
 Produce = Callable[..., None]
 ReadTopic = Callable[..., "DataFrame"]
+
+
+class Ended(NamedTuple):
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ended]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -141,6 +154,30 @@ def read_topic(spark: SparkSession, bootstrap: str) -> ReadTopic:
         return (reader.schema(schema) if schema is not None else reader).load()
 
     return read
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession,
+    bootstrap: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Command:
+    """`longhall pipeline ...` through its entry point, in this process, which lends it the session of the suite."""
+    for variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path_factory.mktemp("home")))
+
+    def run(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["longhall", "pipeline", *words, "--bootstrap", bootstrap])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capfd.readouterr()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0 if code is None else 1, said.out, said.err)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longhall.pipeline.desk import Desk, of_queue
 from longhall.pipeline.queue_tables import QueueTables, redrive
 from longhall.pipeline.refusals import PipelineError, clear_line
 from soak.node import Node
 from tests.pipeline.conftest import FreshName
+from tests.pipeline.shop import Shop, open_shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,44 +18,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(240)
 
 
-class Shop:
-    """A queue with dead letters and an audit, and what one does with it."""
-
-    def __init__(self, node: Node, name: str) -> None:
-        self.desk = Desk(node.http)
-        self.name = name
-        self.desk.ask("POST", "queues", {"name": f"{name}-dead"})
-        settings = {"audit": "deliveries", "dead_letters": {"queue": f"{name}-dead", "attempts_max": 1}}
-        self.desk.ask("POST", "queues", {"name": name, "settings": settings})
-
-    def send(self, *bodies: str) -> list[str]:
-        messages = [{"body": body, "attributes": {"city": body[:4]}} for body in bodies]
-        return [each["message_id"] for each in self._do("messages", {"messages": messages})["messages"]]
-
-    def receive(self, count: int) -> list[dict[str, Any]]:
-        received: list[dict[str, Any]] = self._do("receive", {"count": count, "lease_ms": 600_000})["messages"]
-        return received
-
-    def settle(self, *receipts: str) -> None:
-        self._do("settle", {"receipts": list(receipts)})
-
-    def give_back(self, *receipts: str) -> None:
-        self._do("leases", {"changes": [{"receipt": receipt, "lease_ms": 0} for receipt in receipts]})
-
-    def _do(self, verb: str, value: object) -> Any:
-        return self.desk.ask("POST", of_queue(self.name, verb), value)
-
-
 @pytest.fixture(scope="module")
 def shop(node: Node, fresh_name: FreshName) -> Shop:
-    """Six messages: one settled, two dead, one leased, two waiting."""
-    shop = Shop(node, fresh_name("shop"))
-    shop.send("Oslo 0", "Rome 1", "Oslo 2", "Rome 3", "Bern 4", "Bern 5")
-    first, *others = shop.receive(3)
-    shop.settle(first["receipt"])
-    shop.give_back(*(each["receipt"] for each in others))
-    assert [each["body"] for each in shop.receive(1)] == ["Rome 3"]
-    return shop
+    return open_shop(node, fresh_name("shop"))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from longhall.pipeline.refusals import PipelineError, clear_line
-from longhall.pipeline.spark import check_java, check_pyspark
+from longhall.pipeline.spark import check_java, check_pyspark, is_local
 
 
 def fake_java(place: Path, says: str) -> Path:
@@ -56,6 +56,20 @@ def test_the_version_of_pyspark(monkeypatch: pytest.MonkeyPatch, version: str, f
         return
     with pytest.raises(PipelineError, match=f"PySpark {version} does not fit: it must be 4.2 or a later one below 5"):
         check_pyspark()
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,4]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://h:1", False),
+    ],
+)
+def test_executors_that_are_processes_of_their_own_are_shipped_to(master: str, local: bool) -> None:
+    assert is_local(master) is local
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow", "pandas"])

@@ -90,6 +90,44 @@ def test_filters_are_obeyed_while_reading(numbered: str, read_topic: ReadTopic) 
     assert read_topic(numbered, pushDownFilters="true").where("offset = 99").count() == 0
 
 
+def bytes_out(node: Node, topic: str) -> int:
+    """What the broker has given to readers of a topic, as its metrics tell."""
+    connection = HTTPConnection(node.http)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    row = f'kafka_server_brokertopicmetrics_bytesout_total{{topic="{topic}"}} '
+    return sum(int(float(line.removeprefix(row))) for line in text.splitlines() if line.startswith(row))
+
+
+def test_what_a_filter_leaves_out_is_not_fetched(
+    node: Node, make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic
+) -> None:
+    """Of 16 MB only the fetches around the rows go over the wire; without the option all of it does."""
+    topic = make_topic(2)
+    for partition in (0, 1):
+        for number in range(20):
+            produce(topic, partition, [Record(-1, number * 1000, None, bytes(400_000))])
+
+    def fetched(chosen: str, push_down: str = "true") -> tuple[int, int]:
+        before = bytes_out(node, topic)
+        rows = read_topic(topic, pushDownFilters=push_down).where(chosen).count()
+        return rows, bytes_out(node, topic) - before
+
+    rows, whole = fetched("partition = 1 and offset = 19", "false")
+    assert rows == 1
+    assert whole >= 16_000_000
+    for chosen, count in (
+        ("partition = 1 and offset = 19", 1),
+        ("offset < 2", 4),
+        ("timestamp >= timestamp_millis(19000)", 2),
+        ("partition in (1) and timestamp > timestamp_millis(17000) and offset <= 18", 1),
+    ):
+        rows, size_bytes = fetched(chosen)
+        assert rows == count, chosen
+        assert size_bytes < whole // 3, chosen
+
+
 def test_a_frame_may_be_asked_several_things(numbered: str, read_topic: ReadTopic) -> None:
     """Spark would plan it once for the first filter; so filters are only obeyed where somebody asked for it."""
     frame = read_topic(numbered)

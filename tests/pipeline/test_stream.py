@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,7 +112,12 @@ def test_messages_that_are_gone(make_topic: MakeTopic, produce: Produce, convers
 
 
 def test_lag_is_published_as_a_consumer_group(
-    make_topic: MakeTopic, produce: Produce, conversation: Conversation, fresh_name: FreshName, run: Run
+    make_topic: MakeTopic,
+    produce: Produce,
+    conversation: Conversation,
+    fresh_name: FreshName,
+    bootstrap: str,
+    run: Run,
 ) -> None:
     topic, group = make_topic(2), fresh_name("group")
     produce(topic, 0, words(b"a", b"b"))
@@ -121,6 +128,27 @@ def test_lag_is_published_as_a_consumer_group(
         return {place: (done.offset, end) for place, (done, end) in (await hall.groups.lag(group)).items()}
 
     assert conversation.ask(look) == {(topic, 0): (2, 2), (topic, 1): (0, 1)}
+    assert offsets_by_librdkafka(bootstrap, group) == {(topic, 0): 2, (topic, 1): 0}
+    described = shown("group", "describe", group, "--address", bootstrap, "-o", "json")
+    rows = [(row["topic"], row["partition"], row["committed"], row["lag"]) for row in json.loads(described)["offsets"]]
+    assert rows == [(topic, 0, 2, 0), (topic, 1, 0, 1)]
+
+
+def offsets_by_librdkafka(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    """What the admin client that most people use says of a group."""
+    from confluent_kafka import ConsumerGroupTopicPartitions
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    [asked] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return {(each.topic, each.partition): each.offset for each in asked.result(60).topic_partitions}
+
+
+def shown(*words: str) -> str:
+    """What a command prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "longhall.cli", *words], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
 
 
 def test_progress_tells_offsets_and_lag(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 
 import msgspec
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from longhall.errors import Code
 from longhall.queues.deduplication import DeduplicationWindow, Remembered, deduplication_id, fingerprint
+from longhall.queues.envelope import derive_message_id
 
 WINDOW_MS = 300_000
 
@@ -99,3 +101,34 @@ def test_time_alone_empties_it() -> None:
     for number in range(5_000):
         window.remember(fingerprint(str(number)), message_id(number), number, number * 10, 1000)
         assert window.count <= 400
+
+
+def test_ids_that_a_place_makes_are_made_again() -> None:
+    window = DeduplicationWindow()
+    window.remember(fingerprint("a"), "", 17, 1000, WINDOW_MS, lane=5)
+    window.remember(fingerprint("b"), message_id(3), 18, 1000, WINDOW_MS, lane=5)
+    window.remember(fingerprint("c"), "made up by a producer", 19, 1000, WINDOW_MS, lane=5)
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(window.snapshot()))
+    again = DeduplicationWindow()
+    again.restore(kept)
+    for one in (window, again):
+        told = [one.find(fingerprint(name), 1000, WINDOW_MS) for name in "abc"]
+        ids = [found.message_id for found in told if found is not None]
+        assert ids == [derive_message_id(5, 17), message_id(3), derive_message_id(5, 19)]
+    again.remember(fingerprint("b"), "", 20, 1000, WINDOW_MS, lane=6)
+    found = again.find(fingerprint("b"), 1000, WINDOW_MS)
+    assert found is not None
+    assert found.message_id == derive_message_id(6, 20)
+
+
+def test_a_snapshot_with_every_id_written_out_is_still_read() -> None:
+    marks = [fingerprint(str(number)) for number in range(40)]
+    ids = b"".join(bytes.fromhex(message_id(number).replace("-", "")) for number in range(40))
+    numbers = array("q", range(40)).tobytes()
+    window = DeduplicationWindow()
+    window.restore([[64, 39, b"".join(marks), ids, numbers, numbers]])
+    assert window.count == 40
+    for number, mark in enumerate(marks):
+        found = window.find(mark, 39, WINDOW_MS)
+        assert found is not None
+        assert (found.message_id, found.sequence, found.at_ms) == (message_id(number), number, number)

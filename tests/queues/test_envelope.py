@@ -26,6 +26,8 @@ from longhall.queues.envelope import (
     moved_record,
     peek_fields,
     redriven_record,
+    released_record,
+    sent_as,
 )
 from longhall.queues.messages import Outgoing
 from longhall.records.batch import Record, build_batch, read_records
@@ -122,6 +124,10 @@ def test_whatever_a_kafka_producer_wrote_is_a_message(record: Record, partition:
     assert expires_ms == fields.expires_ms or (EXPIRES, None) in record.headers
     assert due_of(record) == fields.due_ms or (DUE, None) in record.headers
     assert group_text(group) == (fields.group or group_text(record.key or b""))
+    assert released_record(record, partition, 7) == moved_record(record, fields.message_id, 7)
+    identity, named_group, message_id = sent_as(record)
+    assert identity == (fields.deduplication_id if fields.sent_ms == record.timestamp_ms else "")
+    assert (named_group, message_id or derive_message_id(partition, record.offset)) == (fields.group, fields.message_id)
 
 
 def test_headers_that_are_not_text_are_binary_attributes() -> None:

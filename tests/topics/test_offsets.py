@@ -169,6 +169,18 @@ def test_offsets_of_simple_consumers_age_from_their_last_commit() -> None:
     assert hall.state() == "Dead"
 
 
+def test_what_jobs_of_longhall_remember_does_not_age() -> None:
+    hall = Hall(GroupSettings(offsets_retention_ms=8_000))
+    for group_id in ("longhall.archive", "longhall.replay.again.orders-0", "longhallish"):
+        hall.commit(5, group_id=group_id)
+    hall.advance(30 * DAY_MS)
+    hall.restart()
+    hall.advance(30 * DAY_MS)
+    assert hall.offset(group_id="longhall.archive") == 5
+    assert hall.offset(group_id="longhall.replay.again.orders-0") == 5
+    assert hall.offset(group_id="longhallish") == -1
+
+
 def test_offsets_that_members_left_behind_age_while_they_read_others() -> None:
     hall = Hall(GroupSettings(offsets_retention_ms=80_000, initial_rebalance_delay_ms=0))
     hall.commit(1, topic="read")

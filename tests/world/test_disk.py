@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import random
+from functools import partial
 
 import pytest
 
@@ -43,6 +45,72 @@ def test_bytes_that_leave_memory_are_still_there(bench: Bench) -> None:
     file.leave_memory(0, 80_000)
     file.leave_memory(79_999, 1_000_000)
     assert file.read_at(0, 100_000) == b"longhall" * 10_000
+
+
+def test_what_is_written_beside_the_loop_is_there_when_it_is_told(bench: Bench) -> None:
+    """At any position, in any size, between ordinary writes: as if each had been one of those."""
+    chance = random.Random(3)
+
+    async def play() -> None:
+        file = bench.world.disk.open("a", create=True)
+        expected = b""
+        for number in range(60):
+            sizes = [chance.choice((1, 511, 4_096, 5_000, 70_000)) for _ in range(chance.randint(1, 3))]
+            parts = [chance.randbytes(size) for size in sizes]
+            if number % 3:
+                told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+                assert bench.world.disk.write_behind(file, len(expected), parts, told.set_result)
+                assert not told.done()
+                assert await told is None
+            else:
+                file.write_at(len(expected), parts)
+            expected += b"".join(parts)
+            assert file.size() == len(expected)
+            assert file.read_at(0, len(expected) + 1) == expected
+        assert await synced(bench.world, [file]) is None
+
+    bench.run(play())
+
+
+def test_writes_beside_the_loop_end_in_their_order_and_can_be_waited_for(bench: Bench) -> None:
+    async def play() -> None:
+        disk = bench.world.disk
+        files = [disk.open(f"{number}", create=True) for number in range(3)]
+        told: list[int] = []
+        for number, file in enumerate(files):
+            assert disk.write_behind(file, 0, [bytes(9_000)], partial(_note, told, number))
+            file.close()  # It is written all the same.
+        disk.finish_writes()
+        assert told == [0, 1, 2]
+        assert [disk.open(f"{number}").size() for number in range(3)] == [9_000] * 3
+        disk.finish_writes()
+
+    bench.run(play())
+
+
+def _note(told: list[int], number: int, error: OSError | None) -> None:
+    assert error is None
+    told.append(number)
+
+
+def test_what_finds_no_room_beside_the_loop_is_refused_and_there_is_room_again(bench: Bench) -> None:
+    async def play() -> None:
+        disk = bench.world.disk
+        file = disk.open("a", create=True)
+        begun = 0
+        told: list[OSError | None] = []
+        while disk.write_behind(file, begun << 20, [b"x" * (1 << 20)], told.append):
+            begun += 1
+            assert begun < 100
+        assert begun
+        disk.finish_writes()
+        assert told == [None] * begun
+        assert file.size() == begun << 20
+        assert disk.write_behind(file, 0, [b"y"], told.append)
+        disk.finish_writes()
+        assert file.read_at(0, 2) == b"yx"
+
+    bench.run(play())
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])

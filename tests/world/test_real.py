@@ -16,8 +16,9 @@ import pytest
 import uvloop
 
 from longhall.errors import Code, LonghallError
-from longhall.world.real import RealWorld, real_world
+from longhall.world.real import RealWorld, real_world, writing
 from longhall.world.real.file import RealFile
+from longhall.world.real.writing import wait_for_writes
 
 ROOT = Path(__file__).parents[2]
 
@@ -217,3 +218,46 @@ def test_small_replies_are_not_held_back(world: RealWorld, runner: object) -> No
         listener.close()
 
     runner(scenario())  # type: ignore[operator]
+
+
+def test_death_of_the_process_that_writes_is_told_and_the_node_writes_by_itself(world: RealWorld) -> None:
+    async def play() -> None:
+        file = world.disk.open("a", create=True)
+        told: list[OSError | None] = []
+        assert world.disk.write_behind(file, 0, [b"x" * 5_000], told.append)
+        world.disk.finish_writes()
+        pid = world.disk.writer_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        assert world.disk.write_behind(file, 5_000, [b"y" * 5_000], told.append)
+        os.kill(pid, signal.SIGKILL)
+        world.disk.finish_writes()
+        assert told[0] is None
+        assert isinstance(told[1], OSError)
+        assert not world.disk.write_behind(file, 5_000, [b"y"], told.append)
+        assert file.write_at(5_000, [b"z"]) == 1
+
+    asyncio.run(play())
+
+
+def test_a_successor_waits_until_nothing_is_written_for_the_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = str(tmp_path / "data")
+    world = real_world(root)
+
+    async def play() -> None:
+        file = world.disk.open("a", create=True)
+        assert world.disk.write_behind(file, 0, [b"x" * 5_000], lambda error: None)
+        world.disk.finish_writes()
+
+    asyncio.run(play())
+    pid = world.disk.writer_pid
+    assert pid is not None
+    monkeypatch.setattr(writing, "LOCK_SECONDS_MAX", 0.05)
+    with pytest.raises(OSError, match="an earlier node still writes"):
+        wait_for_writes(root)
+    world.close()
+    wait_for_writes(root)
+    again = real_world(root)
+    again.close()

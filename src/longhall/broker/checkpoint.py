@@ -33,6 +33,8 @@ INDEX_UNSAVED_BYTES_MAX: Final = 1024 * 1024  # Of an active segment: quickly sc
 PARTITIONS_A_TURN: Final = 32  # Between two turns of the loop: none is long, and a busy loop has not too many of them.
 COMMIT_LOOK_S: Final = 0.05
 COMMIT_LOOKS_MAX: Final = 100
+FLUSH_PASSES_MAX: Final = 400  # Over tails that are written beside the loop,
+FLUSH_PASS_S: Final = 0.005  # with so much between; what is then still in memory is written at once.
 SYNCS_AT_ONCE: Final = 16  # Calls that wait together are one pass over the disk.
 
 _encoder = msgspec.msgpack.Encoder()
@@ -46,9 +48,11 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     dropped, hall.dropped = hall.dropped, []
     dead, hall.dead_segments = hall.dead_segments, []
     safe: list[tuple[Partition, int]] = []
+    steps = hall.steps()
     try:
         captured = await _capture(hall, safe)
         await hall.commits.durable()
+        await _flush_tails(hall, safe)
         await _flush(hall, 0 if last else INDEX_UNSAVED_BYTES_MAX)
         for number, position, body in captured:
             arguments: dict[str, object] = {"shard": number, "position": position, "body": body}
@@ -61,13 +65,36 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     hall.wal.release_before(hall.on_release(released))
     hall.positions.release_before(hall.wal.start)
     hall.checkpoint_at = released
+    hall.checkpoint_steps = steps
     hall.checkpoint_wanted = False
     for partition, offset in safe:
         partition.log.safe_offset = offset
     hall.referenced_bytes = 0
     hall.checkpoints += 1
     hall.checkpointed_ms = hall.time.now_ms()
-    await _remove(hall, dropped, dead)
+    await _remove(hall, dropped, dead, at_once=last)
+
+
+async def _flush_tails(hall: Hall, safe: list[tuple[Partition, int]]) -> None:
+    """Everything in memory below these offsets to its segment."""
+    waiting = [(part, offset) for part, offset in safe if _is_in_memory(part, offset)]
+    for _ in range(FLUSH_PASSES_MAX):
+        for count, (partition, offset) in enumerate(waiting, 1):
+            if _is_in_memory(partition, offset) and not hall.settle_tail(partition):
+                raise OSError(errno.ENOSPC, "no space to write segments; the write-ahead log keeps them until there is")
+            if count % PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+        waiting = [(part, offset) for part, offset in waiting if _is_in_memory(part, offset)]
+        if not waiting:
+            return
+        await asyncio.sleep(FLUSH_PASS_S)  # They are on their way.
+    for partition, offset in waiting:
+        if _is_in_memory(partition, offset) and not hall.flush_tail(partition):
+            raise OSError(errno.ENOSPC, "no space to write segments; the write-ahead log keeps them until there is")
+
+
+def _is_in_memory(partition: Partition, offset: int) -> bool:
+    return not partition.deleted and partition.log.tail_offset < offset
 
 
 async def _capture(hall: Hall, safe: list[tuple[Partition, int]]) -> list[tuple[int, int, bytes]]:
@@ -111,12 +138,7 @@ def _write_all(hall: Hall) -> None:
 
 
 async def _flush(hall: Hall, index_unsaved_bytes_max: int) -> None:
-    """Everything in memory to its segment, and everything in segments to the disk."""
-    for count, partition in enumerate(list(hall.tails.values()), 1):
-        if not hall.flush_tail(partition):
-            raise OSError(errno.ENOSPC, "no space to write segments; the write-ahead log keeps them until there is")
-        if count % PARTITIONS_A_TURN == 0:
-            await asyncio.sleep(0)
+    """Everything in segments to the disk."""
     taken: list[tuple[PartitionLog, set[int]]] = []
     try:
         paths: list[str] = []
@@ -176,8 +198,9 @@ def _begin_sync(hall: Hall, paths: list[str]) -> asyncio.Future[OSError | None]:
     return done
 
 
-async def _remove(hall: Hall, dropped: list[Partition], dead: list[tuple[int, int]]) -> None:
-    paths: list[str] = []
+async def _remove(hall: Hall, dropped: list[Partition], dead: list[tuple[int, int]], *, at_once: bool) -> None:
+    """Nothing refers to these any more: they go now, or step by step where somebody keeps house."""
+    paths, hall.removals = hall.removals, []
     for partition in dropped:
         partition.log.close()
         paths.append(partition_directory(partition.log.partition))
@@ -185,7 +208,10 @@ async def _remove(hall: Hall, dropped: list[Partition], dead: list[tuple[int, in
         for path in (segment_path(number, base_offset), index_path(number, base_offset)):
             hall.files.forget(path)
             paths.append(path)
-    if paths:
+    if hall.on_removals is not None and not at_once:
+        hall.removals = paths
+        hall.on_removals()
+    elif paths:
         await hall.world.janitor.run("remove", {"paths": paths})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, final
 
 from longhall.broker.catalogue import Catalogue, Topic
@@ -107,8 +108,11 @@ class Hall:
         self.tail_bytes = 0
         self.dropped: list[Partition] = []  # Deleted; their files go after the next checkpoint.
         self.dead_segments: list[tuple[int, int]] = []  # Partition and base offset; likewise.
+        self.removals: list[str] = []  # Files that nothing refers to any more, on their way out.
+        self.on_removals: Callable[[], None] | None = None
         self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
         self.checkpoint_at = 0  # Where the write-ahead log ended when the last checkpoint was taken.
+        self.checkpoint_steps = 0  # And how much had happened by then.
         self.checkpoint_wanted = False  # Somebody waits for it with space to give back.
         self.checkpoints = 0
         self.checkpointed_ms = 0
@@ -350,8 +354,13 @@ class Hall:
     def abandon(self) -> None:
         """Let go of the data directory, so that another hall can be made from it. This one is of no further use."""
         self.commits.abandon()
+        self.world.disk.finish_writes()  # Nothing of this hall may be written when there is another one.
         self.files.close()
         self.wal.close()
+
+    def steps(self) -> int:
+        """How much a replay from the very beginning would have to do: entries, and messages in batches it opens."""
+        return sum([shard.sequence + shard.opened for shard in self.shards])
 
     # Memory
 
@@ -360,7 +369,26 @@ class Hall:
         self.tails[partition.log.partition] = partition
         self.tail_bytes += size_bytes
         if partition.log.tail_bytes >= TAIL_PARTITION_BYTES_MAX or self.tail_bytes >= self.options.tail_bytes_max:
-            self.flush_tail(partition)
+            if partition.log.is_behind and self.tail_bytes >= 2 * self.options.tail_bytes_max:
+                self.flush_tail(partition)
+            else:
+                self.settle_tail(partition)
+
+    def settle_tail(self, partition: Partition) -> bool:
+        """Have a tail written, beside the loop or now: while many partitions are at work, what they write would only
+        drive from memory what somebody reads. False if the disk would not take it.
+        """
+        log = partition.log
+        if len(self.tails) > self.options.behind_tails_min and log.tail_bytes >= self.options.behind_bytes_min:
+            if log.flush_behind(partial(self._left_tail, partition)):
+                return True
+        return self.flush_tail(partition)
+
+    def _left_tail(self, partition: Partition, size_bytes: int) -> None:
+        if not partition.deleted:  # What a deleted one had was counted when it went.
+            self.tail_bytes -= size_bytes
+            if not partition.log.tail_bytes:
+                self.tails.pop(partition.log.partition, None)
 
     def flush_tail(self, partition: Partition) -> bool:
         """Write a tail to its segment; False if the disk would not take it."""

@@ -2,14 +2,14 @@
 
 Every second: tails go to their segments, names of new files are made durable, the disk's free space is looked at, weak
 topics are synced when their interval is over, and a checkpoint is taken when the write-ahead log has grown enough.
-Every few: retention and compaction.
+Every few: retention and compaction. Files that nothing refers to any more go in small steps.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, final
+from typing import Final, cast, final
 
 from longhall.broker.checkpoint import PARTITIONS_A_TURN, checkpoint, sync_names
 from longhall.broker.clean import Cleaner
@@ -20,6 +20,9 @@ TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
 RESERVE_MARGIN: Final = 16
 TAILS_FLUSHED_MAX: Final = 256  # In one second.
+REMOVED_BYTES_MAX: Final = 16 * 1024 * 1024  # In one step: syncs wait for no more than that.
+REMOVED_PATHS_MAX: Final = 64
+REMOVAL_STEP_S: Final = 0.02
 
 _log = logging.getLogger("longhall.keep")
 
@@ -34,6 +37,7 @@ class Housekeeper:
         self._tasks: list[asyncio.Task[None]] = []
         self._weak_timer: asyncio.TimerHandle | None = None
         self._names_wanted = asyncio.Event()
+        self._removals_wanted = asyncio.Event()
         hall.on_names_wanted = self._names_wanted.set
 
     def start(self) -> None:
@@ -44,11 +48,14 @@ class Housekeeper:
             loop.create_task(self._every_second(), name="keep"),
             loop.create_task(self._when_names_are_wanted(), name="names"),
             loop.create_task(self._clean(), name="clean"),
+            loop.create_task(self._remove(), name="remove"),
         ]
+        self._hall.on_removals = self._removals_wanted.set
         self._sync_weak()
 
     async def stop(self) -> None:
         """Let go of everything and wait until it is quiet."""
+        self._hall.on_removals = None
         if self._weak_timer is not None:
             self._weak_timer.cancel()
         for task in self._tasks:
@@ -65,7 +72,7 @@ class Housekeeper:
             await asyncio.sleep(TICK_S)
             self._look_at_space()
             for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
-                self._hall.flush_tail(partition)
+                self._hall.settle_tail(partition)
                 if count % PARTITIONS_A_TURN == 0:
                     await asyncio.sleep(0)
             await self._sync_names()
@@ -100,6 +107,22 @@ class Housekeeper:
             finally:
                 self._hall.cleaning = False
 
+    async def _remove(self) -> None:
+        """Give back the space of what was removed, bit by bit."""
+        hall = self._hall
+        while True:
+            await self._removals_wanted.wait()
+            self._removals_wanted.clear()
+            while hall.removals:
+                paths = hall.removals[:REMOVED_PATHS_MAX]
+                try:
+                    done = await hall.world.janitor.run("remove", {"paths": paths, "bytes_max": REMOVED_BYTES_MAX})
+                except (OSError, LonghallError) as error:
+                    _log.warning("files could not be removed", extra={"reason": str(error)})
+                    break  # After the next checkpoint they are tried again.
+                hall.removals[: len(paths)] = cast(list[str], done["left"])
+                await asyncio.sleep(REMOVAL_STEP_S)
+
     def _look_at_space(self) -> None:
         """Refuse producers before the disk is full, and let them in again when it is not."""
         hall = self._hall
@@ -119,6 +142,7 @@ class Housekeeper:
         behind = hall.wal.end - hall.checkpoint_at
         aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0
         grown = behind + hall.referenced_bytes // 4 > hall.options.checkpoint_bytes
+        grown |= hall.steps() - hall.checkpoint_steps > hall.options.checkpoint_steps
         return grown or aged or bool(hall.dropped) or bool(hall.dead_segments) or hall.checkpoint_wanted
 
     async def _checkpoint(self) -> None:

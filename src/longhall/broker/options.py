@@ -20,11 +20,14 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 8
     wal_file_bytes: int = 32 * 1024 * 1024
     checkpoint_bytes: int = 256 * 1024 * 1024
+    checkpoint_steps: int = 400_000
     disk_reserve_bytes: int = 128 * 1024 * 1024
     open_files_max: int = 4_096
     lone_sync_us_max: int = 0
     recent_bytes: int = 256 * 1024 * 1024
-    tail_bytes_max: int = 64 * 1024 * 1024
+    tail_bytes_max: int = 128 * 1024 * 1024
+    behind_tails_min: int = 32  # With more partitions at work their tails are written beside the loop,
+    behind_bytes_min: int = 64 * 1024  # those that are at least so large.
     cleaner_interval_ms: int = 15_000
     cleaner_dirty_ratio: float = 0.5
     settled_grace_ms: int = 30_000

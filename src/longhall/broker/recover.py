@@ -22,7 +22,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.replay import Recovered, Replay, restore_partitions
 from longhall.errors import Code, LonghallError
-from longhall.log.frames import BATCH, REFERENCE, Entry, Frame
+from longhall.log.frames import REFERENCE, Entry, Frame
 from longhall.log.layout import IDENTITY, PARTITIONS, SHARDS, segment_path
 from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import Damage
@@ -211,16 +211,15 @@ def find_end(hall: Hall, start: int, durable: int, report: Recovered) -> int:
         if found.position >= hall.wal.horizon and not _references_whole(hall, found, bases):
             report.torn_bytes_from = found.position
             return found.position
-        end = found.position + found.size_bytes if found.entries else hall.wal.next_file_start(found.position)
+        end = hall.wal.next_file_start(found.position) if found.is_last else found.position + found.size_bytes
         _note_segments(found, bases)
     return end
 
 
 def _note_segments(frame: Frame, bases: dict[int, int]) -> None:
     """Remember in which segment each partition writes: references name only their place in it."""
-    for entry in frame.entries:
-        if entry.kind in (BATCH, REFERENCE) and entry.flags:
-            bases[entry.partition()] = parse_header(entry.batch(), 0).base_offset
+    for entry in frame.rolls():
+        bases[entry.partition()] = parse_header(entry.batch(), 0).base_offset
 
 
 def _references_whole(hall: Hall, frame: Frame, bases: dict[int, int]) -> bool:

@@ -64,6 +64,7 @@ class Server:
         self.number = number
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
@@ -83,6 +84,9 @@ class Server:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
+        # Nothing outlives us, however we end: the guard's input ends with this process, and then the server does.
+        guard = ["sh", "-c", 'read -r line; kill -9 "$0"', str(self.process.pid)]
+        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
 
     def mode(self) -> str:
         """`standalone`, `leader` or `follower` while it serves, else nothing."""
@@ -91,6 +95,10 @@ class Server:
 
     def kill(self) -> None:
         """At once, as a crash would."""
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.communicate()
+            self._guard = None
         if self.process is not None:
             self.process.kill()
             self.process.wait()

@@ -77,6 +77,7 @@ class HttpConnection:
         self._stopped = False
         self._refused = False
         self._ended = False  # The last request that will be answered is in the slots.
+        self._client_ended = False  # Its end was seen: nothing more comes, and nothing more is said of it either.
         self._closing = False
 
     # What the transport says.
@@ -146,7 +147,7 @@ class HttpConnection:
 
     def eof_received(self) -> bool:
         # Who waits for messages and hangs up must not be given any; who asked for something else gets the answer.
-        self._ended = True
+        self._ended = self._client_ended = True
         waits = any(call.answer is None and call.on_close is not None for call in self._slots)
         return not self.idle and not waits
 
@@ -445,6 +446,9 @@ class HttpConnection:
 
     def _linger(self) -> None:
         """End our side and let the client see why: closing with its bytes unread would take the answer from it."""
+        if self._client_ended:  # All its bytes are read, and no second end would come to let go of it.
+            self.close()
+            return
         self._closing = True
         self.stalled_since_s = self._loop.time()
         if self._transport is not None:

@@ -22,6 +22,13 @@ class OfPaths(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     paths: list[str]
 
 
+class OfRemoval(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Files or directories of files, and how much of them may go at once; 0 for all."""
+
+    paths: list[str]
+    bytes_max: int = 0
+
+
 def publish_snapshot(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Make this the newest snapshot of its shard, durably."""
     task = msgspec.convert(arguments, OfSnapshot)
@@ -36,8 +43,33 @@ def sync_directories(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
 
 
 def remove(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Remove what is still there of these."""
-    for path in msgspec.convert(arguments, OfPaths).paths:
-        if disk.exists(path):
-            disk.remove(path)
-    return {}
+    """Remove what is still there of these, and say what is left of them.
+
+    A file system that gives back a gigabyte holds up everybody's syncs meanwhile, so large files go from their end in
+    steps. Whoever still reads there asked before they were given up, and is refused.
+    """
+    task = msgspec.convert(arguments, OfRemoval)
+    room = task.bytes_max or 1 << 62
+    for at, path in enumerate(task.paths):
+        if not disk.exists(path):
+            continue
+        inner = [path] if "." in path.rpartition("/")[2] else [f"{path}/{name}" for name in disk.list(path)]
+        for one in inner:
+            room -= _shorten(disk, one, room)
+            if room <= 0:
+                return {"left": task.paths[at:]}
+        disk.remove(path)
+    return {"left": []}
+
+
+def _shorten(disk: Disk, path: str, bytes_max: int) -> int:
+    """Take at most so much from the end of a file; returns how much it was."""
+    file = disk.open(path)
+    try:
+        size = file.size()
+        taken = min(size, bytes_max)
+        if taken < size:
+            file.truncate(size - taken)
+        return taken
+    finally:
+        file.close()

@@ -58,17 +58,41 @@ _U64_PAIR: Final = struct.Struct(">QQ")
 
 @final
 class Frame:
-    """A frame that was read and found whole."""
+    """A frame that was read and found whole. Its entries are cut out when somebody asks for them."""
 
     def __init__(
-        self, position: int, size_bytes: int, horizon: int, time_ms: int, incarnation: int, entries: list[Entry]
+        self, position: int, size_bytes: int, horizon: int, time_ms: int, incarnation: int, buffer: bytes, at: int
     ) -> None:
         self.position = position
         self.size_bytes = size_bytes
         self.horizon = horizon
         self.time_ms = time_ms
         self.incarnation = incarnation
-        self.entries = entries
+        self._buffer = buffer
+        self._at = at
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the log goes on in the next file."""
+        return self.size_bytes == FRAME_HEADER_BYTES
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All of them, in order."""
+        return decode_entries(self._buffer, self._at + FRAME_HEADER_BYTES, self._at + self.size_bytes)
+
+    def rolls(self) -> list[Entry]:
+        """The batches among them before which their partition began a segment."""
+        found: list[Entry] = []
+        buffer = self._buffer
+        at = self._at + FRAME_HEADER_BYTES
+        end = self._at + self.size_bytes
+        while at < end:
+            size = int.from_bytes(buffer[at : at + 4], "big")
+            if buffer[at + 5] & STARTS_SEGMENT and buffer[at + 4] != EVENT:
+                found += decode_entries(buffer, at, at + size)
+            at += size
+        return found
 
 
 @final
@@ -174,10 +198,21 @@ def decode_frame(buffer: bytes, at: int, position: int) -> Frame | None:
     _, crc, _, count, _, horizon, time_ms, incarnation, _ = _FRAME.unpack_from(buffer, at)
     if crc32c(memoryview(buffer)[at + 8 : at + size]) != crc:
         return None
-    entries = decode_entries(buffer, at + FRAME_HEADER_BYTES, at + size)
-    if len(entries) != count:
+    if _count_entries(buffer, at + FRAME_HEADER_BYTES, at + size) != count:
         return None
-    return Frame(position, size, horizon, time_ms, incarnation, entries)
+    return Frame(position, size, horizon, time_ms, incarnation, buffer, at)
+
+
+def _count_entries(buffer: bytes, at: int, end: int) -> int:
+    """How many entries fill this place; -1 if they do not."""
+    count = 0
+    while at < end:
+        size = int.from_bytes(buffer[at : at + 4], "big")
+        if size < ENTRY_HEADER_BYTES:
+            return -1
+        at += size
+        count += 1
+    return count if at == end else -1
 
 
 def decode_entries(buffer: bytes, at: int, end: int) -> list[Entry]:

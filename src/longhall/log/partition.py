@@ -11,6 +11,7 @@ This module does not know what is committed: readers are bounded by an offset th
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any, Final, final
 
 from longhall.errors import Code, LonghallError
@@ -27,6 +28,8 @@ from longhall.world.ports import Buffer, File
 
 READ_BYTES_MAX: Final = 4 * 1024 * 1024  # One read of one partition gives no more, unless a single batch is larger.
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+
+Told = Callable[[int], None]
 
 PartitionNumbers = tuple[int, int, list[SegmentNumbers], list[tuple[int, int]], list[tuple[int, int]], int]
 
@@ -51,6 +54,7 @@ class PartitionLog:
         self._files = files
         self._directory = partition_directory(partition)
         self._tail: list[tuple[int, bytes, Segment]] = []  # Base offset, batch, where it belongs.
+        self._behind: Behind | None = None  # The part of the tail that is on its way to the disk.
         self._unindexed: list[Segment] = []  # Closed segments whose index is not saved yet.
 
     # Appending
@@ -104,26 +108,72 @@ class PartitionLog:
 
     def flush(self) -> int:
         """Write the tail to its places and return its bytes. On OSError what could not be written stays in the tail."""
+        if self._behind is not None:
+            self._behind.told = None  # Whoever flushes counts by himself what has left the tail.
+            self._files.disk.finish_writes()
         written = 0
         while self._tail:
             segment = self._tail[0][2]
-            count = 0
-            parts: list[Buffer] = []
-            for _, stored, owner in self._tail:
-                if owner is not segment:
-                    break
-                parts.append(stored)
-                count += 1
+            parts = self._parts_of(segment)
             file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
             size = file.write_at(segment.written_bytes, parts)
-            segment.written_bytes += size
-            self.unsynced.add(segment.base_offset)
-            del self._tail[:count]
-            self.tail_bytes -= size
+            self._written(segment, len(parts), size)
             written += size
         if self._unindexed:
             self._save_closed_indexes()
         return written
+
+    def flush_behind(self, told: Told) -> bool:
+        """Begin to write the tail to its places beside the loop; it stays readable, and `told` hears of the bytes that
+        have left it. True also when some are under way already; False if there is no room for it now.
+        """
+        if self._behind is not None:
+            return True
+        segment = self._tail[0][2]
+        parts = self._parts_of(segment)
+        file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
+        behind = Behind(self, segment, len(parts), sum([len(part) for part in parts]), told)
+        if not self._files.disk.write_behind(file, segment.written_bytes, parts, behind.done):
+            return False
+        self._behind = behind
+        return True
+
+    def arrived(self, behind: Behind, error: OSError | None) -> bool:
+        """What `flush_behind` began has ended. False if it did not come to anything."""
+        if self._behind is not behind:
+            return False  # The tail was written or given up meanwhile.
+        self._behind = None
+        if error is not None:
+            return False
+        if behind.segment.noted_bytes == behind.segment.written_bytes:
+            behind.segment.noted_bytes += behind.size_bytes  # It never was in memory.
+        self._written(behind.segment, behind.count, behind.size_bytes)
+        if self._unindexed and not self._tail:
+            try:
+                self._save_closed_indexes()
+            except OSError:
+                pass  # They stay as they are, and the next flush says why.
+        return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a part of the tail is on its way."""
+        return self._behind is not None
+
+    def _parts_of(self, segment: Segment) -> list[bytes]:
+        """The first batches of the tail, those of one segment."""
+        parts: list[bytes] = []
+        for _, stored, owner in self._tail:
+            if owner is not segment:
+                break
+            parts.append(stored)
+        return parts
+
+    def _written(self, segment: Segment, count: int, size_bytes: int) -> None:
+        segment.written_bytes += size_bytes
+        self.unsynced.add(segment.base_offset)
+        del self._tail[:count]
+        self.tail_bytes -= size_bytes
 
     def written_is_recent(self, bases: set[int]) -> None:
         """What was written to these segments is on the disk: memory may forget it when it is not recent any more."""
@@ -358,6 +408,7 @@ class PartitionLog:
         while self.segments and self.segments[0].next_offset <= offset:
             dead.append(self.segments.pop(0))
         if dead and self._tail:  # What was only in memory is gone as well.
+            self._behind = None
             self._tail = [entry for entry in self._tail if entry[2] not in dead]
             self.tail_bytes = sum([len(entry[1]) for entry in self._tail])
         self._unindexed = [segment for segment in self._unindexed if segment in self.segments]
@@ -454,8 +505,26 @@ class PartitionLog:
 
     def close(self) -> None:
         """Close the files of this partition: it is about to be removed."""
+        self._behind = None
         for segment in self.segments:
             self._files.forget(segment_path(self.partition, segment.base_offset))
+
+
+@final
+class Behind:
+    """One write of a tail that is under way."""
+
+    def __init__(self, log: PartitionLog, segment: Segment, count: int, size_bytes: int, told: Told) -> None:
+        self.segment = segment
+        self.count = count
+        self.size_bytes = size_bytes
+        self.told: Told | None = told
+        self._log = log
+
+    def done(self, error: OSError | None) -> None:
+        """It has ended."""
+        if self._log.arrived(self, error) and self.told is not None:
+            self.told(self.size_bytes)
 
 
 def _tail_base(entry: tuple[int, bytes, Segment]) -> int:

@@ -94,6 +94,7 @@ class Wal:
         self._closed_bytes = 0
         self._unsynced: list[File] = []  # Files left behind since the last sync began.
         self._held = False
+        self._recovered = (-1, -1)  # From where it was read last, and what was known to be durable then.
         self._reserved = True  # Whether the disk has promised room for the rest of the current file.
 
     # Appending
@@ -279,11 +280,13 @@ class Wal:
             self._find_files()
         chain = self._chain(from_position)
         durable = max(durable, from_position)
-        for frame in self._walk(chain, from_position, 1 << 62):
-            if isinstance(frame, Frame) and frame.horizon > durable:
-                durable = frame.horizon
-        self.horizon = durable
-        return self._walk(chain, from_position, durable)
+        if self._recovered != (from_position, durable):  # Else it is known how far the log was promised.
+            self._recovered = (from_position, durable)
+            for frame in self._walk(chain, from_position, 1 << 62):
+                if isinstance(frame, Frame) and frame.horizon > durable:
+                    durable = frame.horizon
+            self.horizon = durable
+        return self._walk(chain, from_position, self.horizon)
 
     def next_file_start(self, position: int) -> int:
         """Where the file after the one that holds `position` begins."""
@@ -414,7 +417,7 @@ class Wal:
                 incarnation = frame.incarnation
                 self.incarnation = max(self.incarnation, incarnation + 1)
                 yield frame
-                if not frame.entries:
+                if frame.is_last:
                     position = file.end
                     break
                 position += frame.size_bytes

@@ -49,7 +49,9 @@ from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.world.ports import World
 
-TAIL_SHARE: Final = 4  # The tails may hold this part of the memory budget.
+TAIL_SHARE: Final = 2  # The tails may hold this part of the memory budget.
+BEHIND_BYTES_MIN: Final = 64 * 1024  # Smaller tails are written in passing.
+BEHIND_SHARE: Final = 4096
 
 _log = logging.getLogger("longhall.node")
 
@@ -265,6 +267,8 @@ def options_of(settings: Settings) -> HallOptions:
         recent_bytes=settings.recent_bytes,
         lone_sync_us_max=settings.lone_sync_us_max,
         tail_bytes_max=settings.memory_bytes // TAIL_SHARE,
+        behind_tails_min=settings.behind_partitions_min,
+        behind_bytes_min=min(BEHIND_BYTES_MIN, settings.memory_bytes // BEHIND_SHARE),
         cleaner_interval_ms=settings.cleaner.interval_ms,
         cleaner_dirty_ratio=settings.cleaner.dirty_ratio,
         settled_grace_ms=settings.cleaner.settled_grace_ms,

@@ -28,7 +28,7 @@ from longhall.node.logs import configure
 from longhall.node.place import Place, take_place
 from longhall.node.settings import Settings
 from longhall.world.real.descriptors import raise_descriptor_limit
-from longhall.world.real.memory import keep_memory
+from longhall.world.real.memory import give_back_memory, keep_memory
 from longhall.world.real.world import RealWorld, real_world
 
 OK: Final = 0
@@ -155,6 +155,7 @@ async def _serve(world: RealWorld, life: Life, place: Place | None) -> int | Non
     await node.start(end)
     gc.collect()
     gc.freeze()  # What lives from the start lives to the end: no need to look at it again.
+    give_back_memory()
     gc.set_threshold(GC_YOUNG_OBJECTS, 20, 20)
     if not await _settled(node, ended):
         await _begin_anew(life, node)

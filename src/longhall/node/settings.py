@@ -173,6 +173,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _size("How much of what was written to segments last stays in the page cache; 0 leaves it to the system.")
     ] = 256 * _MIB
 
+    behind_partitions_min: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="With more partitions at work, what they write goes to segments past the page cache.",
+        ),
+    ] = 32
+
     # Bounds.
     memory_bytes: Annotated[
         int, _size("One budget for all buffers; beyond it producers are told to wait.", least=16 * _MIB)

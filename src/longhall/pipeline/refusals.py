@@ -12,6 +12,8 @@ from typing import Final, final
 
 from longhall.errors import LonghallError
 
+REASON_MAX: Final = 300
+_THROWN: Final = re.compile(r"(?:Exception|Error): ([^\n]+)")
 _OURS: Final = re.compile(r"(?:PipelineError|LonghallError|Refused|Unreachable): ([^\n]+)")
 
 
@@ -31,3 +33,11 @@ def clear_line(failure: BaseException) -> str | None:
             return found.group(1).strip()
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def worn_out(failure: BaseException, tries: int) -> PipelineError:
+    """For a job whose tasks failed again and again of what nobody foresaw: dead workers, or a bug of ours."""
+    said = str(failure)
+    thrown = _THROWN.findall(said) or said.strip().splitlines() or [type(failure).__name__]
+    reason = str(thrown[-1]).partition(". ")[0].strip()[:REASON_MAX]
+    return PipelineError(f"tasks failed {tries} times in a row, at last with: {reason}; start again, nothing is lost")

@@ -59,11 +59,11 @@ class Note(NamedTuple):
     offset: int
 
 
-def _no_step(name: str) -> None:
-    pass
+def no_step(name: str) -> None:
+    """Nobody listens."""
 
 
-async def seal(hall: Hall, batch: Batch, staged: Sequence[Staged], now_ms: int, step: Step = _no_step) -> bool:
+async def seal(hall: Hall, batch: Batch, staged: Sequence[Staged], now_ms: int, step: Step = no_step) -> bool:
     """Commit a batch, unless it is committed already: then False. `step` is told what was done, for those who test.
 
     Raises PipelineError, Refused and Unreachable; then the batch may be committed or not, and is to be run again.

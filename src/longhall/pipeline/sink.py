@@ -12,7 +12,6 @@ rows must stay. Whatever is left goes with the next commit, or by retention.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,9 +23,10 @@ from pyspark.sql.types import StructType
 
 from longhall.client.hall import Hall
 from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.leftovers import is_time_to_look, run_name, sweep
 from longhall.pipeline.outgoing import Layout, layout_of
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.sealing import Batch, seal
+from longhall.pipeline.sealing import Batch, Step, no_step, seal
 from longhall.pipeline.sink_options import EXACTLY_ONCE, STAGE_PREFIX, SinkOptions
 from longhall.pipeline.staging import Staged, remove
 from longhall.pipeline.writing import Outlet, direct_outlet, stage_outlet, write_rows
@@ -53,7 +53,7 @@ class LonghallWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._layout = layout_of(schema, options.topic, options.keep_timestamps)
-        self._run = uuid.uuid4().hex  # Runs under one name have a stage each; a run under none is its own sink.
+        self._run = run_name(_now_ms())  # Runs under one name have a stage each; a run under none is its own sink.
 
     def write(self, iterator: Iterator[Any]) -> Written:
         stage = f"{STAGE_PREFIX}{self._run}"
@@ -102,7 +102,10 @@ class LonghallStreamWriter(DataSourceStreamArrowWriter):
             query = told[0].query
             if any(each.batch != batchId for each in told):
                 raise PipelineError(f"tasks of another batch answered for batch {batchId}; run it again")
-            commit(self._options, Batch(self._options.sink or query, query, batchId), staged)
+            commit(self._options, Batch(self._options.sink or query, query, batchId), staged, self._step)
+
+    def _step(self, name: str) -> None:
+        """Hears of every step of a commit that was done; for those who test."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """See the module."""
@@ -115,9 +118,12 @@ def staged_of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     return [each.staged for each in messages if isinstance(each, Written) and each.staged is not None]
 
 
-def commit(options: SinkOptions, batch: Batch, staged: Sequence[Staged]) -> bool:
+def commit(options: SinkOptions, batch: Batch, staged: Sequence[Staged], step: Step = no_step) -> bool:
     async def sealing(hall: Hall) -> bool:
-        return await seal(hall, batch, staged, time.time_ns() // 1_000_000)
+        committed = await seal(hall, batch, staged, _now_ms(), step)
+        if is_time_to_look(batch.number):
+            await sweep(hall, _now_ms())
+        return committed
 
     with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
         return conversation.ask(sealing)
@@ -135,3 +141,7 @@ def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterat
 
     with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
         return write_rows(conversation, outlet, layout, options.compression, task, batches)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -114,7 +114,8 @@ def check_java() -> int:
 
 
 def is_local(master: str) -> bool:
-    return master.startswith("local")
+    """Whether tasks run in the driver's own Java. Executors of a local-cluster are processes of their own."""
+    return master == "local" or master.startswith("local[")
 
 
 def _shipped() -> dict[str, str]:
@@ -127,7 +128,7 @@ def _prepare_environment(master: str) -> None:
     """Spark's own defaults are another interpreter and the address of a name that may not resolve."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if is_local(master) or re.match(r"spark://(localhost|127\.)", master):
+    if re.match(r"local\b|spark://(localhost|127\.)", master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 

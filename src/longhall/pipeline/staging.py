@@ -24,12 +24,13 @@ from longhall.pipeline.refusals import PipelineError
 from longhall.records.batch import Record, build_batch, read_records, scan_headers
 
 PARTITIONS: Final = 4
+RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 FETCH_BYTES: Final = 4 * 1024 * 1024
 _TOPIC_EXISTS: Final = 36
 _UNKNOWN_TOPIC: Final = 3
 _CONFIGS: Final = {
     # A stage that nobody ever commits goes by itself; a job may take days from its first task to its last.
-    "retention.ms": str(7 * 24 * 60 * 60 * 1000),
+    "retention.ms": str(RETENTION_MS),
     "segment.bytes": str(64 * 1024 * 1024),
     "max.message.bytes": str(64 * 1024 * 1024),
 }

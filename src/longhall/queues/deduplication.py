@@ -4,7 +4,7 @@ Each send that counts is remembered by a fingerprint of 16 bytes with the answer
 repeat within the window gets that answer again, also when the message has been settled long ago. Expiry costs nothing
 per entry: entries stand in blocks in the order of time, and a block goes when its newest entry is too old.
 
-Memory is bounded: about 60 bytes an entry, at most `entries_max` and a block more; beyond that the oldest block leaves
+Memory is bounded: about 45 bytes an entry, at most `entries_max` and a block more; beyond that the oldest block leaves
 before its time. So the window holds for the last `entries_max` sends at least.
 
 A fold: `remember` for every send that was appended, in order, gives the same window after a restart. It refuses to know
@@ -14,18 +14,22 @@ settings, clocks and queues: the window's length comes with each question.
 from __future__ import annotations
 
 import hashlib
+import sys
 from array import array
 from collections import deque
 from typing import Any, Final, final
 
 from longhall.errors import Code
+from longhall.queues.envelope import derive_message_id
 
 FINGERPRINT_BYTES: Final = 16
 ID_BYTES: Final = 16
 ENTRIES_MAX: Final = 1_000_000
+NO_LANE: Final = -1
 
 _BLOCK_MIN: Final = 32  # A queue with few sends needs little; blocks grow with the traffic.
 _BLOCK_MAX: Final = 262_144  # A miss asks every block; with blocks this large they are few.
+_OLD_BLOCK_FIELDS: Final = 6
 
 
 def deduplication_id(given: str, body: bytes, by_content: bool) -> str:
@@ -53,14 +57,19 @@ class Remembered:
 
 @final
 class _Block:
-    """Some sends in the order in which they came, and a table over their fingerprints, at most half full."""
+    """Some sends in the order in which they came, and a table over their fingerprints, at most half full.
+
+    All of it is taken at once: columns that grow are copied again and again, and leave holes behind.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.fingerprints = bytearray()
-        self.ids = bytearray()
-        self.sequences = array("q")
-        self.times = array("q")
+        self.count = 0
+        self.fingerprints = bytearray(FINGERPRINT_BYTES * capacity)
+        self.lanes = array("i", bytes(4 * capacity))  # Where its id is made from its place; else NO_LANE.
+        self.sequences = array("q", bytes(8 * capacity))
+        self.times = array("q", bytes(8 * capacity))
+        self.ids: dict[int, bytes] = {}  # Of the others.
         self.newest_ms = 0
         size = 1
         while size < 2 * capacity:
@@ -77,28 +86,68 @@ class _Block:
             index = table[at] - 1
             if index < 0:
                 return -1
-            if self.fingerprints[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES] == mark:
+            if self.fingerprints.startswith(mark, index * FINGERPRINT_BYTES):
                 return index
             at = (at + 1) & mask
 
-    def put(self, mark: bytes, message_id: bytes, sequence: int, at_ms: int) -> None:
+    def put(self, mark: bytes, message_id: bytes, lane: int, sequence: int, at_ms: int) -> None:
         """A fingerprint that was here before its window ended takes its old place: it is as new as this one."""
         self.newest_ms = max(self.newest_ms, at_ms)
         start = _start_of(mark)
         index = self.find(mark, start)
-        if index >= 0:
-            self.ids[index * ID_BYTES : (index + 1) * ID_BYTES] = message_id
-            self.sequences[index] = sequence
-            self.times[index] = at_ms
-            return
+        if index < 0:
+            index = self.count
+            self.count += 1
+            self.fingerprints[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES] = mark
+            self._enter(start, index)
+        elif self.ids:
+            self.ids.pop(index, None)
+        if message_id:
+            self.ids[index] = message_id
+        self.lanes[index] = NO_LANE if message_id else lane
+        self.sequences[index] = sequence
+        self.times[index] = at_ms
+
+    def _enter(self, start: int, index: int) -> None:
         at = start & self._mask
         while self._table[at]:
             at = (at + 1) & self._mask
-        self.fingerprints += mark
-        self.ids += message_id
-        self.sequences.append(sequence)
-        self.times.append(at_ms)
-        self._table[at] = len(self.times)
+        self._table[at] = index + 1
+
+    def message_id(self, index: int) -> str:
+        """What its sender was told."""
+        lane = self.lanes[index]
+        return _id_text(self.ids[index]) if lane == NO_LANE else derive_message_id(lane, self.sequences[index])
+
+    def snapshot(self) -> list[Any]:
+        """The columns as they lie in memory, to be encoded before anything else happens."""
+        count = self.count
+        return [
+            self.capacity,
+            self.newest_ms,
+            memoryview(self.fingerprints)[: count * FINGERPRINT_BYTES],
+            list(self.ids.items()),
+            memoryview(self.sequences)[:count].cast("B"),
+            memoryview(self.times)[:count].cast("B"),
+            memoryview(self.lanes)[:count].cast("B"),
+            memoryview(self._table).cast("B"),
+            sys.byteorder,
+        ]
+
+    def restore(self, state: list[Any]) -> None:
+        """Become what `snapshot` told."""
+        self.count = len(state[2]) // FINGERPRINT_BYTES
+        self.newest_ms = int(state[1])
+        self.fingerprints[: len(state[2])] = state[2]
+        self.ids = {int(index): bytes(raw) for index, raw in state[3]}
+        for column, stored in ((self.sequences, state[4]), (self.times, state[5]), (self.lanes, state[6])):
+            memoryview(column).cast("B")[: len(stored)] = stored
+        table = array("I")
+        table.frombytes(state[7])
+        if state[8] != sys.byteorder:
+            for column in (self.sequences, self.times, self.lanes, table):
+                column.byteswap()
+        self._table = table
 
 
 @final
@@ -120,8 +169,7 @@ class DeduplicationWindow:
             if index >= 0:
                 if block.times[index] + window_ms <= now_ms:
                     return None
-                raw = bytes(block.ids[index * ID_BYTES : (index + 1) * ID_BYTES])
-                return Remembered(_id_text(raw), block.sequences[index], block.times[index])
+                return Remembered(block.message_id(index), block.sequences[index], block.times[index])
         return None
 
     def decide(self, mark: bytes, now_ms: int, window_ms: int, refuses: bool) -> Remembered | Code | None:
@@ -129,52 +177,56 @@ class DeduplicationWindow:
         found = self.find(mark, now_ms, window_ms)
         return Code.REPEATED_SEND if found is not None and refuses else found
 
-    def remember(self, mark: bytes, message_id: str, sequence: int, at_ms: int, window_ms: int) -> None:
-        """A send that was appended. Forgets what has ended meanwhile, and what is too much."""
+    def remember(
+        self, mark: bytes, message_id: str, sequence: int, at_ms: int, window_ms: int, lane: int = NO_LANE
+    ) -> None:
+        """A send that was appended. Forgets what has ended meanwhile, and what is too much.
+
+        Most ids are made from the message's place: then there is no id but a lane, and the sequence is the offset.
+        """
         blocks = self._blocks
         while blocks and blocks[0].newest_ms + window_ms <= at_ms:
-            self.count -= len(blocks.popleft().times)
-        if not blocks or len(blocks[-1].times) >= blocks[-1].capacity:
+            self.count -= blocks.popleft().count
+        if not blocks or blocks[-1].count >= blocks[-1].capacity:
             # As large as all that is remembered: few blocks to ask, and not too many entries that outstay their time.
             blocks.append(_Block(max(_BLOCK_MIN, min(self.count, self._entries_max // 4, _BLOCK_MAX))))
         newest = blocks[-1]
-        before = len(newest.times)
-        newest.put(mark, _id_bytes(message_id), sequence, at_ms)
-        self.count += len(newest.times) - before
-        while len(blocks) > 1 and self.count - len(blocks[0].times) >= self._entries_max:
-            self.count -= len(blocks.popleft().times)
+        before = newest.count
+        newest.put(mark, _id_bytes(message_id), lane, sequence, at_ms)
+        self.count += newest.count - before
+        while len(blocks) > 1 and self.count - blocks[0].count >= self._entries_max:
+            self.count -= blocks.popleft().count
 
     def expire(self, now_ms: int, window_ms: int) -> None:
         """Give back the memory of a queue that nobody sends to any more."""
         while self._blocks and self._blocks[0].newest_ms + window_ms <= now_ms:
-            self.count -= len(self._blocks.popleft().times)
+            self.count -= self._blocks.popleft().count
 
     def snapshot(self) -> list[Any]:
-        """Builtins only; `restore` takes it back."""
-        return [
-            [
-                block.capacity,
-                block.newest_ms,
-                bytes(block.fingerprints),
-                bytes(block.ids),
-                block.sequences.tobytes(),
-                block.times.tobytes(),
-            ]
-            for block in self._blocks
-        ]
+        """For `restore`. It shows memory that is in use: whoever keeps it encodes it at once."""
+        return [block.snapshot() for block in self._blocks]
 
     def restore(self, state: list[Any]) -> None:
         self._blocks = deque()
         self.count = 0
-        for capacity, newest_ms, marks, ids, sequences, times in state:
-            block = _Block(int(capacity))
-            sequence_list = array("q", sequences)
-            for index, at_ms in enumerate(array("q", times)):
-                mark = marks[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES]
-                block.put(mark, ids[index * ID_BYTES : (index + 1) * ID_BYTES], sequence_list[index], at_ms)
-            block.newest_ms = int(newest_ms)
+        for told in state:
+            block = _Block(int(told[0]))
+            if len(told) == _OLD_BLOCK_FIELDS:
+                _restore_old(block, told)
+            else:
+                block.restore(told)
             self._blocks.append(block)
-            self.count += len(block.times)
+            self.count += block.count
+
+
+def _restore_old(block: _Block, told: list[Any]) -> None:
+    """As snapshots told of a block when every entry had its id written out."""
+    marks, ids = told[2], told[3]
+    sequences = array("q", told[4])
+    for index, at_ms in enumerate(array("q", told[5])):
+        mark = marks[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES]
+        block.put(mark, ids[index * ID_BYTES : (index + 1) * ID_BYTES], NO_LANE, sequences[index], at_ms)
+    block.newest_ms = int(told[1])
 
 
 def _start_of(mark: bytes) -> int:
@@ -183,8 +235,13 @@ def _start_of(mark: bytes) -> int:
 
 
 def _id_bytes(message_id: str) -> bytes:
-    """The 16 bytes of a UUID. Every message id is one: given by the broker, or derived from a message's place."""
-    return bytes.fromhex(message_id.replace("-", ""))
+    """The 16 bytes of a UUID, as every message id is that the broker gave; nothing for what a producer made up."""
+    digits = message_id.replace("-", "")
+    try:
+        raw = bytes.fromhex(digits)
+    except ValueError:
+        return b""
+    return raw if len(raw) == ID_BYTES else b""
 
 
 def _id_text(raw: bytes) -> str:

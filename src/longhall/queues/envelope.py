@@ -263,6 +263,27 @@ def peek_fields(record: Record) -> tuple[bytes, int]:
     return b"" if group is None else group, expires_ms
 
 
+def sent_as(record: Record) -> tuple[str, str, str]:
+    """Deduplication id, group and message id, and nothing else: what is remembered of a send.
+
+    The first is empty for what was sent without one and for what only moved here; the last if the place makes it.
+    """
+    identity = group = message_id = ""
+    sent_ms = 0
+    for name, raw in record.headers:
+        if name == DEDUPLICATION_ID:
+            identity = _text(raw or b"")
+        elif name == GROUP:
+            group = _text(raw or b"") or group
+        elif name == ID:
+            message_id = _text(raw or b"")
+        elif name == SENT:
+            sent_ms = _number(raw or b"") or sent_ms
+    if sent_ms and sent_ms != record.timestamp_ms:
+        identity = ""
+    return identity, group, message_id
+
+
 def priority_of(record: Record) -> int:
     """What a record says about its priority; 0 if it says nothing."""
     priority = 0
@@ -339,6 +360,24 @@ def moved_record(record: Record, message_id: str, now_ms: int, due_ms: int = 0) 
             sent_ms = _number(header[1] or b"") or sent_ms
         elif name != ID and name != DUE:
             headers.append(header)
+    headers.append((SENT, b"%d" % max(sent_ms, 0)))
+    return Record(-1, now_ms, record.key, record.value, tuple(headers))
+
+
+def released_record(record: Record, partition: int, now_ms: int) -> Record:
+    """The same message out of the staging lane `partition`: available now, under the id that it had there."""
+    message_id = ""
+    sent_ms = record.timestamp_ms
+    headers: list[tuple[str, bytes | None]] = [(ID, b"")]
+    for header in record.headers:
+        name = header[0]
+        if name == ID:
+            message_id = _text(header[1] or b"")
+        elif name == SENT:
+            sent_ms = _number(header[1] or b"") or sent_ms
+        elif name != DUE:
+            headers.append(header)
+    headers[0] = (ID, (message_id or derive_message_id(partition, record.offset)).encode())
     headers.append((SENT, b"%d" % max(sent_ms, 0)))
     return Record(-1, now_ms, record.key, record.value, tuple(headers))
 

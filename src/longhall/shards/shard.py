@@ -50,6 +50,7 @@ class Shard:
         self.sequence = 0
         self.committed = 0
         self.feed: Feed | None = None
+        self.opened = 0  # Messages in batches that are opened when they are appended, and again in a replay.
         self._wal = wal
         self._waiting: deque[tuple[int, Committable, int]] = deque()
 

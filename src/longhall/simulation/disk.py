@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import random
 import zlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
@@ -20,6 +21,8 @@ from longhall.world.ports import Buffer, Done, File
 SYNC_MS: Final = (0.1, 2.0)
 SYNC_STALL_MS: Final = (20.0, 300.0)
 SYNC_STALL_CHANCE: Final = 0.01
+BEHIND_MS: Final = (0.1, 20.0)
+BEHIND_MAX: Final = 3  # Under way at the same time; a real disk has room for more, and refuses more rarely.
 
 _Covered = tuple[Inode, int]  # A file and up to which of its changes a sync is about.
 
@@ -58,6 +61,8 @@ class SimulatedDisk:
         self._trace = trace
         self._cut = cut
         self._lanes_free_at = [0.0, 0.0]
+        self._behind: deque[tuple[SimulatedFile, int, bytes, Done]] = deque()
+        self._behind_free_at = 0.0
 
     def open(self, path: str, *, create: bool = False) -> File:
         self.check()
@@ -155,6 +160,34 @@ class SimulatedDisk:
         if error is not None:
             raise error
 
+    def write_behind(self, file: File, position: int, buffers: Sequence[Buffer], done: Done) -> bool:
+        self.check()
+        if len(self._behind) >= BEHIND_MAX:
+            return False
+        # Whoever asked may close the file meanwhile.
+        self._behind.append((SimulatedFile(self, file.path, _simulated(file).inode), position, b"".join(buffers), done))
+        starts_at = max(self._loop.time(), self._behind_free_at)
+        self._behind_free_at = starts_at + self._chance.uniform(*BEHIND_MS) / 1000
+        self._loop.call_at(self._behind_free_at, self._write_next)
+        return True
+
+    def finish_writes(self) -> None:
+        """Also called when the process is gone: another one writes for it, and what was asked for is still done."""
+        while self._behind:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        if not self._behind:
+            return  # Somebody waited for it.
+        file, position, data, done = self._behind.popleft()
+        error: OSError | None = None
+        room = self._room(file.inode, position + len(data)) - position
+        file.inode.write(position, data[: max(room, 0)])
+        if room < len(data):
+            error = OSError(errno.ENOSPC, "no space left", file.path)
+        self._trace.note(self._process.name, "written-behind", file.path, position, len(data), "" if room else "full")
+        self._process.enter(done, error)
+
     def _settle(self, covered: Sequence[_Covered]) -> OSError | None:
         if self._sync_fails():
             for inode, changes in covered:
@@ -166,6 +199,9 @@ class SimulatedDisk:
 
     def free_bytes(self) -> int:
         self.check()
+        return self._free()
+
+    def _free(self) -> int:
         if self._faults.capacity_bytes is None:
             return 1 << 40
         return max(0, self._faults.capacity_bytes - self._platter.used())
@@ -187,9 +223,11 @@ class SimulatedDisk:
 
     def room_for(self, inode: Inode, end: int) -> int:
         """Up to which position the file can grow towards `end`."""
-        if end <= inode.used:
-            return end
-        return min(end, inode.used + self.free_bytes())
+        self.check()
+        return self._room(inode, end)
+
+    def _room(self, inode: Inode, end: int) -> int:
+        return end if end <= inode.used else min(end, inode.used + self._free())
 
     def reads_cold(self) -> bool:
         return self._chance.random() < self._faults.cold_read_chance

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker.queues import bury, desk, move, receive, settle, stage
+from longhall.broker.queues import bury, carry, desk, move, receive, settle
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import write_queue, write_staging
 from longhall.broker.time import HallTime
@@ -98,7 +98,7 @@ def _move_without_settling_the_staged() -> list[tuple[Any, str, Any]]:
             else:
                 write_staging(hall, queue, [event])
 
-    return [(stage, "write_staging", write)]
+    return [(carry, "write_staging", write)]
 
 
 def _open_a_whole_slice() -> list[tuple[Any, str, Any]]:

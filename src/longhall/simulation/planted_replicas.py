@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from longhall.broker import checkpoint, rejoin
 from longhall.broker.events import Truncated
-from longhall.cluster import catchup, member, refetch
-from longhall.cluster.following import Following
+from longhall.cluster import catchup, electing, member, refetch, seat
 from longhall.cluster.member import Member
 from longhall.shards.leading import Leading
+from longhall.shards.replica import Replica
 from longhall.simulation.bug import Bug
 
 _Exchanges = list[tuple[Any, str, Any]]
@@ -51,27 +53,6 @@ def _truncate_to_the_commit_position() -> _Exchanges:
         return good(self)
 
     return [(Member, "follow", follow)]
-
-
-def _no_epoch_check() -> _Exchanges:
-    good_follow: Any = Member.follow
-    good_become: Any = Member.become_follower
-
-    def follow(self: Any) -> Any:
-        told = good_follow(self)
-        told.epochs = [(min(epoch, told.epoch), first) for epoch, first in told.epochs]
-        return told
-
-    def become_follower(self: Any, epoch: int, leader: int) -> None:
-        if self._leading is None and epoch < self.epoch:
-            self.epoch = epoch
-        good_become(self, epoch, leader)
-
-    return [
-        (Member, "follow", follow),
-        (Member, "become_follower", become_follower),
-        (Following, "_check", lambda self, epoch: None),
-    ]
 
 
 def _apply_what_is_not_committed() -> _Exchanges:
@@ -207,6 +188,61 @@ def _install_what_is_not_whole() -> _Exchanges:
     return [(refetch, "WHOLE", refetch.INCOMING)]
 
 
+def _count_what_was_sent() -> _Exchanges:
+    good: Any = Member.written
+
+    def written(self: Any, time_ms: int) -> None:
+        good(self, time_ms)
+        if self._leading is not None:
+            for node, stream in self._streams.items():
+                self._leading.answered(node, stream.next - 1)
+            self._advance()
+
+    return [(Member, "written", written)]
+
+
+def _lead_from_the_commit_position() -> _Exchanges:
+    good: Any = Member.become_leader
+
+    async def become_leader(self: Any, epoch: int, record: Any) -> None:
+        if self._leading is None and self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        await good(self, epoch, record)
+
+    return [(Member, "become_leader", become_leader)]
+
+
+def _forget_what_is_pending() -> _Exchanges:
+    good: Any = Replica.snapshot
+
+    def snapshot(self: Any) -> dict[str, Any]:
+        state: dict[str, Any] = good(self)
+        return {**state, "pending": [], "index": state["applied"]}
+
+    return [(Replica, "snapshot", snapshot)]
+
+
+def _keep_the_epochs_of_what_was_cut() -> _Exchanges:
+    good: Any = Replica.truncate
+
+    def truncate(self: Any, index: int) -> None:
+        begins = self.epochs.snapshot()
+        good(self, index)
+        self.epochs.restore([(epoch, min(first, index + 1)) for epoch, first in begins])
+
+    return [(Replica, "truncate", truncate)]
+
+
+def _elect_whoever_is_there() -> _Exchanges:
+    good: Any = electing.decide
+
+    def decide(state: Any, alive: Any, suspects: Any = frozenset()) -> Any:
+        everybody = msgspec.structs.replace(state, in_sync=tuple(sorted({*state.in_sync, *state.replicas})))
+        return good(everybody if state.leader not in alive - suspects else state, alive, suspects)
+
+    return [(seat, "decide", decide)]
+
+
 REPLICA_BUGS: Final[dict[str, Bug]] = {
     "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
     "commit-by-majority": Bug("Two of three are enough to acknowledge.", "elections", 10, _commit_by_majority),
@@ -216,12 +252,22 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     "truncate-to-the-commit-position": Bug(
         "A follower cuts what it does not know to be committed.", "elections", 10, _truncate_to_the_commit_position
     ),
-    "no-epoch-check": Bug("Nobody minds a leader of the past.", "elections", 20, _no_epoch_check),
     "apply-what-is-not-committed": Bug("A follower applies at once.", "elections", 10, _apply_what_is_not_committed),
     "forget-the-cut": Bug("A restart brings back what was cut.", "elections", 20, _forget_the_cut),
     "count-a-sync-of-what-was-cut": Bug(
         "A sync that began before a cut counts behind it.", "elections", 40, _count_a_sync_of_what_was_cut
     ),
+    "count-what-was-sent": Bug("What was sent to a follower counts as answered.", "elections", 4, _count_what_was_sent),
+    "lead-from-the-commit-position": Bug(
+        "A new leader cuts what it does not know to be committed.", "elections", 4, _lead_from_the_commit_position
+    ),
+    "forget-what-is-pending": Bug(
+        "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
+    ),
+    "keep-the-epochs-of-what-was-cut": Bug(
+        "A log that was cut claims epochs that it does not have.", "elections", 10, _keep_the_epochs_of_what_was_cut
+    ),
+    "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
     "join-before-it-counts": Bug("Who joins does not hold the commit back.", "replicas", 20, _join_before_it_counts),
     "leave-before-it-is-recorded": Bug(
         "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded

@@ -72,6 +72,7 @@ class Host:
         self.clock_offset_ms = 0
         self.clock_drift = 0.0  # Seconds gained a second.
         self.process: Process | None = None
+        self.disk: SimulatedDisk | None = None
         self.boots = 0
         self._chance = simulation.stream(f"disk/{name}")
 
@@ -93,15 +94,18 @@ class Host:
 
     def disk_for(self, process: Process) -> SimulatedDisk:
         simulation = self.simulation
-        return SimulatedDisk(
+        self.disk = SimulatedDisk(
             simulation.loop, process, self.platter, self.faults, self._chance, simulation.trace, self.cut_power
         )
+        return self.disk
 
     def _end(self, how: str, *, power: bool) -> None:
         if self.process is None or not self.process.alive:
             return
         self.simulation.trace.note(how, self.process.name)
         self.process.kill()
+        if self.disk is not None:
+            self.disk.finish_writes()
         self.simulation.fabric.bury(self.process, power=power)
 
 

@@ -111,11 +111,12 @@ class SimulatedZooKeeper:
         for session in self._sessions.values():
             session.heard_at = self._loop.time()
 
-    def expire(self, tree: SimulatedTree) -> None:
-        """End a session although its client is alive and well."""
-        session = self._sessions.get(tree.session_id)
-        if session is not None:
-            self._end(session)
+    def expire(self, name: str) -> None:
+        """End the sessions of a host although it is alive and well."""
+        for client in self._of(name):
+            session = self._sessions.get(client.session_id)
+            if session is not None:
+                self._end(session)
 
     # What clients need.
 

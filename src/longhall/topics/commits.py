@@ -6,6 +6,7 @@ Judgements only: nothing here changes a group.
 from __future__ import annotations
 
 from longhall.errors import Code
+from longhall.names import JOB_GROUP_PREFIX
 from longhall.topics.effects import CommitRequest
 from longhall.topics.events import GroupEmptied, OffsetRow
 from longhall.topics.group import CONSUMER_PROTOCOL_TYPE, Group, State
@@ -54,8 +55,11 @@ def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[
     """The offsets that nobody can be expected to need any more.
 
     An empty group's offsets age from when it became empty; those of topics that a live group no longer reads, and those
-    of consumers without membership, from their last commit. While a rebalance is under way nothing ages.
+    of consumers without membership, from their last commit. While a rebalance is under way nothing ages, and what jobs
+    of Longhall itself have committed never does: a replay that forgets how far it is would send everything again.
     """
+    if group.group_id.startswith(JOB_GROUP_PREFIX):
+        return []
     emptied_ms = None
     if group.state is State.EMPTY:
         if isinstance(group.recorded, GroupEmptied):

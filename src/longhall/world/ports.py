@@ -94,6 +94,17 @@ class Disk(Protocol):
     def sync_now(self, file: File) -> None:
         """The same, blocking: for start, stop and the janitor."""
 
+    def write_behind(self, file: File, position: int, buffers: Sequence[Buffer], done: Done) -> bool:
+        """Write beside the loop, as `write_at` would, but leave nothing in memory that readers would find there; then
+        call `done` on the loop. False if there is no room for it now: nothing happens then.
+
+        Until `done` nobody reads these bytes from the file, or writes them or what stands before them. On a failure any
+        part of them may be there. It is not a sync: what makes them durable must begin after `done`.
+        """
+
+    def finish_writes(self) -> None:
+        """Wait until everything begun by `write_behind` has ended and was told. Blocks: not for hot paths."""
+
     def free_bytes(self) -> int: ...
 
 

@@ -32,7 +32,7 @@ from tests.broker.desk import Desk, Life
 ATTEMPTS_MAX = 3
 PLAIN, LINES, LETTERS = "plain", "lines", "letters"
 GROUPS = ("a", "b")
-LATE_MS = 100  # How long after it is due a message may still be on its way.
+LATE_MS = 400  # How long after it is due a message may still be on its way: a sync may take 300 here.
 GIVEN_MAX = 40
 
 Ask = Callable[[Queues], Coroutine[Any, Any, Any]]
@@ -46,6 +46,7 @@ class Message:
         self.body = body
         self.group = group
         self.due_ms = now_ms + delay_ms
+        self.told_ms = now_ms  # When its sender heard of it.
         self.expires_ms = self.due_ms + live_ms if live_ms else 1 << 62
         self.sure = True
         self.gone = False
@@ -153,12 +154,15 @@ class DeskMachine(RuleBasedStateMachine):
             lambda queues: queues.send(PLAIN, [_outgoing(one, delay_ms, live_ms) for one in messages])
         ):
             assert accepted.code is None
+        for message in messages:
+            message.told_ms = self.now_ms()
 
     @rule(changes=st.integers(0, 3), delay_ms=st.sampled_from([0, 500]))
     def send_and_cut(self, changes: int, delay_ms: int) -> None:
         message = self.note(PLAIN, "", delay_ms, 0)
         answer = self.interrupted(lambda queues: queues.send(PLAIN, [_outgoing(message, delay_ms, 0)]), changes)
         message.sure = answer is not None
+        message.told_ms = self.now_ms()
 
     @rule(group=st.sampled_from(GROUPS), again=st.booleans(), name=st.integers(0, 3))
     def send_in_line(self, group: str, again: bool, name: int) -> None:
@@ -260,7 +264,8 @@ class DeskMachine(RuleBasedStateMachine):
             )
         if queue == LETTERS:
             return message.dead
-        due = message.due_ms + LATE_MS <= now_ms
+        # It may be due while its own send still waits for the disk, and is moved after that.
+        due = max(message.due_ms, message.told_ms) + LATE_MS <= now_ms
         return message.queue == queue == PLAIN and due and not message.dead and not message.is_doomed(now_ms)
 
     # What consumers say
@@ -275,7 +280,7 @@ class DeskMachine(RuleBasedStateMachine):
             self.hear_settle(message, code, current, stay)
             return
         lease_ms = 9_000 if what == "extend" else 0
-        leased = current and message.hidden_until_ms > self.now_ms() and not message.moved
+        leased = current and message.sure and message.hidden_until_ms > self.now_ms() and not message.moved
         (code,) = self.ask(lambda queues: queues.change_lease(queue, [(receipt, lease_ms)]))
         assert code is None or not leased
         assert code is not None or current

@@ -15,7 +15,7 @@ from tests.clients.sqs.words import attribute, bodies, delete, nothing_comes, re
 
 
 def test_a_received_message_is_hidden_and_comes_back(sqs: Any, make_queue: MakeQueue) -> None:
-    url = make_queue(VisibilityTimeout=2)
+    url = make_queue(VisibilityTimeout=4)
     send(sqs, url, "again")
     (first,) = receive(sqs, url)
     assert nothing_comes(sqs, url)
@@ -32,11 +32,11 @@ def test_the_receiver_may_ask_for_its_own_time(sqs: Any, make_queue: MakeQueue) 
 
 
 def test_a_lease_is_extended(sqs: Any, make_queue: MakeQueue) -> None:
-    url = make_queue(VisibilityTimeout=2)
+    url = make_queue(VisibilityTimeout=3)
     send(sqs, url, "long")
     (message,) = receive(sqs, url)
     sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=600)
-    assert nothing_comes(sqs, url, WaitTimeSeconds=3)
+    assert nothing_comes(sqs, url, WaitTimeSeconds=4)
     delete(sqs, url, [message])
 
 
@@ -90,7 +90,7 @@ def test_a_message_that_came_back_may_still_be_deleted_by_its_first_receiver(sqs
 
 
 def test_a_delayed_message_comes_later(sqs: Any, queue: str) -> None:
-    send(sqs, queue, "later", DelaySeconds=2)
+    send(sqs, queue, "later", DelaySeconds=4)
     send(sqs, queue, "now")
     assert bodies(receive(sqs, queue)) == ["now"]
     assert attribute(sqs, queue, "ApproximateNumberOfMessagesDelayed") == "1"

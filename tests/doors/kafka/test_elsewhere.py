@@ -140,7 +140,7 @@ def _produce_and_consume(bootstrap: str) -> None:
     for _ in range(200):
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
-            found.add(message.value().decode())
+            found.add((message.value() or b"").decode())
         if len(found) == 20:
             break
     consumer.commit(asynchronous=False)

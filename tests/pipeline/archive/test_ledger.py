@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from pathlib import Path
@@ -132,6 +133,32 @@ def test_an_overtaken_writer_stops(tmp_path: Path) -> None:
         second = ledger.publish(extended(second, {0: [Piece(base=end - 1, end=end)]}))
     assert ledger.latest() == second
     assert len(list((tmp_path / "topic=t/_manifest").iterdir())) == VERSIONS_KEPT
+
+
+def test_a_writer_that_was_overtaken_sweeps_nothing(tmp_path: Path) -> None:
+    """It stood still between its claim and its sweep, and what it does not know is what its successor has written."""
+    ledger = Ledger(Storage(str(tmp_path)), "t")
+    first = ledger.claim("a1", "aa")
+    second = ledger.claim("b2", "aa")
+    file = tmp_path / "topic=t/partition=0/date=2026-01-01/x.parquet"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"of b2")
+    assert ledger.sweep(first) == 0
+    assert file.exists()
+    assert ledger.sweep(second) == 1
+    assert not file.exists()
+
+
+def test_what_a_killed_writer_left_beside_the_manifests_is_swept_when_it_is_old(tmp_path: Path) -> None:
+    ledger = Ledger(Storage(str(tmp_path)), "t")
+    manifest = ledger.claim("a1", "aa")
+    young, old = (tmp_path / f"topic=t/_manifest/.longhall-{word}" for word in ("young", "old"))
+    for file in (young, old):
+        file.write_bytes(b"{")
+    os.utime(old, (0, 0))
+    assert ledger.sweep(manifest) == 1
+    assert young.exists()
+    assert ledger.latest() == manifest
 
 
 def test_an_archive_belongs_to_one_topic(tmp_path: Path) -> None:

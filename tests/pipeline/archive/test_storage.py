@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import Piece, extended
 from longhall.pipeline.archive.storage import Storage
+from longhall.pipeline.conversation import Conversation
 from longhall.pipeline.refusals import PipelineError
+from longhall.records.batch import Record
 from tests.left_out import leave_out
+from tests.pipeline.conftest import Command, MakeTopic, Produce
+from tests.pipeline.replay.test_job import content
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +43,47 @@ def s3() -> Iterator[str]:
         yield f"s3://hall/archive?endpoint_override={server.address}&scheme=http&region=us-east-1"
 
 
-@pytest.fixture(params=["local", "s3"])
+class Distant:
+    """A file system as HDFS is one: directories must be there, and nothing is moved onto what is there already."""
+
+    type_name = "hdfs"
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def move(self, source: str, target: str) -> None:
+        import pyarrow.fs as fs
+
+        if self._system.get_file_info(target).type != fs.FileType.NotFound:
+            raise OSError(f"{target} is there already")
+        self._system.move(source, target)
+
+    def open_output_stream(self, path: str) -> Any:
+        assert Path(path).parent.is_dir()
+        return self._system.open_output_stream(path)
+
+
+@pytest.fixture
+def hdfs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A URL that leads to such a one: the real one needs Hadoop's own library, which no package on PyPI has."""
+    import pyarrow.fs as fs
+
+    class Found:
+        @staticmethod
+        def from_uri(url: str) -> tuple[Any, str]:
+            return Distant(fs.LocalFileSystem()), str(tmp_path / url.rpartition("/")[2])
+
+    monkeypatch.setattr(fs, "FileSystem", Found)
+    return "hdfs://somewhere/archive"
+
+
+@pytest.fixture(params=["local", "s3", "hdfs"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path / "deep" / "archive") if request.param == "local" else request.getfixturevalue("s3"))
+    local = request.param == "local"
+    return Storage(str(tmp_path / "deep" / "archive") if local else request.getfixturevalue(request.param))
 
 
 def test_files_are_put_listed_read_and_deleted(storage: Storage) -> None:
@@ -66,6 +110,43 @@ def test_one_writer_publishes_at_a_time(storage: Storage) -> None:
         ledger.publish(extended(first, {0: [Piece(base=5, end=6)]}))
     second = ledger.publish(extended(second, {0: [Piece(base=5, end=9)]}))
     assert ledger.latest() == second
+
+
+def test_an_archive_in_s3_is_written_and_replayed(
+    s3: str,
+    command: Command,
+    make_topic: MakeTopic,
+    produce: Produce,
+    conversation: Conversation,
+) -> None:
+    """By the commands, run by run. The keys are in the URL, for tasks wherever they run, and are told to nobody."""
+    source, target = make_topic(2), make_topic(2)
+    place = s3.replace("s3://", "s3://key:secret@")
+    for partition in (0, 1):
+        produce(source, partition, [Record(-1, 1_700_000_000_000 + each, b"k", b"v%d" % each) for each in range(40)])
+    words = ("archive", "--topics", source, "--to", place, "--once", "-o", "json")
+    first = command(*words)
+    assert (first.code, first.err) == (0, "")
+    assert json.loads(first.out)["messages"] == 80
+    assert "secret" not in first.out
+    produce(source, 1, [Record(-1, 1_700_000_001_000, None, b"last", (("trace", b"1"),))])
+    assert json.loads(command(*words).out)["messages"] == 1
+    files = Storage(s3).list(f"topic={source}/partition=1")
+    assert [name.rpartition("/")[2] for name in files] == [
+        "00000000000000000000-00000000000000000040.parquet",
+        "00000000000000000040-00000000000000000041.parquet",
+    ]
+    again = command("replay", "--topics", source, "--from", place, "--to", target, "-o", "json")
+    assert (again.code, json.loads(again.out)["messages"]) == (0, 81), again.err
+    for partition in (0, 1):
+        assert content(conversation, target, partition) == content(conversation, source, partition)
+
+
+def test_a_store_that_pyarrow_cannot_reach_is_one_line() -> None:
+    with pytest.raises(PipelineError, match=r"^hdfs://no-such-host:1/archive is no place for an archive: .+"):
+        Storage("hdfs://no-such-host:1/archive")
+    with pytest.raises(PipelineError, match=r"^gopher://here/archive is no place for an archive: .+"):
+        Storage("gopher://here/archive")
 
 
 def test_a_place_without_access_is_one_line(tmp_path: Path) -> None:

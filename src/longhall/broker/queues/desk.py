@@ -360,12 +360,22 @@ class Desk:
 
 
 def _view(queue: RunningQueue) -> QueueView:
+    """Kept until something of it changes: every request asks."""
     entry = queue.entry
-    return QueueView(
-        name=entry.name,
-        queue_id=entry.queue_id.hex(),
-        settings=entry.settings,
-        created_ms=entry.created_ms,
-        modified_ms=entry.modified_ms,
-        paused=queue.queue.state.paused,
-    )
+    view = queue.view
+    paused = queue.queue.state.paused
+    if (
+        view is None
+        or view.settings is not entry.settings
+        or view.modified_ms != entry.modified_ms
+        or view.paused != paused
+    ):
+        view = queue.view = QueueView(
+            name=entry.name,
+            queue_id=entry.queue_id.hex(),
+            settings=entry.settings,
+            created_ms=entry.created_ms,
+            modified_ms=entry.modified_ms,
+            paused=paused,
+        )
+    return view

@@ -51,8 +51,10 @@ class Expirer:
             await asyncio.sleep(LOOK_S)
             first_looks = 0
             for queue in [one for one in self._hall.queues.values() if one.expiry != NEVER_EXPIRES]:
+                if queue.expiry == MAY_EXPIRE and first_looks >= FIRST_LOOKS_MAX:
+                    continue
                 try:
-                    if queue.expiry == MAY_EXPIRE and first_looks < FIRST_LOOKS_MAX:
+                    if queue.expiry == MAY_EXPIRE:
                         first_looks += 1
                         await self._look_first(queue)
                     if queue.expiry == EXPIRES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from longhall.broker.fetch import Wanted, supply
@@ -36,9 +37,20 @@ async def look_into(hall: Hall, window: Window, offset: int, count_max: int) -> 
 
 
 async def _supply(hall: Hall, window: Window) -> None:
-    if window.cold is not None:
-        cold, window.cold = window.cold, None
+    """Whoever finds the same stretch missing while it is being read waits for that, and reads nothing."""
+    if window.warming is not None:
+        await asyncio.shield(window.warming)
+        return  # It looks again; if the other one failed or went away, it finds it missing still.
+    if window.cold is None:
+        return
+    cold, window.cold = window.cold, None
+    done = window.warming = asyncio.get_running_loop().create_future()
+    try:
         window.supplied = await supply(hall, Wanted(window.partition, 0, 0, -1), cold)
+    finally:
+        window.warming = None
+        if not done.done():
+            done.set_result(None)
 
 
 async def recall_record(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> Record | None:

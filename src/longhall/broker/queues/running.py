@@ -18,7 +18,8 @@ from longhall.broker.queues.traces import Traces
 from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
 from longhall.queues.deduplication import DeduplicationWindow, fingerprint
-from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, whole_of
+from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, sent_as, whole_of
+from longhall.queues.messages import QueueView
 from longhall.queues.outcomes import Candidate
 from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
@@ -60,6 +61,7 @@ class RunningQueue(Listener):
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
         self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.
+        self.view: QueueView | None = None  # As it was told last.
         self.traces = Traces()
         self.fates: dict[str, int] = {}  # Told to reply queues, since the start.
         self.fates_lost = 0  # Their reply queue was gone or full.
@@ -163,11 +165,13 @@ class RunningQueue(Listener):
             return
         number = partition.log.partition
         if number in self.hidden:
+            self.shard.opened += header.record_count
             for record in read_records(stored, 0):
                 self.staging.appended(number, record.offset, due_of(record), now_ms)
         else:
             self._count(partition, header, stored)
         if self.settings.deduplication != "off" and partition.number >= 0:
+            self.shard.opened += header.record_count
             self._remember(stored, number)
 
     def _count(self, partition: Partition, header: BatchHeader, stored: bytes) -> None:
@@ -220,13 +224,13 @@ class RunningQueue(Listener):
     def _remember(self, stored: bytes, number: int) -> None:
         """What was sent with a deduplication id is known by it for a while. Moves within the queue are not sends."""
         settings = self.settings
+        by_group = settings.deduplication_scope == "group"
+        window_ms = settings.deduplication_window_ms
         for record in read_records(stored, 0):
-            fields = decode_record(record, number)
-            if fields.deduplication_id and fields.sent_ms == record.timestamp_ms:
-                scope = fields.group if settings.deduplication_scope == "group" else ""
-                mark = fingerprint(fields.deduplication_id, scope)
-                window_ms = settings.deduplication_window_ms
-                self.sent.remember(mark, fields.message_id, record.offset, record.timestamp_ms, window_ms)
+            identity, group, message_id = sent_as(record)
+            if identity:
+                mark = fingerprint(identity, group if by_group else "")
+                self.sent.remember(mark, message_id, record.offset, record.timestamp_ms, window_ms, number)
 
     def snapshot(self) -> list[Any]:
         """For `restore`."""

@@ -14,10 +14,12 @@ from typing import Final, final
 from longhall.broker.events import LaneDropped, LaneMade, LogTrimmed
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.carry import NOTHING, carry, gather
 from longhall.broker.queues.hidden import HiddenReader
+from longhall.broker.queues.recall import warm
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
-from longhall.broker.waiting import Commit
+from longhall.broker.waiting import Commit, committed
 from longhall.errors import LonghallError
 from longhall.queues.envelope import decode_record, due_of, moved_record
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Work
@@ -27,7 +29,6 @@ from longhall.shards.shard import PARTITIONS
 
 STEP_MAX: Final = 500
 APART_MS: Final = 8  # Messages that are due one after another are moved together.
-MOVE_BYTES_MAX: Final = 512 * 1024  # Of messages moved in one step.
 RETRY_S: Final = 1.0
 WAIT_S_MAX: Final = 3600.0
 
@@ -105,19 +106,22 @@ class Stager:
             self._tasks[queue.number] = asyncio.get_running_loop().create_task(self._work(queue))
 
     async def _work(self, queue: RunningQueue) -> None:
+        now_ms = self._hall.time.now_ms()
         try:
             while not self._stopped and not queue.removed:
-                work = queue.staging.next_work(self._hall.time.now_ms())
+                work = queue.staging.next_work(now_ms)
                 if work is None:
                     break
                 await self._do(queue, work)
                 await asyncio.sleep(0)
+                if self._hall.time.now_ms() - now_ms >= APART_MS:  # Else what has become due meanwhile waits a moment.
+                    now_ms = self._hall.time.now_ms()
         except (OSError, LonghallError) as error:
             _log.warning("staged messages wait", extra={"queue": queue.entry.name, "reason": str(error)})
             await asyncio.sleep(RETRY_S)
         finally:
             del self._tasks[queue.number]
-        self.arm(queue)
+        self.arm(queue, APART_MS)
 
     async def _do(self, queue: RunningQueue, work: Work) -> None:
         if work.kind == MOVE:
@@ -134,42 +138,20 @@ class Stager:
     async def _move_due(self, queue: RunningQueue) -> None:
         """What is due becomes available, the longest due first, as many in one step as fit an entry."""
         places = queue.staging.due(self._hall.time.now_ms(), STEP_MAX)
-        reader = HiddenReader(self._hall, queue)
         moved = 0
         try:
-            while moved < len(places):
-                batch: list[tuple[int, Record]] = []
-                size = 0
-                taken = moved
-                while taken < len(places) and size < MOVE_BYTES_MAX:
-                    lane, offset = places[taken]
-                    record = await reader.one(lane, offset)
-                    if record is not None:
-                        batch.append((lane, record))
-                        size += len(record.value or b"")
-                    taken += 1
-                if queue.removed:
-                    return
-                self._move(queue, batch, places[moved:taken])
-                moved = taken
+            while moved < len(places) and not queue.removed:
+                load = gather(queue, places, moved)
+                if load.behind > moved:
+                    carry(self._hall, queue, load, places[moved : load.behind])
+                    moved = load.behind
+                if load.cold != NOTHING:
+                    await warm(self._hall, queue, load.cold)
+                elif load.uncommitted:
+                    await committed(self._hall, queue.shard)
         finally:
             for lane, offset in places[moved:]:  # Something failed on the way: they are due all the same.
                 queue.staging.put_back(lane, offset, self._hall.time.now_ms())
-
-    def _move(self, queue: RunningQueue, batch: list[tuple[int, Record]], places: list[tuple[int, int]]) -> None:
-        """Append these to where they can be received and settle their staged copies, in one step."""
-        hall = self._hall
-        now_ms = hall.time.now_ms()
-        targets: dict[int, list[Record]] = {}
-        for lane, record in batch:
-            if not queue.staging.is_settled(lane, record.offset):  # A purge may have come while it was read.
-                fields = decode_record(record, lane)
-                target = queue.lane_for(fields.priority, fields.group).log.partition
-                targets.setdefault(target, []).append(moved_record(record, fields.message_id, now_ms))
-        with together(hall):
-            for target, records in targets.items():
-                write_records(hall, queue.lanes[target], records, now_ms, message=False)
-            write_staging(hall, queue, queue.staging.decide_settle(places))
 
     async def _restage(self, queue: RunningQueue, work: Work) -> None:
         """A coarse slice has begun: its messages go to finer ones."""

@@ -6,6 +6,7 @@ disk is left in `cold`; whoever asked fetches it and asks again.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, Protocol, final
 
 from longhall.broker.partition import Partition
@@ -51,6 +52,7 @@ class Window:
         self._sizing = sizing
         self.cold: Cold | None = None
         self.supplied: Supplied | None = None
+        self.warming: asyncio.Future[None] | None = None  # Done when somebody has read the cold stretch.
         self._kept: list[_Stretch] = []
 
     def look(self, offset: int, count_max: int) -> list[Candidate] | None:

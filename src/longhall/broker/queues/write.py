@@ -66,12 +66,12 @@ def shard_of_whole(hall: Hall, name: str) -> int:
     return number if 0 < number < len(hall.shards) else 0
 
 
-def _hold(hall: Hall, lane: int, records: Sequence[Record]) -> None:
+def _hold(hall: Hall, lane: int, base: int, records: Sequence[Record]) -> None:
     """Those of these records that stand for large messages keep them from now on."""
-    for record in records:
+    for at, record in enumerate(records):
         name = whole_of(record)[0]
         shard = shard_of_whole(hall, name) if name else 0
-        held = hall.wholes[shard - 1].decide_hold(name, (lane, record.offset)) if shard else Code.INVALID_REQUEST
+        held = hall.wholes[shard - 1].decide_hold(name, (lane, base + at)) if shard else Code.INVALID_REQUEST
         if not isinstance(held, Code):
             write_whole(hall, shard, held)
 
@@ -85,15 +85,15 @@ def write_records(
     """
     base = partition.log.next_offset
     placed = [
-        Record(base + at, record.timestamp_ms, record.key, record.value, record.headers)
-        for at, record in enumerate(records)
+        record if record.offset < 0 else Record(-1, record.timestamp_ms, record.key, record.value, record.headers)
+        for record in records
     ]
     batch = build_batch(placed, base_offset=base)
     code = append(hall, partition, parse_header(batch, 0), batch, 0, now_ms, message)
     if code is not None:  # Raised, so that nobody settles what was not written elsewhere.
         raise LonghallError(code)
     if not message and any(hall.wholes):
-        _hold(hall, partition.log.partition, placed)
+        _hold(hall, partition.log.partition, base, records)
     partition.traffic.messages_in += len(records)
     partition.traffic.bytes_in += len(batch)
     return base

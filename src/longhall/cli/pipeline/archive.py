@@ -45,6 +45,7 @@ def archive(
 ) -> None:
     """Archive topics and queues as Parquet, each message exactly once."""
     from longhall.pipeline.archive.job import Options, archive
+    from longhall.pipeline.archive.storage import Storage
 
     silent = output is Format.JSON
     with running(
@@ -67,7 +68,7 @@ def archive(
         )
     show_facts(
         {
-            "archive": to,
+            "archive": Storage(to).name,  # What is secret in a URL is told to nobody.
             "messages": done.messages,
             "bytes": done.bytes,
             "files": done.files,

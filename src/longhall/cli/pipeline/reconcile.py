@@ -10,8 +10,9 @@ from longhall.cli.exits import Exit
 from longhall.cli.moments import show_moment
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
 from longhall.cli.output import Column, Format, note, show_json, show_rows
+from longhall.cli.pipeline.passes import IntervalOption, Pass, passes, until_interrupted
 from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
-from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, running
+from longhall.cli.pipeline.running import BootstrapOption, Job, MasterOption, OnceOption, SparkOption, running
 from longhall.cli.profiles import find_http
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def reconcile(
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail also if something was delivered twice.")] = False,
     list_max: Annotated[int, typer.Option("--list", min=0, help="So many messages are listed of each kind.")] = 100,
+    once: OnceOption = True,
+    interval: IntervalOption = 60.0,
     http: HttpOption = None,
     master: MasterOption = None,
     spark: SparkOption = None,
@@ -48,22 +51,43 @@ def reconcile(
 ) -> None:
     """Hold what was sent against what was delivered and settled. Exit code 1 if anything was lost."""
     from longhall.pipeline.evidence import ArchivePlace, LivePlace
-    from longhall.pipeline.reconcile import reconcile
+    from longhall.pipeline.reconcile import Balance, reconcile
 
-    period = period_of(since, until)
+    period_of(since, until)  # What is no time is told before anything begins.
     names = [name.strip() for name in queues.split(",") if name.strip()]
-    balances = []
+    balances: list[Balance] = []
+
+    def look(job: Job) -> None:
+        there = find_http(http, profile) if state else ("", "", "")
+        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
+        words = {"queues": names, "bootstrap": job.bootstrap, "archive": archive, "topic": topic, "state": state,
+                 "grace": grace, "list": list_max}  # fmt: skip
+
+        def balance(name: str, at: Pass) -> Balance:
+            if name not in at.known:
+                evidence = place.queue(name, at.period, topic)
+                found = reconcile(name, evidence, at.period, grace_ms=int(grace * 60_000), listed_max=list_max)
+                at.note(name, found._asdict())
+            return Balance(**at.known[name])
+
+        for at in passes("reconcile", words, since, until, once=once, interval_s=interval):
+            job.steps.say(at.resumed)
+            found = []
+            for number, name in enumerate(names):
+                job.steps.show("reconciled", number, len(names), "queues")
+                found.append(balance(name, at))
+            balances[:] = found
+            at.end()
+            if not once:
+                _show(balances, output, transactions)
+
     with running(
         "reconcile", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
         silent=output is Format.JSON, reaches=archive is None,
     ) as job:  # fmt: skip
-        there = find_http(http, profile) if state else ("", "", "")
-        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
-        for number, name in enumerate(names):
-            job.steps.show("reconciled", number, len(names), "queues")
-            evidence = place.queue(name, period, topic)
-            balances.append(reconcile(name, evidence, period, grace_ms=int(grace * 60_000), listed_max=list_max))
-    _show(balances, output, transactions)
+        until_interrupted(lambda: look(job), once=once)
+    if once:
+        _show(balances, output, transactions)
     fine = all(each.is_complete(transactions) and not (strict and each.twice) for each in balances)
     raise typer.Exit(Exit.OK if fine else Exit.REFUSED)
 

@@ -5,17 +5,27 @@ from __future__ import annotations
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, note, show_json
+from longhall.cli.output import Format, show_json
+from longhall.cli.pipeline.passes import IntervalOption, passes, until_interrupted
 from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
-from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, TopicsOption, running
+from longhall.cli.pipeline.running import (
+    BootstrapOption,
+    Job,
+    MasterOption,
+    OnceOption,
+    SparkOption,
+    TopicsOption,
+    running,
+)
 from longhall.cli.profiles import find_http
 
 if TYPE_CHECKING:
+    from longhall.pipeline.fates import Period
     from longhall.pipeline.reconcile import Evidence
 
 
@@ -27,6 +37,8 @@ def report(
     until: UntilOption = "now",
     archive: ArchiveOption = None,
     state: Annotated[bool, typer.Option("--state/--no-state", help="Ask the queues what they have now.")] = True,
+    once: OnceOption = True,
+    interval: IntervalOption = 300.0,
     http: HttpOption = None,
     master: MasterOption = None,
     spark: SparkOption = None,
@@ -37,32 +49,43 @@ def report(
     from longhall.pipeline.evidence import ArchivePlace, LivePlace
     from longhall.pipeline.report.job import lags, make_report, write_whole
 
-    period = period_of(since, until)
+    period_of(since, until)  # What is no time is told before anything begins.
     names = [name.strip() for name in topics.split(",") if name.strip()]
+    reports: list[dict[str, Any]] = []
+
+    def look(job: Job) -> None:
+        there = find_http(http, profile) if state else ("", "", "")
+        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
+        words = {"topics": names, "bootstrap": job.bootstrap, "archive": archive, "state": state}
+        for at in passes("report", words, since, until, once=once, interval_s=interval):
+            job.steps.say(at.resumed)
+
+            def gather(name: str, period: Period = at.period) -> tuple[Evidence, bool]:
+                is_queue = place.has_audit(name)
+                return (place.queue(name, period) if is_queue else place.topic(name, period)), is_queue
+
+            found, html = make_report(
+                names,
+                gather,
+                at.period,
+                groups=() if archive else lags(job.bootstrap, names),
+                disk_free_bytes=0 if archive else _free_bytes(there[0]),
+                told=lambda name, done: job.steps.show("measured", done, len(names), "names"),
+                known=at.known,
+                learnt=at.note,
+            )
+            write_whole(to, html)
+            at.end()
+            reports[:] = found
+            job.steps.say(f"wrote {to}")
+
     with running(
         "report", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
         silent=output is Format.JSON, reaches=archive is None,
     ) as job:  # fmt: skip
-        there = find_http(http, profile) if state else ("", "", "")
-        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
-
-        def gather(name: str) -> tuple[Evidence, bool]:
-            is_queue = place.has_audit(name)
-            return (place.queue(name, period) if is_queue else place.topic(name, period)), is_queue
-
-        reports, html = make_report(
-            names,
-            gather,
-            period,
-            groups=() if archive else lags(job.bootstrap, names),
-            disk_free_bytes=0 if archive else _free_bytes(there[0]),
-            told=lambda name, done: job.steps.show("measured", done, len(names), "names"),
-        )
-        write_whole(to, html)
+        until_interrupted(lambda: look(job), once=once)
     if output is Format.JSON:
         show_json(reports)
-    else:
-        note(f"wrote {to}")
 
 
 def _free_bytes(address: str) -> int:

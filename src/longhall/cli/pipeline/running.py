@@ -55,8 +55,8 @@ class Steps:
         self._told_at = -PROGRESS_LINE_S
 
     def say(self, words: str) -> None:
-        """Something that happened once."""
-        if not self._silent:
+        """Something that happened once; nothing is said of nothing."""
+        if words and not self._silent:
             note(words)
 
     def show(self, words: str, done: int, total: int | None = None, unit: str = "messages") -> None:
@@ -116,12 +116,14 @@ def running(
 ) -> Iterator[Job]:
     """A session for one job. Whatever ends the job ends in one line and an exit code, and Spark is stopped.
 
-    One that needs no hall, because it reads an archive, does not reach for it.
+    One that needs no hall, because it reads an archive, does not reach for it. A session that this process has already,
+    as in a notebook, is used, and is not ours to stop.
     """
     from longhall.pipeline.spark import session
 
     address = find_address(bootstrap, profile)
     steps = Steps(silent)
+    borrowed = _has_session()
     with failures_in_one_line():
         if reaches:
             reach(address)
@@ -131,7 +133,8 @@ def running(
             yield Job(spark, address, steps)
         finally:
             steps.close()
-            spark.stop()
+            if not borrowed:
+                spark.stop()
 
 
 @contextmanager
@@ -161,6 +164,14 @@ def reach(address: str) -> None:
 
     with Conversation(address) as conversation:
         conversation.ask(sign_of_life)
+
+
+def _has_session() -> bool:
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:

@@ -203,21 +203,36 @@ class Connection(asyncio.BufferedProtocol):
                 self._large = None
                 self._serve(frame)
             return
-        data = bytes(self._gate.shared[:nbytes])
-        self._take(self._rest + data if self._rest else data)
+        shared = self._gate.shared
+        at = 0
+        if self._rest:
+            at = self._missing(nbytes)
+            first = self._rest + bytes(shared[:at])
+            self._take(first, 0, len(first))
+            if self._closing or at == nbytes:
+                return
+            if self._rest:  # There is no room for it now, nor for what comes behind it.
+                self._rest += bytes(shared[at:nbytes])
+                return
+        self._take(shared, at, nbytes)
+
+    def _missing(self, nbytes: int) -> int:
+        """How many of the bytes that came complete the request that has begun; all of them if they do not."""
+        if len(self._rest) < 4:
+            return nbytes
+        missing = 4 + int.from_bytes(self._rest[:4], "big", signed=True) - len(self._rest)
+        return missing if 0 < missing < nbytes else nbytes
 
     def eof_received(self) -> bool:
         return False
 
-    def _take(self, data: bytes) -> None:
-        """Cut the bytes into frames; what is left waits for more."""
+    def _take(self, data: bytes | memoryview, at: int, end: int) -> None:
+        """Cut these bytes into frames; what is left waits for more. Each is copied once, out of what others use too."""
         self._rest = b""
-        at = 0
-        end = len(data)
         while end - at >= 4:
             if self._has_enough():
                 self._full = True
-                self._rest = data[at:] if at else data
+                self._rest = bytes(data[at:end])
                 self._regulate()
                 return
             size = int.from_bytes(data[at : at + 4], "big", signed=True)
@@ -226,28 +241,28 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if end - at - 4 < size:
                 if size > SHARED_BYTES:
-                    self._begin_large(size, data, at)
+                    self._begin_large(size, data, at, end)
                     return
                 break
             if not self._gate.budget.take(size):
-                self._rest = data[at:]
+                self._rest = bytes(data[at:end])
                 self._want()
                 return
             at += 4 + size
-            self._serve(data[at - size : at])
+            self._serve(bytes(data[at - size : at]))
             if self._closing:
                 return
-        self._rest = data[at:] if at else data
+        self._rest = bytes(data[at:end])
 
-    def _begin_large(self, size: int, data: bytes, at: int) -> None:
+    def _begin_large(self, size: int, data: bytes | memoryview, at: int, end: int) -> None:
         """The rest of a large request is received where it belongs, without passing through the shared buffer."""
         if not self._gate.budget.take(size):
-            self._rest = data[at:]
+            self._rest = bytes(data[at:end])
             self._want()
             return
         large = self._gate.take_buffer(size)
-        filled = len(data) - at - 4
-        large[:filled] = memoryview(data)[at + 4 :]
+        filled = end - at - 4
+        large[:filled] = memoryview(data)[at + 4 : end]
         self._large_size = size
         self._large_filled = filled
         self._large = large
@@ -261,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
     def _resume(self) -> None:
         self._wanting = False
         if not self._closing:
-            self._take(self._rest)
+            self._take(self._rest, 0, len(self._rest))
             self._regulate()
 
     def _serve(self, frame: bytes) -> None:
@@ -327,6 +342,6 @@ class Connection(asyncio.BufferedProtocol):
             self._gate.budget.give(freed)
         if self._full and not self._paused_by_client and not self._closing and not self._has_enough():
             self._full = False
-            self._take(self._rest)
+            self._take(self._rest, 0, len(self._rest))
         if self._paused:
             self._regulate()

@@ -15,6 +15,8 @@ from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
 from longhall.doors.sqs.wire.results import Result
 from longhall.queues.messages import QueueView
 
+URLS_KNOWN_MAX = 4_096
+
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 
@@ -52,10 +54,17 @@ class Door:
         self.names = RecentNames()
         self.scheme = "http"
         self.authority = ""  # Known when the door is open: host and port for clients that name none.
+        self._names: dict[str, str] = {}  # What some URLs mean, since every request names one.
 
     def queue(self, url: str) -> QueueView:
         """The queue that a request is about. Raises SqsError if there is none."""
-        view = self.queues.view(queue_of_url(url))
+        name = self._names.get(url)
+        if name is None:
+            name = queue_of_url(url)
+            if len(self._names) >= URLS_KNOWN_MAX:
+                self._names.clear()
+            self._names[url] = name
+        view = self.queues.view(name)
         if view is None:
             raise no_such_queue()
         return view

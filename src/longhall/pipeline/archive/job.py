@@ -29,7 +29,7 @@ from longhall.pipeline.conversation import Conversation
 from longhall.pipeline.options import Offsets, Subscription
 from longhall.pipeline.plan import Range
 from longhall.pipeline.reading import Work
-from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
 from longhall.pipeline.survey import Survey, Topic
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Archiver:
             self._take(planned.lost, written)
             return True
         assert failure is not None
-        raise failure
+        raise worn_out(failure, ROUND_TRIES_MAX) from failure
 
     def _writing(self, each: Range, topic: Topic) -> Writing:
         work = Work(
@@ -220,7 +220,14 @@ class Archiver:
         ]
         if not tasks:
             return
-        for task, (_, part, fresh) in zip(tasks, self._do(tasks), strict=True):
+        try:
+            written = self._do(tasks)
+        except Exception as failed:  # A worker died. The small files stay as they are until the next time.
+            if clear_line(failed) is not None:
+                raise
+            self._say("a task failed; small files are merged later")
+            return
+        for task, (_, part, fresh) in zip(tasks, written, strict=True):
             manifest = merged(manifest, part, task.old, fresh, _now_ms())
             self.done.merged += len(task.old)
         self._publish(name, without_retired(manifest, _now_ms() - RETIRED_MS))

@@ -113,7 +113,10 @@ class Ledger:
         return [(int(each.group(1)), each.group(2)) for each in found if each is not None]
 
     def sweep(self, manifest: Manifest) -> int:
-        """Remove every file that this manifest does not name; only for the writer that has claimed the archive."""
+        """Remove every file that this manifest does not name; only for the writer that has claimed the archive.
+
+        One that stood still meanwhile and was overtaken removes nothing: what it lists may be its successor's.
+        """
         named = manifest.paths()
         ours = f"{manifest_directory(self._topic)}/"
         strays = [
@@ -121,6 +124,9 @@ class Ledger:
             for name in self._storage.list(topic_directory(self._topic))
             if name not in named and not name.startswith(ours)
         ]
-        for name in strays:
+        strays += self._storage.forgotten(manifest_directory(self._topic))
+        for swept, name in enumerate(strays):
+            if self._versions()[-1:] != [manifest.version]:
+                return swept
             self._storage.delete(name)
         return len(strays)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from longhall.pipeline.refusals import PipelineError
 
 _OBJECT_STORES: Final = ("s3", "gcs", "gs", "abfs", "abfss")
 _TEMPORARY: Final = ".longhall-"
+_FORGOTTEN_S: Final = 3600
 
 
 @final
@@ -83,6 +85,21 @@ class Storage:
             found = self._system.get_file_info(self._whole(name))
             return int(found.size) if found.type == fs.FileType.File else None
 
+    def forgotten(self, directory: str) -> list[str]:
+        """Temporary files below that are so old that whoever was writing them must be dead."""
+        import pyarrow.fs as fs
+
+        selector = fs.FileSelector(self._whole(directory), allow_not_found=True, recursive=True)
+        with self._one_line("cannot be read"):
+            found = self._system.get_file_info(selector)
+        cut = len(self._root.rstrip("/")) + 1
+        before_ns = time.time_ns() - _FORGOTTEN_S * 10**9
+        return [
+            each.path[cut:]
+            for each in found
+            if each.base_name.startswith(_TEMPORARY) and each.mtime_ns is not None and each.mtime_ns < before_ns
+        ]
+
     def list(self, directory: str) -> list[str]:
         """All files below, temporary ones as well."""
         import pyarrow.fs as fs
@@ -100,7 +117,7 @@ class Storage:
             if self._is_object_store:
                 self._write(self._whole(name), data)
             else:
-                self._place(name, data, os.replace if self.is_local else self._system.move)
+                self._place(name, data, os.replace if self.is_local else self._replace)
 
     def put_if_absent(self, name: str, data: Any) -> bool:
         """Whether the name was free. Only where `has_links`."""
@@ -130,6 +147,14 @@ class Storage:
         finally:
             if self.is_local:
                 Path(beside).unlink(missing_ok=True)
+
+    def _replace(self, beside: str, whole: str) -> None:
+        """HDFS moves nothing onto what is there already. What is put again counts in no manifest yet."""
+        import pyarrow.fs as fs
+
+        if self._system.get_file_info(whole).type != fs.FileType.NotFound:
+            self._system.delete_file(whole)
+        self._system.move(beside, whole)
 
     def _write(self, whole: str, data: Any) -> None:
         if self.is_local:

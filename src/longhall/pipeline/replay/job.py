@@ -26,7 +26,7 @@ from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.conversation import Conversation
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.reading import Work
-from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.player import SPARK_SCHEMA, Play, play_rows, play_sources, reached
 from longhall.pipeline.replay.selection import Selection
@@ -85,22 +85,24 @@ class Replayer:
     def run(self) -> Done:
         with Conversation(self._options.bootstrap) as conversation:
             play = self._play(conversation)
-            sent = 0
-            failure: Exception | None = None
-            for _ in range(TRIES_MAX):
+            sent = tries = reached_before = 0
+            while True:
                 sources = list(self._sources(conversation, play))
+                reached_now = sum(source.start for source in sources)
+                tries = tries if reached_now == reached_before else 0  # Who gets on may go on failing.
+                reached_before = reached_now
                 try:
                     sent += self._send(conversation, play, sources)
                 except Exception as failed:  # A worker died; what it had not committed is sent by the next.
+                    tries += 1
                     if clear_line(failed) is not None:
                         raise
-                    failure = failed
+                    if tries == TRIES_MAX:
+                        raise worn_out(failed, tries) from failed
                     self._say("a task failed; the replay goes on where it was")
                     continue
                 self._finish(conversation, play, sources)
                 return Done(self._name, sent)
-            assert failure is not None
-            raise failure
 
     def _play(self, conversation: Conversation) -> Play:
         options = self._options
@@ -159,6 +161,8 @@ class Replayer:
         return Source(topic, number, start, end, selection, url=self._options.archive, pieces=left)
 
     def _start(self, conversation: Conversation, play: Play, topic: str, number: int) -> int:
+        """Where to begin, or how far it is: a task passes over what a transaction sends that is still open now."""
+
         async def ask(hall: Hall) -> int:
             return await reached(hall, play, play.group(topic, number))
 

@@ -79,7 +79,8 @@ class Track:
         return await hall.transactions.identify(self._name, TRANSACTION_MS)
 
     async def _reached(self, hall: Hall) -> int:
-        return await reached(hall, self._play, self._name)
+        # What a predecessor left open was ended just now; a commit of its that is under way is waited for.
+        return await hall.persist(lambda: reached(hall, self._play, self._name, stable=True))
 
     def add(self, batch: Any) -> None:
         """Rows of this partition; they go out when they are enough."""
@@ -131,10 +132,13 @@ class Track:
         await hall.transactions.end(name, identity, commit=True, rising=False)
 
 
-async def reached(hall: Hall, play: Play, group: str) -> int:
-    """How far a partition was replayed before. Raises PipelineError if the name was another replay's."""
+async def reached(hall: Hall, play: Play, group: str, *, stable: bool = False) -> int:
+    """How far a partition was replayed before, at least; with `stable` no transaction is open that may bring it on.
+
+    Raises PipelineError if the name was another replay's.
+    """
     place = (play.target, 0)
-    found = (await hall.groups.offsets(group, [place], stable=True)).get(place)
+    found = (await hall.groups.offsets(group, [place], stable=stable)).get(place)
     if found is None:
         return 0
     if found.metadata != play.fingerprint:

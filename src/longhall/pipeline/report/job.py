@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from longhall.client.hall import Hall
 from longhall.pipeline.conversation import Conversation
@@ -17,9 +17,6 @@ from longhall.pipeline.report.measures import measure
 from longhall.pipeline.report.page import page
 
 GROUPS_MAX: Final = 1000
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Gather = Callable[[str], tuple[Evidence, bool]]  # What there is of a name, and whether it is a queue with an audit.
 
@@ -32,13 +29,19 @@ def make_report(
     groups: Sequence[Mapping[str, Any]] = (),
     disk_free_bytes: int = 0,
     told: Callable[[str, int], None] = lambda name, done: None,
+    known: Mapping[str, dict[str, Any]] | None = None,
+    learnt: Callable[[str, dict[str, Any]], None] = lambda name, facts: None,
 ) -> tuple[list[dict[str, Any]], str]:
-    """The measured values of each name, and the page."""
+    """The measured values of each name, and the page. What is `known` is not measured again."""
     reports = []
     for number, name in enumerate(names):
         told(name, number)
-        evidence, is_queue = gather(name)
-        reports.append(measure(name, evidence, period, is_queue=is_queue, disk_free_bytes=disk_free_bytes))
+        facts = (known or {}).get(name)
+        if facts is None:
+            evidence, is_queue = gather(name)
+            facts = measure(name, evidence, period, is_queue=is_queue, disk_free_bytes=disk_free_bytes)
+            learnt(name, facts)
+        reports.append(facts)
     made_ms = int(time.time() * 1000)
     return reports, page(reports, period.from_ms, period.until_ms, [dict(each) for each in groups], made_ms)
 

@@ -30,6 +30,7 @@ def settings_for(world: SimulatedWorld) -> Settings:
         checkpoint_bytes=CHECKPOINT_BYTES[world.entropy.below(len(CHECKPOINT_BYTES))],
         disk_reserve_bytes=100_000,
         open_files_max=32,
+        behind_partitions_min=1_000 * world.entropy.below(2),
         lone_sync_us_max=1_000 * world.entropy.below(2),
         memory_bytes=16 * 1024 * 1024,
         drain_ms=2_000,

@@ -10,10 +10,11 @@ import shutil
 from collections.abc import Sequence
 from typing import Final, final
 
-from longhall.world.ports import Done, File
+from longhall.world.ports import Buffer, Done, File
 from longhall.world.real.file import RealFile
 from longhall.world.real.syncer import TOGETHER_FILES_MIN
 from longhall.world.real.syncing import SyncLane
+from longhall.world.real.writing import WriteLane, wait_for_writes
 
 LOCK_NAME: Final = "lock"
 
@@ -24,8 +25,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class RealDisk:
     """Files by their path under `root`, which is made if it is missing.
 
-    Two lanes sync: commits must never wait behind a checkpoint, so background work has a process of its own. Both
-    start at their first use.
+    Two lanes sync: commits must never wait behind a checkpoint, so background work has a process of its own. A third
+    one writes. All start at their first use.
     """
 
     def __init__(self, root: str) -> None:
@@ -33,6 +34,7 @@ class RealDisk:
         os.makedirs(self.root, exist_ok=True)
         self._commits = SyncLane("commits")
         self._background = SyncLane("background", together=True)
+        self._writes = WriteLane(self.root)
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -88,19 +90,31 @@ class RealDisk:
     def sync_now(self, file: File) -> None:
         os.fdatasync(_real(file).descriptor)
 
+    def write_behind(self, file: File, position: int, buffers: Sequence[Buffer], done: Done) -> bool:
+        return self._writes.write(_real(file), position, buffers, done)
+
+    def finish_writes(self) -> None:
+        self._writes.finish()
+
     def free_bytes(self) -> int:
         numbers = os.statvfs(self.root)
         return numbers.f_bavail * numbers.f_frsize
 
     def close(self) -> None:
-        """End the processes that sync."""
+        """End the processes that sync and write."""
         self._commits.close()
         self._background.close()
+        self._writes.close()
 
     @property
     def syncer_pid(self) -> int | None:
         """The process behind the commits, once it runs."""
         return self._commits.pid
+
+    @property
+    def writer_pid(self) -> int | None:
+        """The process that writes, once it runs."""
+        return self._writes.pid
 
     def _full(self, path: str) -> str:
         return os.path.join(self.root, path) if path not in ("", ".") else self.root
@@ -109,6 +123,7 @@ class RealDisk:
         """A file is being closed."""
         self._commits.forget(file)
         self._background.forget(file)
+        self._writes.forget(file)
 
 
 @final
@@ -130,6 +145,11 @@ class DirectoryLock:
             raise OSError(errno.EBUSY, sentence, root) from None
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        try:
+            wait_for_writes(root)
+        except OSError:
+            self.release()
+            raise
 
     def release(self) -> None:
         if self._descriptor >= 0:

@@ -21,6 +21,7 @@ import msgspec
 from longhall.errors import Code, LonghallError
 from longhall.world.ports import File
 from longhall.world.real.file import RealFile
+from longhall.world.real.memory import MUCH_BYTES, give_back_memory
 
 JOBS_WAITING_MAX: Final = 256
 READS_WAITING_MAX: Final = 4096
@@ -49,9 +50,13 @@ class RealJanitor:
         self._jobs += 1
         try:
             async with self._turn:
-                answer = await self._exchange(msgspec.msgpack.encode([job, arguments]))
+                request = msgspec.msgpack.encode([job, arguments])
+                answer = await self._exchange(request)
         finally:
             self._jobs -= 1
+        if len(request) > MUCH_BYTES:
+            del request
+            give_back_memory()
         return _result(job, answer)
 
     async def read(self, file: File, position: int, size: int) -> bytes:

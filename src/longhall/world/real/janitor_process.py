@@ -22,6 +22,7 @@ import msgspec
 from longhall.errors import LonghallError
 from longhall.world.ports import Disk
 from longhall.world.real.disk import RealDisk
+from longhall.world.real.memory import MUCH_BYTES, give_back_memory
 
 NICENESS: Final = 10
 _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
@@ -35,9 +36,16 @@ def serve(source: socket.socket, disk: Disk, chores: dict[str, Chore]) -> None:
     """Until the other end is closed."""
     while True:
         size = int.from_bytes(_receive(source, 4), "little")
-        job, arguments = msgspec.msgpack.decode(_receive(source, size), type=tuple[str, dict[str, object]])
-        answer = msgspec.msgpack.encode(_run(disk, chores, job, arguments))
-        source.sendall(len(answer).to_bytes(4, "little") + answer)
+        _serve_one(source, size, disk, chores)
+        if size > MUCH_BYTES:
+            give_back_memory()
+
+
+def _serve_one(source: socket.socket, size: int, disk: Disk, chores: dict[str, Chore]) -> None:
+    """By itself, so that nothing of a large request is kept while the next one is waited for."""
+    job, arguments = msgspec.msgpack.decode(_receive(source, size), type=tuple[str, dict[str, object]])
+    answer = msgspec.msgpack.encode(_run(disk, chores, job, arguments))
+    source.sendall(len(answer).to_bytes(4, "little") + answer)
 
 
 def _run(disk: Disk, chores: dict[str, Chore], job: str, arguments: dict[str, object]) -> dict[str, Any]:
@@ -56,14 +64,14 @@ def _run(disk: Disk, chores: dict[str, Chore], job: str, arguments: dict[str, ob
         return {"outcome": "bug", "message": traceback.format_exc()}
 
 
-def _receive(source: socket.socket, size: int) -> bytes:
+def _receive(source: socket.socket, size: int) -> bytearray:
     buffer = bytearray()
     while len(buffer) < size:
         part = source.recv(min(size - len(buffer), 1 << 20))
         if not part:
             sys.exit(0)
         buffer += part
-    return bytes(buffer)
+    return buffer
 
 
 def _be_polite() -> None:

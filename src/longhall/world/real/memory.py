@@ -15,6 +15,7 @@ _TOP_PAD: Final = -2
 _MMAP_THRESHOLD: Final = -3
 
 KEPT_BYTES_MAX: Final = 64 * 1024 * 1024  # Free memory at the top beyond this goes back.
+MUCH_BYTES: Final = 8 * 1024 * 1024  # After a job with so much to carry, what it took is given back.
 BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024  # Larger ones are mapped for themselves; the library's own maximum.
 
 
@@ -26,3 +27,10 @@ def keep_memory() -> None:
         mallopt(_MMAP_THRESHOLD, BLOCK_BYTES_MAX)
         mallopt(_TRIM_THRESHOLD, KEPT_BYTES_MAX)
         mallopt(_TOP_PAD, 1024 * 1024)
+
+
+def give_back_memory() -> None:
+    """Let go of all that is free, after something that took very much for a moment."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -1,0 +1,141 @@
+"""The whole suite in parts, two at a time, each in a process of its own.
+
+Every test is in one part of each build: the last part is whatever the others do not name, so that a new directory is
+never left out. What a part says is shown as it comes, with its name before each line; from its failures on it is kept
+until its end, so that two parts never mingle there. The end says what became of each part, which tests failed, and what
+was left out and why.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from house.environment import PYTHON, ROOT, child_environment, say
+from house.left_out import left_out_lines, read_left_out
+
+AT_ONCE_MAX: Final = 2
+FOUND_NOTHING: Final = 5  # What pytest ends with when there was no test to run.
+PLAIN_SOURCES: Final = "plain-sources"
+FAST: Final = "not slow and not clients"
+WIDTH: Final = 80
+
+# Most of the time of these goes by with waiting, for Spark and for leases and sessions to end.
+APART: Final = {"pipeline": "tests/pipeline", "clients": "tests/clients", "crashes": "tests/crash"}
+
+
+class Part(NamedTuple):
+    """Some tests on one build."""
+
+    name: str
+    build: str
+    arguments: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    """What became of a part: pytest's exit code, its last line, the tests that failed, and what it left out."""
+
+    code: int
+    said: str
+    failed: list[str]
+    left_out: list[tuple[str, str]]
+
+
+PLAIN: Final = Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST))
+
+
+def parts(build: str) -> list[Part]:
+    """Everything on the installed build, in the order in which the parts begin."""
+    apart = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
+    rest = [f"--ignore={place}" for place in APART.values()]
+    return [*apart, Part(f"{build}, all others", build, (*rest, "tests"))]
+
+
+def run_suite(prepare: Callable[[], str]) -> int:
+    """Run all parts, say what became of them, and return the exit code of the first that failed.
+
+    `prepare` installs what is to be tested, and says which build that became; the plain sources are tested meanwhile.
+    """
+    lock = threading.Lock()
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(min(AT_ONCE_MAX, os.cpu_count() or 1)) as pool:
+
+        def begin(part: Part) -> Future[Outcome]:
+            return pool.submit(_run, part, Path(scratch) / f"{part.name}.json", lock)
+
+        plain = begin(PLAIN)
+        chosen = parts(pool.submit(prepare).result())
+        running = [plain, *map(begin, chosen)]
+        outcomes = [one.result() for one in running]
+    for line in summary([PLAIN, *chosen], outcomes):
+        print(line)
+    return combined([outcome.code for outcome in outcomes])
+
+
+def combined(codes: Sequence[int]) -> int:
+    """The exit code of all of them: that of the first which failed."""
+    return next((code for code in codes if code not in (0, FOUND_NOTHING)), 0)
+
+
+def summary(chosen: Sequence[Part], outcomes: Sequence[Outcome]) -> list[str]:
+    """The last lines of the whole run."""
+    lines = [" the whole suite ".center(WIDTH, "=")]
+    lines += [f"{part.name}: {outcome.said}" for part, outcome in zip(chosen, outcomes, strict=True)]
+    lines += left_out_lines([found for outcome in outcomes for found in outcome.left_out], WIDTH)
+    failed = [f"{part.name}: {test}" for part, outcome in zip(chosen, outcomes, strict=True) for test in outcome.failed]
+    if failed:
+        lines += [" failed ".center(WIDTH, "="), *failed]
+    return lines
+
+
+def _run(part: Part, left_out: Path, lock: threading.Lock) -> Outcome:
+    say(f"{part.name}: begins")
+    # The cache is for who looks for one failure; two processes would write it at once.
+    command: list[str | Path] = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *part.arguments]
+    environment = child_environment(
+        LONGHALL_TEST_BUILD=part.build, LONGHALL_LEFT_OUT=str(left_out), LONGHALL_TEST_EXAMPLES="same"
+    )
+    kept: list[str] = []
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            line = line.rstrip("\n")
+            if kept or (line.startswith("=====") and "test session starts" not in line):
+                kept.append(line)
+            else:
+                with lock:
+                    print(f"{part.name} | {line}", flush=True)
+    with lock:
+        print(f" {part.name} ".center(WIDTH, "="), *kept, sep="\n", flush=True)
+    said = kept[-1].strip("= ") if kept else f"ended with {running.returncode} and said nothing"
+    failed = [line for line in kept if line.startswith(("FAILED ", "ERROR "))]
+    return Outcome(running.returncode, said, failed, read_left_out(left_out))
+
+
+def run_chosen(build: str, arguments: Sequence[str]) -> int:
+    """What the caller chose by arguments for pytest, on the plain sources and then on the installed build."""
+    with tempfile.TemporaryDirectory() as scratch:
+        left_out = str(Path(scratch) / "left-out.json")
+        codes = []
+        for where, choice in ((PLAIN_SOURCES, ["-q", "-m", FAST]), (build, [])):
+            say(f"{where}: the tests that were chosen")
+            environment = child_environment(LONGHALL_TEST_BUILD=where, LONGHALL_LEFT_OUT=left_out)
+            command: list[str | Path] = [PYTHON, "-m", "pytest", *choice, *arguments]
+            codes.append(subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode)
+    if combined(codes[:1]):
+        say("the tests failed as plain Python, see further up")
+    return combined(codes)

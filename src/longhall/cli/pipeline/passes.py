@@ -1,0 +1,98 @@
+"""Jobs that look at one name after another, once or again and again: reconcile and report.
+
+What a pass has found is noted in a file of the user's own for this very command. Whoever was interrupted and comes
+again soon goes on with the same period behind the names that are done; a pass that is complete leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, final
+
+import typer
+
+from longhall.cli.moments import show_moment
+from longhall.cli.pipeline.period import period_of
+
+if TYPE_CHECKING:
+    from longhall.pipeline.fates import Period
+
+RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a pass begins anew.
+
+IntervalOption = Annotated[
+    float, typer.Option("--interval", min=1.0, metavar="SECONDS", help="How often to look, when continuous.")
+]
+
+
+def passes(
+    job: str, words: Mapping[str, Any], since: str, until: str, *, once: bool, interval_s: float
+) -> Iterator[Pass]:
+    """The passes of a command: one, or one every so many seconds with the period as it is by then."""
+    while True:
+        yield Pass(job, {**words, "since": since, "until": until}, since, until)
+        if once:
+            return
+        time.sleep(interval_s)
+
+
+@final
+class Pass:
+    """One pass: its period, and what is known of names already."""
+
+    def __init__(self, job: str, words: Mapping[str, Any], since: str, until: str) -> None:
+        name = hashlib.sha256(json.dumps(words, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        self._file = base / "longhall" / job / f"{name}.json"
+        self.known: dict[str, Any] = {}
+        self.resumed = ""
+        begun = self._begun()
+        if begun is None:
+            self.begun_ms = int(time.time() * 1000)
+            self.period = period_of(since, until)
+        else:
+            self.begun_ms, self.period, self.known = begun
+            self.resumed = f"going on with what began at {show_moment(self.begun_ms)}; {len(self.known)} are done"
+
+    def note(self, name: str, found: Any) -> None:
+        """Keep what was found. A disk that does not take it costs a rerun its time, and nothing else."""
+        self.known[name] = found
+        document = {"begun_ms": self.begun_ms, "period": list(self.period), "known": self.known}
+        fresh = self._file.with_suffix(f".{os.getpid()}")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(json.dumps(document))
+            fresh.replace(self._file)
+        except OSError:
+            pass
+
+    def end(self) -> None:
+        """All names are done."""
+        try:
+            self._file.unlink(missing_ok=True)
+        except OSError:
+            pass
+
+    def _begun(self) -> tuple[int, Period, dict[str, Any]] | None:
+        from longhall.pipeline.fates import Period
+
+        try:
+            document = json.loads(self._file.read_text())
+            begun_ms, known = int(document["begun_ms"]), dict(document["known"])
+            period = Period(*(int(each) for each in document["period"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return (begun_ms, period, known) if 0 <= time.time() * 1000 - begun_ms <= RESUMED_MS_MAX else None
+
+
+def until_interrupted(work: Callable[[], None], *, once: bool) -> None:
+    """Of what goes on until it is interrupted, an interrupt is an end as good as any."""
+    try:
+        work()
+    except KeyboardInterrupt:
+        if once:
+            raise

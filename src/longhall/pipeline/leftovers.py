@@ -1,0 +1,79 @@
+"""Stages that nobody will ever commit: those of writes whose driver was killed and never came back.
+
+A stage is given up when it is empty, which after a week it is by retention whatever happened, and when nobody can be
+expected to come back to it: a batch write under no name has the time of its beginning in the name of its stage, a sink
+under a name has the time of its last commit in its notes. A stage of which neither is known stays. Should somebody come
+back all the same, a stage is made anew by whoever needs it, and the worst is a batch that has to be run again.
+
+Whoever commits looks now and then. What goes wrong here is no failure of the commit.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Final
+
+from longhall.client.hall import Hall
+from longhall.client.records import EARLIEST, LATEST, MAX_TIMESTAMP
+from longhall.errors import LonghallError
+from longhall.pipeline.sink_options import SINK_PREFIX, STAGE_PREFIX
+from longhall.pipeline.staging import RETENTION_MS, remove
+
+LOOKED_AT_MAX: Final = 100  # Stages, in one look.
+COMMITS_A_LOOK: Final = 100
+
+_RUN: Final = re.compile(r"run-(\d{13})-[0-9a-f]{32}")
+
+
+def run_name(now_ms: int) -> str:
+    """For a write that has no name of its own."""
+    return f"run-{now_ms:013}-{uuid.uuid4().hex}"
+
+
+def is_time_to_look(batch: int | None) -> bool:
+    """With a write that stands for itself, and with some of the batches of a stream."""
+    return batch is None or batch % COMMITS_A_LOOK == 0
+
+
+async def sweep(hall: Hall, now_ms: int) -> int:
+    """Remove the stages that nobody comes back to; returns how many."""
+    removed = 0
+    try:
+        topics = await hall.topics.list()
+        stages = {
+            topic.name: len(topic.partitions)
+            for topic in topics
+            if topic.name is not None and topic.name.startswith(STAGE_PREFIX)
+        }
+        there = {topic.name for topic in topics}
+        for stage in sorted(stages)[:LOOKED_AT_MAX]:
+            name = stage.removeprefix(STAGE_PREFIX)
+            last_ms = await _last_sign_ms(hall, name, there)
+            if last_ms is None or now_ms - last_ms < RETENTION_MS:
+                continue
+            if await _is_empty(hall, stage, stages[stage]):
+                await remove(hall, stage)
+                removed += 1
+    except LonghallError:
+        return removed
+    return removed
+
+
+async def _last_sign_ms(hall: Hall, name: str, there: set[str | None]) -> int | None:
+    """When somebody last used this stage, or a little before; None if nobody knows."""
+    run = _RUN.fullmatch(name)
+    if run is not None:
+        return int(run.group(1))
+    notes = SINK_PREFIX + name
+    if notes not in there:
+        return None
+    newest = (await hall.records.list_offsets(notes, {0: MAX_TIMESTAMP}))[0]
+    return newest.timestamp_ms if newest.timestamp_ms > 0 else None
+
+
+async def _is_empty(hall: Hall, stage: str, partitions: int) -> bool:
+    parts = range(partitions)
+    first = await hall.records.list_offsets(stage, dict.fromkeys(parts, EARLIEST))
+    end = await hall.records.list_offsets(stage, dict.fromkeys(parts, LATEST))
+    return all(first[part].offset >= end[part].offset for part in parts)

@@ -1,0 +1,208 @@
+"""A connection by itself: however its bytes are cut and whenever its answers come, it leaves, and holds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from http import HTTPStatus
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longhall.front.admission import Budget
+from longhall.front.calls import HttpCall, HttpGate
+from longhall.front.http import SLOTS_MAX, HttpConnection
+
+
+class Pipe:
+    """A transport as asyncio's: nothing is heard while reading is paused, and the end of the client is heard once."""
+
+    def __init__(self, connection: HttpConnection, arriving: list[bytes]) -> None:
+        self.said = b""
+        self.closed = False
+        self._arriving = deque(arriving)
+        self._reading = True
+        self._end_heard = False
+        self._connection = connection
+        connection.connection_made(cast(asyncio.Transport, self))
+
+    def hear(self) -> None:
+        """The next piece, or the end behind the last one."""
+        if not self._reading or self.closed or self._end_heard:
+            return
+        if self._arriving:
+            self._connection.data_received(self._arriving.popleft())
+            return
+        self._end_heard = True
+        if not self._connection.eof_received():
+            self.close()
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 1)
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+
+    def write(self, data: bytes) -> None:
+        self.said += data
+
+    def write_eof(self) -> None: ...
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
+
+
+class Gate(HttpGate):
+    """Answers `/now` at once and everything else when it is told to; `/wait` may be dropped when the client goes."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget = Budget(budget_bytes)
+        self.body_bytes_max = 100_000
+        self.guests = 0
+        self.served: list[bytes] = []
+        self.under_way: list[HttpCall] = []
+
+    def opened(self, connection: HttpConnection) -> bool:
+        self.guests += 1
+        return True
+
+    def closed(self, connection: HttpConnection) -> None:
+        self.guests -= 1
+
+    def serve(self, call: HttpCall) -> None:
+        self.served.append(call.target)
+        if call.target == b"/now":
+            call.ready(b"[/now]")
+            return
+        self.under_way.append(call)
+        if call.target == b"/wait":
+            call.on_close = lambda: self.under_way.remove(call)
+
+    def answer(self, place: int) -> None:
+        call = self.under_way.pop(place % len(self.under_way))
+        call.ready(b"[" + call.target + b"]" + b"." * 5_000)
+
+    def refusal(self, status: HTTPStatus, line: str) -> bytes:
+        return b"[refused]"
+
+    def observe(self, call: HttpCall, now_s: float) -> None: ...
+
+
+def post(target: str, body_bytes: int = 0) -> bytes:
+    head = f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {body_bytes}\r\n\r\n"
+    return head.encode() + b"x" * body_bytes
+
+
+GARBAGE = b"GARBAGE\r\n\r\n"
+BEHIND_BYTES = 10_000
+
+
+async def settle(gate: Gate, pipe: Pipe) -> None:
+    """All that is left happens: the client's bytes and its end come as they are read, and every call is answered."""
+    for _ in range(200):
+        pipe.hear()
+        pipe.hear()
+        await asyncio.sleep(0)
+        if gate.under_way:
+            gate.answer(0)
+        await asyncio.sleep(0)
+
+
+FULL = post("/late") * SLOTS_MAX
+BEHIND = post("/late", BEHIND_BYTES) * 5
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        1,
+        len(FULL) - 1,
+        len(FULL),
+        len(FULL) + 1,
+        len(FULL) + BEHIND_BYTES // 2,
+        len(FULL) + len(BEHIND) // 2,
+        len(FULL + BEHIND) - 1,
+        len(FULL + BEHIND),
+        len(FULL + BEHIND) + 3,
+        len(FULL + BEHIND + GARBAGE),
+    ],
+)
+async def test_what_is_refused_leaves_wherever_its_bytes_were_cut(cut: int) -> None:
+    data = FULL + BEHIND + GARBAGE
+    gate = Gate(1 << 20)
+    connection = HttpConnection(gate, asyncio.get_running_loop())
+    pipe = Pipe(connection, [piece for piece in (data[:cut], data[cut:]) if piece])
+    await settle(gate, pipe)
+    assert gate.guests == 0
+    assert gate.budget.used_bytes == 0
+    assert pipe.said.endswith(b"[refused]")
+    assert pipe.said.count(b"[/late]") == len(gate.served) >= SLOTS_MAX
+
+
+async def test_what_waits_behind_a_refusal_gives_its_memory_back_and_is_not_served() -> None:
+    gate = Gate(1 << 20)
+    connection = HttpConnection(gate, asyncio.get_running_loop())
+    pipe = Pipe(connection, [FULL + BEHIND, GARBAGE])
+    pipe.hear()
+    assert gate.budget.used_bytes == 5 * BEHIND_BYTES
+    connection.data_received(GARBAGE)  # As if it had come in the same piece: reading is paused by now.
+    assert gate.budget.used_bytes == 0
+    await settle(gate, pipe)
+    assert gate.guests == 0
+    assert gate.served == [b"/late"] * SLOTS_MAX
+
+
+REQUESTS = st.lists(
+    st.tuples(st.sampled_from(["/now", "/late", "/wait"]), st.sampled_from([0, 10, 5_000])), max_size=50
+)
+ENDS = st.sampled_from(
+    [b"", GARBAGE, b"GET / HTTP/1.1\r\nConnection: close\r\nHost: x\r\n\r\n", b"POST / HTTP/1.1\r\n"]
+)
+STEPS = st.lists(st.sampled_from(["hear", "turn", "answer", "answer last", "stall", "go on"]), max_size=100)
+
+
+@settings(max_examples=300)
+@given(REQUESTS, ENDS, st.lists(st.integers(0, 400_000), max_size=8), STEPS, st.sampled_from([6_000, 20_000, 1 << 20]))
+def test_every_connection_ends_and_holds_nothing(
+    requests: list[tuple[str, int]], end: bytes, cuts: list[int], steps: list[str], budget_bytes: int
+) -> None:
+    data = b"".join(post(target, size) for target, size in requests) + end
+
+    async def live() -> None:
+        gate = Gate(budget_bytes)
+        connection = HttpConnection(gate, asyncio.get_running_loop())
+        places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+        pipe = Pipe(connection, [data[a:b] for a, b in itertools.pairwise(places)])
+        for step in steps:
+            if step == "hear":
+                pipe.hear()
+            elif step == "turn":
+                await asyncio.sleep(0)
+            elif step == "stall" and not connection.stalled_since_s:
+                connection.pause_writing()
+            elif step == "go on" and connection.stalled_since_s:
+                connection.resume_writing()
+            elif gate.under_way:
+                gate.answer(0 if step == "answer" else -1)
+        if connection.stalled_since_s:
+            connection.resume_writing()
+        await settle(gate, pipe)
+        assert gate.guests == 0, "it never left"
+        assert gate.budget.used_bytes == 0
+        assert not gate.under_way
+        said = [part.partition(b"]")[0] for part in pipe.said.split(b"[")[1:]]
+        answers = [one for one in said if one != b"refused"]
+        assert answers == gate.served[: len(answers)]
+        assert said in (answers, [*answers, b"refused"])
+
+    asyncio.run(live())
