@@ -80,10 +80,10 @@ class LogReader:
         self.index = self._count
 
     def _advance(self, frame: Frame) -> None:
-        if frame.entries:
-            self._position += frame.size_bytes
-        else:
+        if frame.is_last:
             self._position = self._hall.wal.next_file_start(self._position) + FILE_HEADER_BYTES
+        else:
+            self._position += frame.size_bytes
 
     async def _frame(self) -> Frame | None:
         """The frame at the current position; None at the end of the log."""
