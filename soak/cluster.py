@@ -61,10 +61,10 @@ class Cluster:
 
     # How it does
 
-    def view(self) -> ClusterView | None:
-        """What the leader says; None while nobody leads."""
-        for node in self.nodes.values():
-            if node.running:
+    def view(self, besides: int = 0) -> ClusterView | None:
+        """What the leader says; None while nobody leads. A node that sleeps is better not asked."""
+        for number, node in self.nodes.items():
+            if node.running and number != besides:
                 try:
                     view = ask(node.http)
                 except CommandError:
@@ -73,12 +73,12 @@ class Cluster:
                     return view
         return None
 
-    def leader(self) -> int:
+    def leader(self, besides: int = 0) -> int:
         """The node that leads, as soon as one does."""
         found: list[int] = []
 
         def led() -> bool:
-            view = self.view()
+            view = self.view(besides)
             if view is not None:
                 found.append(view.node)
             return bool(found)

@@ -193,9 +193,13 @@ class HttpServer(HttpGate):
     async def _carried(self, call: HttpCall, carrier: Carrier) -> None:
         try:
             answer_with(call, await carrier.carry(HTTP, call.connection.peer, request_of(call)))
+            return
         except LonghallError as error:
             answer = refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-            call.ready(_written(answer, closes=call.closes, with_body=call.method != b"HEAD"))
+        except Exception:
+            _log.exception("a request could not be carried")
+            answer = refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
+        call.ready(_written(answer, closes=call.closes, with_body=call.method != b"HEAD"))
 
     def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -235,8 +235,8 @@ class SqsServer(HttpGate):
     async def _carried(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
         try:
             answer_with(call, await carrier.carry(SQS, call.connection.peer, request_of(call)))
-        except LonghallError as error:
-            self._refuse(call, translate(error), as_query=as_query)
+        except Exception as error:
+            self._failed(call, error, as_query=as_query)
 
     # Handling
 
