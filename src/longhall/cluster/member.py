@@ -99,6 +99,7 @@ class Member(Feed):
         self._recent = Recent(options.recent_bytes)
         self._uncommitted: deque[Bundle] = deque()
         self._streams: dict[int, Stream] = {}
+        self._early: list[tuple[Link, int, Follow]] = []  # Followers that came before the epoch was on the disk.
         self._recording: asyncio.Task[None] | None = None
         self._applying = False
         for shard in hall.shards:
@@ -293,6 +294,9 @@ class Member(Feed):
         if self._leading is not None:
             self._leading.synced_here(self._synced)
             self._advance()
+            early, self._early = self._early, []
+            for link, node, follow in early:
+                self._meet(link, node, follow)
         elif self._following is not None:
             self._following.synced(self._synced)
 
@@ -329,6 +333,8 @@ class Member(Feed):
         link.on_frame = frame
 
     def _meet(self, link: Link, node: int, follow: Follow) -> None:
+        if not link.is_open:
+            return
         leading = self._leading
         newest = max(follow.epoch, follow.epochs[-1][0] if follow.epochs else 0)
         if leading is None or follow.epoch != leading.epoch or newest > leading.epoch:
@@ -336,6 +342,11 @@ class Member(Feed):
             link.close()
             if leading is not None and newest > leading.epoch:
                 self.step_down(f"node {node} knows of epoch {newest}")
+            return
+        if self._synced <= leading.begun_at:
+            # Nobody may hear of an epoch that a restart of this node could forget: it might be led once more, and then
+            # epoch and index would not tell one entry from another.
+            self._early.append((link, node, follow))
             return
         common = common_index(self.replica.epochs.snapshot(), self.index, follow.epochs, follow.index)
         if common < follow.committed or not self._reaches(common + 1):

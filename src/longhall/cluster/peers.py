@@ -37,6 +37,7 @@ FOLLOW_PURPOSE: Final = "follow"
 REQUEST_PURPOSE: Final = "request"
 GREETING_S_MAX: Final = 10.0
 REQUESTS_MAX: Final = 1024  # Under way to one node, or from one, at the same time.
+SILENCE_S: Final = 10.0  # Without any answer although one was wanted: the connection is dead.
 GREETINGS_MAX: Final = 64  # Connections that have not said yet who they are.
 
 Handler = Callable[[int, bytes], Awaitable[bytes]]  # From which node, what; returns the answer.
@@ -228,6 +229,8 @@ class _Asker:
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._number = 0
         self._waiting = 0
+        self._loop = asyncio.get_running_loop()
+        self._heard_s = 0.0  # When the last answer came, whichever.
 
     async def ask(self, verb: str, body: bytes) -> bytes:
         if self._waiting >= REQUESTS_MAX:
@@ -239,12 +242,13 @@ class _Asker:
             number = self._number
             answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             self._asked[number] = answered
+            asked_s = self._loop.time()
             try:
                 link.write(encode_request(number, verb, body))
                 return await answered
             except asyncio.CancelledError:
-                if self._link is link and not answered.done():
-                    link.abort("a request was not answered in time")  # The next one had better try a fresh connection.
+                if self._link is link and self._heard_s < asked_s <= self._loop.time() - SILENCE_S:
+                    link.abort("the other side is silent")  # The next one had better try a fresh connection.
                 raise
             finally:
                 self._asked.pop(number, None)
@@ -266,6 +270,7 @@ class _Asker:
         if kind != ANSWER:
             raise LonghallError(Code.INVALID_REQUEST, "an answer was expected")
         number, code, answer = decode_answer(body)
+        self._heard_s = self._loop.time()
         future = self._asked.get(number)
         if future is None or future.done():
             return

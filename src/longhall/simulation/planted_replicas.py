@@ -233,6 +233,10 @@ def _keep_the_epochs_of_what_was_cut() -> _Exchanges:
     return [(Replica, "truncate", truncate)]
 
 
+def _never_step_down() -> _Exchanges:
+    return [(Member, "step_down", lambda self, reason: None)]
+
+
 def _elect_whoever_is_there() -> _Exchanges:
     good: Any = electing.decide
 
@@ -267,6 +271,7 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     "keep-the-epochs-of-what-was-cut": Bug(
         "A log that was cut claims epochs that it does not have.", "elections", 10, _keep_the_epochs_of_what_was_cut
     ),
+    "never-step-down": Bug("A leader does not mind that there is another.", "elections", 4, _never_step_down),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
     "join-before-it-counts": Bug("Who joins does not hold the commit back.", "replicas", 20, _join_before_it_counts),
     "leave-before-it-is-recorded": Bug(
