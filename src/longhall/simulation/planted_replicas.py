@@ -8,7 +8,7 @@ import msgspec
 
 from longhall.broker import checkpoint, rejoin
 from longhall.broker.events import Truncated
-from longhall.cluster import catchup, electing, member, refetch, seat
+from longhall.cluster import electing, seat
 from longhall.cluster.member import Member
 from longhall.shards.leading import Leading
 from longhall.shards.replica import Replica
@@ -75,16 +75,6 @@ def _forget_the_cut() -> _Exchanges:
     return [(Member, "_note", note)]
 
 
-def _count_a_sync_of_what_was_cut() -> _Exchanges:
-    good: Any = Member._truncate
-
-    def truncate(self: Any, index: int) -> None:
-        good(self, index)
-        self._cut = 1 << 62
-
-    return [(Member, "_truncate", truncate)]
-
-
 def _join_before_it_counts() -> _Exchanges:
     good: Any = Leading._advance
 
@@ -103,31 +93,6 @@ def _leave_before_it_is_recorded() -> _Exchanges:
         self._advance()
 
     return [(Leading, "ask", ask)]
-
-
-def _join_without_the_past() -> _Exchanges:
-    good: Any = Leading.__init__
-
-    def init(self: Any, *arguments: Any) -> None:
-        good(self, *arguments)
-        self.begun_at = 0
-
-    return [(Leading, "__init__", init)]
-
-
-def _believe_an_old_record() -> _Exchanges:
-    def recorded(self: Any, version: int, in_sync: frozenset[int]) -> None:
-        self.version = max(version, self.version)
-        self.in_sync = in_sync | {self.node}
-        self.asked = None
-        self._advance()
-
-    def told(self: Any, epoch: int, record: Any) -> None:
-        if self._leading is not None and self._leading.epoch == epoch:
-            self._leading.recorded(record.version, record.in_sync)
-            self._advance()
-
-    return [(Leading, "recorded", recorded), (Member, "recorded", told)]
 
 
 def _publish_what_is_not_committed() -> _Exchanges:
@@ -156,36 +121,6 @@ def _serve_before_the_epoch_is_committed() -> _Exchanges:
             self._opened.set_result(None)
 
     return [(Member, "_begin_epoch", begin)]
-
-
-def _send_what_was_cut() -> _Exchanges:
-    class Anything(int):
-        """An epoch that is always the right one."""
-
-        def __ne__(self, other: object) -> bool:
-            return False
-
-        __hash__ = int.__hash__
-
-    return [(catchup, "epoch_at", lambda replica, index: Anything(0))]
-
-
-def _compare_last_epochs_only() -> _Exchanges:
-    """The leader answers with the end of the follower's last epoch, or of the one before it, and that is believed."""
-
-    def common(leader: Any, leader_index: int, follower: Any, follower_index: int) -> int:
-        last = follower[-1][0] if follower else 0
-        end = 0
-        for at, (epoch, _) in enumerate(leader):
-            if epoch <= last:
-                end = leader[at + 1][1] - 1 if at + 1 < len(leader) else leader_index
-        return min(end, follower_index)
-
-    return [(member, "common_index", common)]
-
-
-def _install_what_is_not_whole() -> _Exchanges:
-    return [(refetch, "WHOLE", refetch.INCOMING)]
 
 
 def _count_what_was_sent() -> _Exchanges:
@@ -222,17 +157,6 @@ def _forget_what_is_pending() -> _Exchanges:
     return [(Replica, "snapshot", snapshot)]
 
 
-def _keep_the_epochs_of_what_was_cut() -> _Exchanges:
-    good: Any = Replica.truncate
-
-    def truncate(self: Any, index: int) -> None:
-        begins = self.epochs.snapshot()
-        good(self, index)
-        self.epochs.restore([(epoch, min(first, index + 1)) for epoch, first in begins])
-
-    return [(Replica, "truncate", truncate)]
-
-
 def _never_step_down() -> _Exchanges:
     return [(Member, "step_down", lambda self, reason: None)]
 
@@ -258,9 +182,6 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     ),
     "apply-what-is-not-committed": Bug("A follower applies at once.", "elections", 10, _apply_what_is_not_committed),
     "forget-the-cut": Bug("A restart brings back what was cut.", "elections", 20, _forget_the_cut),
-    "count-a-sync-of-what-was-cut": Bug(
-        "A sync that began before a cut counts behind it.", "elections", 40, _count_a_sync_of_what_was_cut
-    ),
     "count-what-was-sent": Bug("What was sent to a follower counts as answered.", "elections", 4, _count_what_was_sent),
     "lead-from-the-commit-position": Bug(
         "A new leader cuts what it does not know to be committed.", "elections", 4, _lead_from_the_commit_position
@@ -268,17 +189,12 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     "forget-what-is-pending": Bug(
         "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
     ),
-    "keep-the-epochs-of-what-was-cut": Bug(
-        "A log that was cut claims epochs that it does not have.", "elections", 10, _keep_the_epochs_of_what_was_cut
-    ),
     "never-step-down": Bug("A leader does not mind that there is another.", "elections", 4, _never_step_down),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
     "join-before-it-counts": Bug("Who joins does not hold the commit back.", "replicas", 20, _join_before_it_counts),
     "leave-before-it-is-recorded": Bug(
         "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
     ),
-    "join-without-the-past": Bug("Who joins may lack an earlier epoch's end.", "elections", 40, _join_without_the_past),
-    "believe-an-old-record": Bug("A stale read changes the in-sync set.", "replicas", 40, _believe_an_old_record),
     "publish-what-is-not-committed": Bug(
         "A snapshot holds what was never committed.", "elections", 20, _publish_what_is_not_committed
     ),
@@ -287,12 +203,5 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     ),
     "serve-before-the-epoch-is-committed": Bug(
         "A new leader shows what it took over.", "elections", 10, _serve_before_the_epoch_is_committed
-    ),
-    "send-what-was-cut": Bug("Catching up repeats what was cut.", "elections", 40, _send_what_was_cut),
-    "compare-last-epochs-only": Bug(
-        "Two failovers in a row leave logs that differ.", "elections", 40, _compare_last_epochs_only
-    ),
-    "install-what-is-not-whole": Bug(
-        "Half a copy takes the place of the data.", "replicas", 40, _install_what_is_not_whole
     ),
 }
