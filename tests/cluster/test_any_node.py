@@ -18,9 +18,7 @@ KAFKA = (
     "tests/clients/test_confluent_admin.py::test_a_topic_is_made_listed_described_and_deleted",
     "tests/clients/test_confluent_admin.py::test_partitions_are_added_and_never_taken_away",
 )
-SQS = (
-    "tests/clients/sqs/test_messages.py",
-)
+SQS = ("tests/clients/sqs/test_messages.py",)
 
 
 def _run(tests: tuple[str, ...], **where: str) -> None:
