@@ -10,6 +10,7 @@ from longhall.broker import checkpoint, rejoin
 from longhall.broker.events import Truncated
 from longhall.cluster import electing, seat
 from longhall.cluster.member import Member
+from longhall.log.wal import Wal
 from longhall.shards.leading import Leading
 from longhall.shards.replica import Replica
 from longhall.simulation.bug import Bug
@@ -73,17 +74,6 @@ def _forget_the_cut() -> _Exchanges:
             good(self, mark)
 
     return [(Member, "_note", note)]
-
-
-def _join_before_it_counts() -> _Exchanges:
-    good: Any = Leading._advance
-
-    def advance(self: Any) -> None:
-        asked, self.asked = self.asked, None
-        good(self)
-        self.asked = asked
-
-    return [(Leading, "_advance", advance)]
 
 
 def _leave_before_it_is_recorded() -> _Exchanges:
@@ -157,8 +147,8 @@ def _forget_what_is_pending() -> _Exchanges:
     return [(Replica, "snapshot", snapshot)]
 
 
-def _never_step_down() -> _Exchanges:
-    return [(Member, "step_down", lambda self, reason: None)]
+def _follow_in_memory() -> _Exchanges:
+    return [(Wal, "append_together", lambda self, entries, count: None)]
 
 
 def _elect_whoever_is_there() -> _Exchanges:
@@ -189,9 +179,8 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     "forget-what-is-pending": Bug(
         "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
     ),
-    "never-step-down": Bug("A leader does not mind that there is another.", "elections", 4, _never_step_down),
+    "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
-    "join-before-it-counts": Bug("Who joins does not hold the commit back.", "replicas", 20, _join_before_it_counts),
     "leave-before-it-is-recorded": Bug(
         "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
     ),
