@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from house.environment import PYTHON, ROOT, child_environment, say
+from house.environment import ROOT, child_environment, say
 from house.left_out import left_out_lines, read_left_out
 
 AT_ONCE_MAX: Final = 2
@@ -96,7 +97,7 @@ def summary(chosen: Sequence[Part], outcomes: Sequence[Outcome]) -> list[str]:
 def _run(part: Part, left_out: Path, lock: threading.Lock) -> Outcome:
     say(f"{part.name}: begins")
     # The cache is for who looks for one failure; two processes would write it at once.
-    command: list[str | Path] = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *part.arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *part.arguments]
     environment = child_environment(
         LONGHALL_TEST_BUILD=part.build, LONGHALL_LEFT_OUT=str(left_out), LONGHALL_TEST_EXAMPLES="same"
     )
@@ -134,7 +135,7 @@ def run_chosen(build: str, arguments: Sequence[str]) -> int:
         for where, choice in ((PLAIN_SOURCES, ["-q", "-m", FAST]), (build, [])):
             say(f"{where}: the tests that were chosen")
             environment = child_environment(LONGHALL_TEST_BUILD=where, LONGHALL_LEFT_OUT=left_out)
-            command: list[str | Path] = [PYTHON, "-m", "pytest", *choice, *arguments]
+            command = [sys.executable, "-m", "pytest", *choice, *arguments]
             codes.append(subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode)
     if combined(codes[:1]):
         say("the tests failed as plain Python, see further up")

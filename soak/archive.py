@@ -1,29 +1,24 @@
-"""Archive a topic while it is produced to, and kill executors, the driver and the broker in between.
+"""Archive a topic while it is produced to, and kill tasks, executors, the driver and the broker in between.
 
 `python -m soak.archive --rounds 20` ends with 0 when the archive has every acknowledged message exactly once and in
-order, when the broker never truncated what the manifest did not have, and when a replay of the archive has the same
-bytes, keys, headers and timestamps. On a violation it says what, keeps everything, and ends with 1. The seed decides
-what is killed when.
+order, when the broker never truncated what the manifest did not have, and when a replay of the archive, killed as well,
+has the same bytes, keys, headers and timestamps. On a violation it says what, keeps everything, and ends with 1. The
+seed decides what is killed when. With `--master local-cluster[2,1,1024]` executors are processes of their own.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
 from longhall.client.committed import open_fetched
@@ -37,19 +32,24 @@ from longhall.pipeline.conversation import Conversation
 from longhall.pipeline.refusals import PipelineError
 from soak.kill import Say, Violation
 from soak.node import COMMAND, Node
+from soak.spark_driver import EXECUTORS, SETTINGS, TASKS, Driver, Patience, has_executors
 
 TOPIC: Final = "archived"
 REPLAYED: Final = "replayed"
 PARTITIONS: Final = 2
 ROUND_SECONDS: Final = (2.0, 6.0)
-STARTED_SECONDS_MAX: Final = 240.0
+STARTED_SECONDS_MAX: Final = 1200.0
 CONFIGS: Final = {
     "longhall.archive": "required",
     "segment.bytes": "100000",
     "retention.bytes": "100000",
     "retention.ms": "-1",
 }
-FAULTS: Final = ("executors", "driver", "broker")
+DRIVER: Final = "driver"
+BROKER: Final = "broker"
+FAULTS: Final = (TASKS, EXECUTORS, DRIVER, BROKER)
+SPARK: Final = tuple(word for name, value in SETTINGS.items() for word in ("--spark", f"{name}={value}"))
+REPLAY_RATE: Final = 4000  # Messages a second while the replay is killed, so that kills come in the middle of it.
 
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -69,7 +69,7 @@ class Load:
 
     def finish(self) -> None:
         self._stopping.set()
-        self._thread.join(180)
+        self._thread.join(600)
         if self._thread.is_alive():
             self.failures.append("the producer does not come to its end")
 
@@ -79,7 +79,7 @@ class Load:
                 "bootstrap.servers": self._bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "message.timeout.ms": 170_000,
+                "message.timeout.ms": 0,  # Never; the broker comes back.
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
             }
@@ -97,7 +97,7 @@ class Load:
             number += 1
             producer.poll(0)
             time.sleep(0.001)
-        if producer.flush(150):
+        if producer.flush(500):
             self.failures.append("messages stayed without an answer")
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
@@ -111,91 +111,51 @@ class Load:
             self.failures.append(f"the producer was refused: {error}")
 
 
-class Archiver:
-    """The command, as people run it."""
-
-    def __init__(self, bootstrap: str, place: Path, log: Path) -> None:
-        self._command = [
-            *COMMAND,
-            "pipeline",
-            "archive",
-            "--bootstrap",
-            bootstrap,
-            "--topics",
-            TOPIC,
-            "--to",
-            str(place),
-        ]
-        self._command += ["--continuous", "--interval", "0.2", "--master", "local[2]"]
-        self._command += ["--spark", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def kill(self) -> None:
-        """The driver and its Java; executors in local mode live in that."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def kill_executors(self) -> None:
-        """The Python workers that read and write."""
-        if self._process is None or self._process.poll() is not None:
-            return
-        for child in psutil.Process(self._process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                if "pyspark.daemon" in child.cmdline():
-                    child.kill()
-
-
 class ArchiveSoak:
     """A node, its load, an archiver and whoever watches them."""
 
     def __init__(
-        self, directory: Path, seed: int, say: Say = print, round_seconds: tuple[float, float] = ROUND_SECONDS
+        self,
+        directory: Path,
+        seed: int,
+        say: Say = print,
+        round_seconds: tuple[float, float] = ROUND_SECONDS,
+        master: str = "local[2]",
     ) -> None:
+        self.looks = 0  # How often the beginning of the log was held against the manifest.
         self._round_seconds = round_seconds
+        self._master = master
         self.place = directory / "archive"
         self.node = Node(directory / "data", options=["--set", "cleaner.interval_ms=100"])
         self.kills = dict.fromkeys(FAULTS, 0)
         self.acknowledged: dict[tuple[int, int], bytes] = {}
-        self._log = directory / "archiver.log"
+        self._driver = Driver(directory / "archiver.log")
         self._random = random.Random(seed)
         self._say = say
         self._violations: list[str] = []
         self._watching = threading.Event()
 
-    def run(self, faults: list[str]) -> int:
+    def run(self, faults: Iterable[str]) -> int:
         """All the faults in turn; returns how many messages were acknowledged."""
         self.node.start()
         self._make_topics()
         load = Load(self.node.bootstrap)
         load.start()
-        archiver = Archiver(self.node.bootstrap, self.place, self._log)
-        archiver.start()
+        self._start_archiver()
         watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
         watcher.start()
         try:
-            self._wait_for_progress(archiver)
+            self._wait_for_progress()
             for number, fault in enumerate(faults, 1):
                 time.sleep(self._random.uniform(*self._round_seconds))
-                self._hurt(fault, archiver)
-                self.kills[fault] += 1
-                self._say(f"{number}/{len(faults)}: killed the {fault}; {len(load.acknowledged)} acknowledged so far")
-                self._wait_for_progress(archiver)
+                self._hurt(fault, self._start_archiver)
+                self._say(f"{number}: killed {fault}; {len(load.acknowledged)} acknowledged so far")
+                self._wait_for_progress()
+            self._driver.kill()  # While messages still come: what is left is for another driver.
+            self.kills[DRIVER] += 1
             load.finish()
         finally:
-            archiver.kill()
+            self._driver.kill()
             self._watching.set()
             watcher.join(60)
         self._violations += load.failures
@@ -203,16 +163,31 @@ class ArchiveSoak:
         self.acknowledged = load.acknowledged
         return len(load.acknowledged)
 
-    def _hurt(self, fault: str, archiver: Archiver) -> None:
-        if fault == "executors":
-            archiver.kill_executors()
-        elif fault == "driver":
-            archiver.kill()
-            archiver.start()
-        else:
+    def command(self, job: str, *words: str) -> list[str]:
+        """A job of the pipeline over the topic, as people run it."""
+        common = ("--bootstrap", self.node.bootstrap, "--topics", TOPIC, "--master", self._master)
+        return [*COMMAND, "pipeline", job, *common, *SPARK, *words]
+
+    def _start_archiver(self) -> None:
+        self._driver.start(self.command("archive", "--to", str(self.place), "--continuous", "--interval", "0.2"))
+
+    def _hurt(self, fault: str, start: Callable[[], None]) -> None:
+        """Kill; what would be started again by a service manager is."""
+        if fault == DRIVER:
+            self._driver.kill()
+            start()
+        elif fault == BROKER:
             self.node.kill()
             time.sleep(self._random.uniform(0.0, 1.0))
             self.node.start()
+        else:
+            patience = Patience(STARTED_SECONDS_MAX)
+            while not self._driver.kill_workers(fault, self._random):  # Between two lives there may be none.
+                if not self._driver.running:
+                    start()
+                if not patience.wait(0.1):
+                    raise Violation(f"there are no {fault} to kill:\n{self._driver.tail()}")
+        self.kills[fault] += 1
 
     def _make_topics(self) -> None:
         async def make(hall: Hall) -> None:
@@ -243,24 +218,23 @@ class ArchiveSoak:
                     while not self._watching.wait(0.05):
                         begins = self._begins(conversation)
                         ends = self._ends()
+                        self.looks += 1
                         for part, begin in begins.items():
                             if begin > ends.get(part, 0):
                                 self._violations.append(f"partition {part} begins at {begin}, archived are {ends}")
             except PipelineError:
                 continue  # The broker is dead just now.
 
-    def _wait_for_progress(self, archiver: Archiver) -> None:
+    def _wait_for_progress(self) -> None:
         before = sum(self._ends().values())
-        deadline = time.monotonic() + STARTED_SECONDS_MAX
+        patience = Patience(STARTED_SECONDS_MAX)
         while sum(self._ends().values()) <= before:
             self._judge()
-            if not archiver.running:
-                archiver.start()  # It may have given up on a broker that was away; a service manager would do this.
+            if not self._driver.running:
+                self._start_archiver()  # It may have given up on a broker that was away.
                 time.sleep(1)
-            if time.monotonic() > deadline:
-                tail = self._log.read_text(errors="replace")[-3000:] if self._log.exists() else ""
-                raise Violation(f"the archive does not grow:\n{tail}")
-            time.sleep(0.2)
+            if not patience.wait(0.2):
+                raise Violation(f"the archive does not grow:\n{self._driver.tail()}")
 
     def _judge(self) -> None:
         if self._violations:
@@ -289,6 +263,8 @@ class ArchiveSoak:
                             self._violations.append(f"{part}/{row['offset']} is there twice or in the wrong file")
                         found[row["offset"]] = row["value"]
                         rows[part].append(_row(row))
+            if len(set(found.values())) != len(found):
+                self._violations.append(f"partition {part} has a message at two offsets")
             if list(found) != sorted(found):
                 self._violations.append(f"partition {part} is out of order")
             for (partition, offset), value in self.acknowledged.items():
@@ -300,6 +276,48 @@ class ArchiveSoak:
                 self._violations.append(f"partition {part} was never truncated: nothing was tried")
         self._judge()
         return rows
+
+    def replay(self, faults: Iterable[str]) -> None:
+        """Replay the archive, hurt by all the faults in turn, then to its end."""
+        words = ("--from", str(self.place), "--to", REPLAYED)
+
+        def start() -> None:
+            self._driver.start(self.command("replay", *words, "--rate", str(REPLAY_RATE)))
+
+        try:
+            for number, fault in enumerate(faults, 1):
+                if not self._driver.running:
+                    start()
+                self._wait_for_replay()
+                self._hurt(fault, start)
+                self._say(f"replay, {number}: killed {fault}; {self._replayed()} offsets so far")
+        finally:
+            self._driver.kill()
+        self.finish("replay", *words)
+
+    def finish(self, job: str, *words: str) -> None:
+        """A job that nobody hurts must come to its end."""
+        self._driver.start(self.command(job, *words, "--once"))
+        code = self._driver.wait(STARTED_SECONDS_MAX)
+        self._driver.kill()
+        if code != 0:
+            raise Violation(f"{job} ended with {code}:\n{self._driver.tail()}")
+
+    def _wait_for_replay(self) -> None:
+        """Until it sends, or has nothing more to send."""
+        before = self._replayed()
+        patience = Patience(STARTED_SECONDS_MAX)
+        while self._driver.running and self._replayed() <= before and patience.wait(0.1):
+            pass
+        time.sleep(self._random.uniform(0.0, self._round_seconds[1]))
+
+    def _replayed(self) -> int:
+        async def ask(hall: Hall) -> int:
+            found = await hall.records.list_offsets(REPLAYED, dict.fromkeys(range(PARTITIONS), LATEST))
+            return sum(each.offset for each in found.values())
+
+        with Conversation(self.node.bootstrap, patience_ms=600_000) as conversation:
+            return conversation.ask(ask)
 
     def compare_replay(self, rows: dict[int, list[Row]]) -> None:
         """Hold what was replayed to the archive."""
@@ -331,13 +349,7 @@ def _content(conversation: Conversation, topic: str, partition: int) -> list[Row
     return conversation.ask(read)
 
 
-def _run_command(*arguments: str) -> None:
-    done = subprocess.run([*COMMAND, "pipeline", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Violation(f"{arguments[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
-
-
-def run_all(soak: ArchiveSoak, faults: list[str], finish: Callable[[], None], again: Callable[[], None]) -> int:
+def run_all(soak: ArchiveSoak, faults: Iterable[str], finish: Callable[[], None], again: Callable[[], None]) -> int:
     """The whole of it: faults, then `finish` archives the rest and `again` replays the archive."""
     try:
         acknowledged = soak.run(faults)
@@ -350,32 +362,44 @@ def run_all(soak: ArchiveSoak, faults: list[str], finish: Callable[[], None], ag
         soak.node.kill()
 
 
+def at_random(kinds: list[str], seed: int, rounds: int, seconds: float = 0.0) -> Iterator[str]:
+    """So many faults, or as many as there is time for."""
+    chance = random.Random(seed)
+    deadline = time.monotonic() + seconds
+    while rounds > 0 if not seconds else time.monotonic() < deadline:
+        rounds -= 1
+        yield chance.choice(kinds)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="soak.archive", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20, help="how many kills")
+    parser.add_argument("--seconds", type=float, default=0.0, help="kill for so long instead")
+    parser.add_argument("--replay-rounds", type=int, default=4, help="how many kills of the replay")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--master", default="local[2]", help="Spark's master")
     parser.add_argument("--directory", type=Path, help="where the data goes; kept afterwards")
     arguments = parser.parse_args()
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="longhall-archive-"))
     directory.mkdir(parents=True, exist_ok=True)
-    soak = ArchiveSoak(directory, arguments.seed, lambda line: print(line, flush=True))
-    chance = random.Random(arguments.seed)
-    faults = [chance.choice(FAULTS) for _ in range(arguments.rounds)]
-
-    def options() -> list[str]:
-        return ["--bootstrap", soak.node.bootstrap, "--topics", TOPIC]
-
+    seed = arguments.seed
+    soak = ArchiveSoak(directory, seed, lambda line: print(line, flush=True), master=arguments.master)
+    kinds = [fault for fault in FAULTS if fault != EXECUTORS or has_executors(arguments.master)]
+    began = time.monotonic()
     try:
         acknowledged = run_all(
             soak,
-            faults,
-            lambda: _run_command("archive", *options(), "--to", str(soak.place), "--once"),
-            lambda: _run_command("replay", *options(), "--from", str(soak.place), "--to", REPLAYED),
+            at_random(kinds, seed, arguments.rounds, arguments.seconds),
+            lambda: soak.finish("archive", "--to", str(soak.place)),
+            lambda: soak.replay(at_random(kinds, seed + 1, arguments.replay_rounds)),
         )
     except Violation as violation:
-        print(f"VIOLATION (seed {arguments.seed}, kept in {directory}):\n  {violation}", file=sys.stderr)
+        print(f"VIOLATION (seed {seed}, kept in {directory}):\n  {violation}", file=sys.stderr)
         return 1
-    print(f"killed {soak.kills}: {acknowledged} acknowledged messages, all archived once and replayed alike")
+    print(
+        f"killed {soak.kills} in {time.monotonic() - began:.0f} s, looked at the truncation {soak.looks} times: "
+        f"{acknowledged} acknowledged messages, all archived once and replayed alike"
+    )
     if arguments.directory is None:
         shutil.rmtree(directory)
     return 0

@@ -1,45 +1,47 @@
-"""A query writes through the sink while tasks, executors, its driver and the broker are killed at random.
+"""A query writes through the sink while tasks, executors, its driver and the broker are killed.
 
 `python -m soak.sink --rounds 20` ends with 0 when a reader of committed messages finds every message of the source
 exactly once in the target, and never found one twice on the way. On a violation it says which, keeps everything, and
-ends with 1. The seed decides what is killed when. With `--master local-cluster[2,1,512]` executors are processes of
-their own.
+ends with 1. The seed decides what is killed when. With `--steps` the driver, the broker and the process that commits
+are first killed behind every step of a commit in turn. With `--master local-cluster[2,1,1024]` executors are processes
+of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
 from longhall.client.committed import open_fetched
 from longhall.client.hall import Hall
 from longhall.client.records import LATEST, READ_COMMITTED
 from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.refusals import PipelineError
+from soak.archive import at_random
 from soak.kill import Say, Violation
 from soak.node import Node
+from soak.spark_driver import EXECUTORS, TASKS, Driver, Patience, has_executors
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
 PARTITIONS: Final = 3
 ROUND_SECONDS: Final = (0.5, 5.0)
-PROGRESS_SECONDS_MAX: Final = 300.0
-FAULTS: Final = ("tasks", "executors", "driver", "broker")
-_WORKERS: Final = {"tasks": "pyspark.daemon", "executors": "CoarseGrainedExecutorBackend"}
+PROGRESS_SECONDS_MAX: Final = 1200.0
+FAULTS: Final = (TASKS, EXECUTORS, "driver", "broker")
+STEPS: Final = ("taken", "looked", "sent", "copied", "noted", "committed", "cleared")
+COMMITTERS: Final = ("driver", "broker", "committer")
 
 
 class Load:
@@ -57,10 +59,10 @@ class Load:
 
     def finish(self) -> None:
         self._stopping.set()
-        self._thread.join(200)
+        self._thread.join(600)
 
     def _run(self) -> None:
-        settings = {"enable.idempotence": True, "message.timeout.ms": 170_000, "reconnect.backoff.max.ms": 200}
+        settings = {"enable.idempotence": True, "message.timeout.ms": 0, "reconnect.backoff.max.ms": 200}
         producer = Producer({"bootstrap.servers": self._bootstrap, "log_level": 0, **settings})
         number = 0
         while not self._stopping.is_set():
@@ -69,7 +71,7 @@ class Load:
             number += 1
             producer.poll(0)
             time.sleep(0.002)
-        if producer.flush(150):
+        if producer.flush(500):
             self.failures.append("messages stayed without an answer")
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
@@ -80,20 +82,44 @@ class Load:
             self.failures.append(f"the producer was refused: {error}")
 
 
+class Sight:
+    """What a reader of committed messages has seen of a topic so far; it goes on where it was."""
+
+    def __init__(self, topic: str) -> None:
+        self.rows: Counter[bytes] = Counter()
+        self._topic = topic
+        self._positions = dict.fromkeys(range(PARTITIONS), 0)
+
+    def look(self, bootstrap: str) -> Counter[bytes]:
+        with Conversation(bootstrap) as conversation:
+            conversation.ask(self._read)
+        return self.rows
+
+    async def _read(self, hall: Hall) -> None:
+        for part in self._positions:
+            found = await hall.records.list_offsets(self._topic, {part: LATEST}, isolation_level=READ_COMMITTED)
+            while self._positions[part] < found[part].offset:
+                offset = self._positions[part]
+                opened = open_fetched(await hall.records.fetch(self._topic, part, offset, max_wait_ms=0), offset)
+                self.rows.update(record.value or b"" for record in opened.records)
+                self._positions[part] = opened.next_offset
+
+
 class SinkSoak:
     """A node, its load, and a query that a service manager would start again."""
 
     def __init__(self, directory: Path, seed: int, master: str, say: Say = print) -> None:
-        self.kills = dict.fromkeys(FAULTS, 0)
+        self.kills: Counter[str] = Counter()
         self.node = Node(directory / "data")
         self._directory = directory
-        self._log = directory / "query.log"
+        self._driver = Driver(directory / "query.log")
+        self._orders = directory / "orders"
         self._master = master
         self._random = random.Random(seed)
         self._say = say
-        self._process: subprocess.Popen[bytes] | None = None
+        self._target = Sight(TARGET)
 
-    def run(self, faults: list[str]) -> int:
+    def run(self, faults: Iterable[str]) -> int:
         """All the faults in turn, then everything that is left; returns how many messages there were."""
         self.node.start()
         with Conversation(self.node.bootstrap) as conversation:
@@ -104,14 +130,13 @@ class SinkSoak:
             self._start("continuous")
             seen = self._progress(0)
             for number, fault in enumerate(faults, 1):
-                time.sleep(self._random.uniform(*ROUND_SECONDS))
                 self._hurt(fault)
                 self.kills[fault] += 1
                 seen = self._progress(seen)
-                self._say(f"{number}/{len(faults)}: killed {fault}; {seen} rows are there so far")
+                self._say(f"{number}: killed {fault}; {seen} rows are there so far")
             load.finish()
         finally:
-            self._kill_driver()
+            self._driver.kill()
         self._finish()
         return self._reckon(load)
 
@@ -119,65 +144,85 @@ class SinkSoak:
 
     def _start(self, how: str) -> None:
         command = [sys.executable, "-m", "soak.sink_query", self.node.bootstrap, SOURCE, TARGET]
-        command += [str(self._directory / "checkpoint"), self._master, how]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        command += [str(self._directory / "checkpoint"), self._master, how, str(self._orders)]
+        self._driver.start(command)
 
-    def _kill_driver(self) -> None:
-        """The driver, its Java and all that they have started."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+    def _keep_running(self) -> None:
+        """The query may have given up; a service manager would do this."""
+        if not self._driver.running:
+            self._start("continuous")
 
     def _hurt(self, fault: str) -> None:
+        step, _, who = fault.rpartition(" ")
+        if step:
+            self._order(step, who)
+            return
+        time.sleep(self._random.uniform(*ROUND_SECONDS))
         if fault == "driver":
-            self._kill_driver()
+            self._driver.kill()
             self._start("continuous")
         elif fault == "broker":
             self.node.kill()
             time.sleep(self._random.uniform(0.0, 1.0))
             self.node.start()
-        elif self._process is not None:
-            with contextlib.suppress(psutil.Error):
-                for child in psutil.Process(self._process.pid).children(recursive=True):
-                    with contextlib.suppress(psutil.Error):
-                        if any(_WORKERS[fault] in word for word in child.cmdline()):
-                            child.kill()
+        else:
+            patience = Patience(PROGRESS_SECONDS_MAX)
+            while not self._driver.kill_workers(fault, self._random):  # Between two lives there may be none.
+                self._keep_running()
+                if not patience.wait(0.1):
+                    raise Violation(f"there are no {fault} to kill:\n{self._driver.tail()}")
+
+    def _order(self, step: str, who: str) -> None:
+        """Have somebody killed behind a step of the next commit, and bring it up again."""
+        patience = Patience(PROGRESS_SECONDS_MAX)
+        self._write_order(step, who)
+        while self._orders.exists():
+            if not self._driver.running:  # It had not got over the fault before.
+                self._write_order(step, who)
+            if not patience.wait(0.02):
+                raise Violation(f"no commit came to its step {step}:\n{self._driver.tail()}")
+        if who == "broker":
+            self.node.wait_end()
+            self.node.start()
+        elif who == "driver":
+            self._driver.kill()
+
+    def _write_order(self, step: str, who: str) -> None:
+        self._keep_running()
+        victims = {"driver": f"-{self._driver.group} 0", "broker": f"-{self.node.pid}", "committer": "0"}
+        fresh = self._orders.with_suffix(".fresh")
+        fresh.write_text(f"{step} {victims[who]}")
+        fresh.rename(self._orders)
 
     def _finish(self) -> None:
         for _ in range(5):
             self._start("once")
-            assert self._process is not None
-            try:
-                if self._process.wait(PROGRESS_SECONDS_MAX) == 0:
-                    return
-            except subprocess.TimeoutExpired:
-                self._kill_driver()
-        raise Violation(f"the query does not come to its end:\n{self._tail()}")
+            code = self._driver.wait(PROGRESS_SECONDS_MAX)
+            self._driver.kill()
+            if code == 0:
+                return
+        raise Violation(f"the query does not come to its end:\n{self._driver.tail()}")
 
     # What must hold
 
     def _progress(self, before: int) -> int:
         """Wait until more is there than before; nothing may be there twice."""
-        deadline = time.monotonic() + PROGRESS_SECONDS_MAX
+        patience = Patience(PROGRESS_SECONDS_MAX)
         while True:
-            rows = self._rows(TARGET)
+            with contextlib.suppress(PipelineError):  # A broker that is slow is looked at again.
+                self._target.look(self.node.bootstrap)
+            rows = self._target.rows
             twice = [row for row, count in rows.items() if count > 1]
             if twice:
                 raise Violation(f"{len(twice)} rows are there more than once, {twice[:10]}")
             if len(rows) > before:
                 return len(rows)
-            if self._process is not None and self._process.poll() is not None:
-                self._start("continuous")  # It may have given up; a service manager would do this.
-            if time.monotonic() > deadline:
-                raise Violation(f"the query writes no more:\n{self._tail()}")
-            time.sleep(0.5)
+            self._keep_running()
+            if not patience.wait(0.5):
+                raise Violation(f"the query writes no more:\n{self._driver.tail()}")
 
     def _reckon(self, load: Load) -> int:
-        source, target = self._rows(SOURCE), self._rows(TARGET)
+        source, target = (Sight(topic).look(self.node.bootstrap) for topic in (SOURCE, TARGET))
         problems = load.failures[:10]
         if missing := load.acknowledged - set(source):
             problems.append(f"{len(missing)} acknowledged messages are not in the source")
@@ -188,26 +233,6 @@ class SinkSoak:
             raise Violation("\n  ".join(problems))
         return source.total()
 
-    def _rows(self, topic: str) -> Counter[bytes]:
-        """What a reader of committed messages gets."""
-
-        async def read(hall: Hall) -> Counter[bytes]:
-            rows: Counter[bytes] = Counter()
-            for part in range(PARTITIONS):
-                end = (await hall.records.list_offsets(topic, {part: LATEST}, isolation_level=READ_COMMITTED))[part]
-                offset = 0
-                while offset < end.offset:
-                    opened = open_fetched(await hall.records.fetch(topic, part, offset, max_wait_ms=0), offset)
-                    offset = opened.next_offset
-                    rows.update(record.value or b"" for record in opened.records)
-            return rows
-
-        with Conversation(self.node.bootstrap) as conversation:
-            return conversation.ask(read)
-
-    def _tail(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:] if self._log.exists() else ""
-
 
 async def _make_topics(hall: Hall) -> None:
     for topic in (SOURCE, TARGET):
@@ -216,7 +241,9 @@ async def _make_topics(hall: Hall) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="soak.sink", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20, help="how many kills")
+    parser.add_argument("--rounds", type=int, default=20, help="how many kills at random")
+    parser.add_argument("--seconds", type=float, default=0.0, help="kill at random for so long instead")
+    parser.add_argument("--steps", action="store_true", help="before that, kill behind every step of a commit")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--master", default="local[2,4]", help="Spark's master; tasks are tried four times")
     parser.add_argument("--directory", type=Path, help="where the data goes; kept afterwards")
@@ -224,17 +251,23 @@ def main() -> int:
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="longhall-sink-"))
     directory.mkdir(parents=True, exist_ok=True)
     soak = SinkSoak(directory, arguments.seed, arguments.master, lambda line: print(line, flush=True))
-    chance = random.Random(arguments.seed)
     # In one process there are no executors; Python's workers, which do the writing, are killed as tasks.
-    faults = [fault for fault in FAULTS if fault != "executors" or not arguments.master.startswith("local[")]
+    kinds = [fault for fault in FAULTS if fault != EXECUTORS or has_executors(arguments.master)]
+    began = time.monotonic()
+
+    def faults() -> Iterator[str]:
+        if arguments.steps:
+            yield from (f"{step} {who}" for step in STEPS for who in COMMITTERS)
+        yield from at_random(kinds, arguments.seed, arguments.rounds, arguments.seconds)
+
     try:
-        rows = soak.run([chance.choice(faults) for _ in range(arguments.rounds)])
+        rows = soak.run(faults())
     except Violation as violation:
         print(f"VIOLATION (seed {arguments.seed}, kept in {directory}):\n  {violation}", file=sys.stderr)
         return 1
     finally:
         soak.node.kill()
-    print(f"killed {soak.kills}: {rows} rows, each there once")
+    print(f"killed {dict(soak.kills)} in {time.monotonic() - began:.0f} s: {rows} rows, each there once")
     if arguments.directory is None:
         shutil.rmtree(directory)
     return 0

@@ -1,33 +1,84 @@
 """The query that `soak.sink` runs and kills: from one topic to another, its rows shuffled anew in every run.
 
-`python -m soak.sink_query BOOTSTRAP SOURCE TARGET CHECKPOINT MASTER continuous|once`
+`python -m soak.sink_query BOOTSTRAP SOURCE TARGET CHECKPOINT MASTER continuous|once ORDERS`
+
+ORDERS is a file that may say `STEP PID...`: behind that step of the next commit these processes are killed (negative
+ids are process groups, 0 is the process that commits), and the file goes before they do. So a kill comes between any
+two steps, not only where chance brings it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
+import time
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.datasource import DataSourceStreamWriter
+from pyspark.sql.types import StructType
 
 from longhall.pipeline import session
+from longhall.pipeline.sink import LonghallStreamWriter
+from longhall.pipeline.sink_options import SinkOptions, read_sink_options
+from longhall.pipeline.source import LonghallSource
+from soak.spark_driver import SETTINGS
 
-SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "3",
-    "spark.executor.memory": "512m",
-}
+FORMAT = "longhall-obeying"
+RESTARTS_MAX = 1000
 
 
-def main(bootstrap: str, source: str, target: str, checkpoint: str, master: str, how: str) -> int:
-    spark = session(master, name="longhall soak", settings=SETTINGS)
+class ObeyingSource(LonghallSource):
+    """The sink as it is, with somebody who listens to its steps. Executors get it as part of the main module."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        orders = Path(self.options["orders"])
+        return ObeyingWriter(read_sink_options(self.options, streaming=True, overwrite=overwrite), schema, orders)
+
+
+class ObeyingWriter(LonghallStreamWriter):
+    def __init__(self, options: SinkOptions, schema: StructType, orders: Path) -> None:
+        super().__init__(options, schema)
+        self._orders = orders
+
+    def _step(self, name: str) -> None:
+        try:
+            step, *victims = self._orders.read_text().split()
+        except (FileNotFoundError, ValueError):
+            return
+        if step == name:
+            self._orders.unlink()
+            for victim in map(int, victims):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(victim or os.getpid(), signal.SIGKILL)
+
+
+def main(bootstrap: str, source: str, target: str, checkpoint: str, master: str, how: str, orders: str) -> int:
+    spark = session(master, name="longhall soak", settings={**SETTINGS, "spark.sql.shuffle.partitions": "3"})
     spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(ObeyingSource)
     reader = spark.readStream.format("longhall").option("kafka.bootstrap.servers", bootstrap)
     rows = reader.options(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="2000").load()
     # By a random number: a batch that is run again has its rows in other tasks.
     dealt = rows.selectExpr("key", "value").repartition(3, "value").repartition(3)
-    writer = dealt.writeStream.format("longhall").option("kafka.bootstrap.servers", bootstrap)
-    writer = writer.options(topic=target, checkpointLocation=checkpoint)
-    query = (writer.trigger(availableNow=True) if how == "once" else writer).start()
-    query.awaitTermination()
-    return 0
+    writer = dealt.writeStream.format(FORMAT).option("kafka.bootstrap.servers", bootstrap)
+    writer = writer.options(topic=target, checkpointLocation=checkpoint, orders=orders)
+    if how == "once":
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return 0
+    for _ in range(RESTARTS_MAX):  # What it fails of, a dead worker or a dead broker, it is to survive.
+        try:
+            writer.start().awaitTermination()
+        except StreamingQueryException as failure:
+            print(str(failure).splitlines()[0], file=sys.stderr, flush=True)
+            time.sleep(0.2)
+    return 1
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-READY_SECONDS_MAX: Final = 60.0
+READY_SECONDS_MAX: Final = 180.0
 WORKERS: Final = 2
-_FLAGS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+# A master that gives up workers on a busy machine would never take them back: they would have to start anew.
+_FLAGS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.worker.timeout=3600"
 
 
 class Cluster:

@@ -88,6 +88,15 @@ def test_marks_reach_the_highest_value(top: float) -> None:
     assert 2 <= len(marks) <= 7
 
 
+@given(st.integers(0, 10**12))
+def test_marks_of_counts_are_whole(top: int) -> None:
+    marks = svg.marks_to(top, svg.count_words)
+    assert all(mark == int(mark) for mark in marks)
+    assert marks[-1] >= max(top, 1)
+    assert 2 <= len(marks) <= 7
+    assert svg.marks_to(3 * 1024 * 1024, svg.byte_words)[1] == 1024 * 1024
+
+
 @given(st.integers(0, 2 * 10**12), st.integers(1, 10 * 366 * 86_400_000))
 def test_a_period_has_a_bounded_number_of_steps_and_marks(begin_ms: int, span_ms: int) -> None:
     assert -(-span_ms // step_of(Period(begin_ms, begin_ms + span_ms))) <= STEPS_MAX

@@ -154,7 +154,7 @@ def test_jobs_run_in_a_polite_process_and_their_failures_come_back(world: RealWo
         answers = await asyncio.gather(*(world.janitor.run("count", {"argument": number}) for number in range(3)))
         assert [answer["argument"] for answer in answers] == [0, 1, 2]
         assert answers[0]["files"] == ["a", "lock"]
-        assert answers[0]["niceness"] == 10
+        assert answers[0]["niceness"] == min(os.nice(0) + 10, 19)
         with pytest.raises(FileNotFoundError):
             await world.janitor.run("miss", {})
         with pytest.raises(LonghallError) as refused:

@@ -19,6 +19,7 @@ from longhall.errors import LonghallError
 TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
 RESERVE_MARGIN: Final = 16
+REFERENCED_SHARE: Final = 16
 TAILS_FLUSHED_MAX: Final = 256  # In one second.
 REMOVED_BYTES_MAX: Final = 16 * 1024 * 1024  # In one step: syncs wait for no more than that.
 REMOVED_PATHS_MAX: Final = 64
@@ -141,7 +142,8 @@ class Housekeeper:
             return False
         behind = hall.wal.end - hall.checkpoint_at
         aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0
-        grown = behind + hall.referenced_bytes // 4 > hall.options.checkpoint_bytes
+        # What the log only refers to is in its segment already: a replay reads its header and no more.
+        grown = behind + hall.referenced_bytes // REFERENCED_SHARE > hall.options.checkpoint_bytes
         grown |= hall.steps() - hall.checkpoint_steps > hall.options.checkpoint_steps
         return grown or aged or bool(hall.dropped) or bool(hall.dead_segments) or hall.checkpoint_wanted
 

@@ -1,4 +1,4 @@
-"""Archiving while executors, the driver and the broker are killed. `python -m soak.archive` is the long form."""
+"""Archiving while tasks, the driver and the broker are killed. `python -m soak.archive` is the long form."""
 
 from __future__ import annotations
 
@@ -28,4 +28,6 @@ def test_what_was_acknowledged_is_archived_once_and_replayed_alike(spark: SparkS
         options = ReplayOptions(bootstrap=soak.node.bootstrap, topics=(TOPIC,), to=REPLAYED, archive=str(soak.place))
         replay(spark, options, lambda words: None, lambda done, total: None)
 
-    assert run_all(soak, ["executors", "broker", "driver"], finish, again) > 100
+    assert run_all(soak, ["tasks", "broker"], finish, again) > 100
+    assert soak.kills == {"tasks": 1, "executors": 0, "driver": 1, "broker": 1}
+    assert soak.looks > 0

@@ -22,7 +22,7 @@ h4{margin:16px 0 6px;font-size:14px}header p{margin:2px 0 12px;color:var(--soft)
 .findings{background:var(--warnback);border-left:4px solid var(--warn);margin:0 0 14px;padding:10px 12px 10px 30px;
 border-radius:0 6px 6px 0;overflow-wrap:anywhere}
 .fine{color:var(--c2)}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:14px}
+.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,520px),1fr));gap:14px}
 figure{margin:0;background:var(--card);border:1px solid var(--rule);border-radius:6px;padding:12px 14px}
 figcaption{font-weight:600;margin-bottom:6px}figure p{margin:6px 0 0;color:var(--soft);font-size:13px}
 figure .nothing{padding:30px 0;text-align:center}

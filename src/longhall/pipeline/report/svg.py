@@ -67,8 +67,11 @@ def ticks(top: float, count: int = 4) -> list[float]:
     return [step * at for at in range(math.ceil(top / step - 1e-9) + 1)]
 
 
-def _scale(top: float, words: Callable[[float], str]) -> list[float]:
-    """Marks that are round in the unit in which they are told."""
+def marks_to(top: float, words: Callable[[float], str]) -> list[float]:
+    """Marks that are round in the unit in which they are told; half a message is no mark."""
+    if words is count_words:
+        step = math.ceil(ticks(top)[1])
+        return [float(step * at) for at in range(max(math.ceil(top / step), 1) + 1)]
     if words is not byte_words:
         return ticks(top)
     unit = next((1024.0**power for power in (4, 3, 2, 1) if top >= 1024**power), 1.0)
@@ -149,7 +152,7 @@ def bars_by_name(
 ) -> str:
     """A bar a row: its name, its length, and what is written behind it. Those that are `marked` have another colour."""
     top = max((value for _, value, _ in rows), default=0)
-    marks = _scale(top, words)
+    marks = marks_to(top, words)
     width = WIDTH - NAME_WIDTH - 90
     height = TOP + BAR * len(rows) + BOTTOM
     scale = width / marks[-1]
@@ -182,7 +185,7 @@ class _Frame:
     def __init__(self, begin_ms: int, end_ms: int, top: float, y_name: str, words: Callable[[float], str]) -> None:
         self._begin_ms = begin_ms
         self._span_ms = max(end_ms - begin_ms, 1)
-        self._marks = _scale(top, words)
+        self._marks = marks_to(top, words)
         self._y_name = y_name
         self._words = words
 
