@@ -168,6 +168,8 @@ class Fleet:
             life = world.process.start(self._live(world, node))
             waited: list[asyncio.Future[Any]] = [life, world.process.ended]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if life.done():
+                life.exception()  # Heard, though it is acted on only when the process has ended.
             if node in self._stopping:
                 await world.process.ended
             host.kill()
