@@ -44,6 +44,9 @@ class Code(enum.Enum):
     FENCED_LEADER_EPOCH = "fenced-leader-epoch"
     UNKNOWN_LEADER_EPOCH = "unknown-leader-epoch"
     NOT_LEADER = "not-leader"
+    NOT_COORDINATOR = "not-coordinator"  # The same of a group or a transaction: another node looks after it.
+    NOT_CONTROLLER = "not-controller"  # The same of the catalogue.
+    NOT_ENOUGH_REPLICAS = "not-enough-replicas"  # Too few hosts are in sync for what is asked to be safe.
 
     # Consumer groups.
     INVALID_GROUP_ID = "invalid-group-id"
@@ -101,6 +104,9 @@ _RETRIABLE = frozenset(
         Code.NOT_READY,
         Code.TIMED_OUT,
         Code.NOT_LEADER,
+        Code.NOT_COORDINATOR,
+        Code.NOT_CONTROLLER,
+        Code.NOT_ENOUGH_REPLICAS,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
         Code.UNKNOWN_TOPIC,

@@ -16,6 +16,7 @@ from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.layout import index_path, segment_path
 from longhall.log.partition import RELATIVE_OFFSET_MAX, PartitionLog
 from longhall.log.reading import Read, Supplied
+from longhall.log.segment import INDEX_INTERVAL_BYTES
 from longhall.records.batch import BatchHeader, Record, build_batch, parse_header
 from longhall.simulation.world import Host, Simulation
 
@@ -573,3 +574,39 @@ class PartitionMachine(RuleBasedStateMachine):
 
 TestPartitionMachine = PartitionMachine.TestCase
 TestPartitionMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_an_index_of_what_was_cut_off_is_not_believed_later(rolled: bool) -> None:
+    """Batches that nobody was promised were written and indexed; after the cut others stand at the same offsets."""
+    host = new_host()
+    log = open_log(host)
+    log.segment_bytes = 1 << 24
+    first = fill(log, 1, size=100)
+    log.flush()
+    numbers = log.snapshot()
+    if rolled:  # The lost ones begin a segment of their own.
+        log.segment_bytes = 100
+        append(log, batch_at(log.next_offset, INDEX_INTERVAL_BYTES))
+        log.segment_bytes = 1 << 24
+    for _ in range(8):
+        append(log, batch_at(log.next_offset, INDEX_INTERVAL_BYTES))
+    log.flush()
+    log.save_active_index(0)
+    log = open_log(host)
+    log.restore(numbers)
+    log.segment_bytes = 100 if rolled else 1 << 24
+    kept = [batch_at(1, INDEX_INTERVAL_BYTES // 10)]
+    append(log, kept[0])
+    log.segment_bytes = 1 << 24
+    for _ in range(120):
+        kept.append(batch_at(log.next_offset, INDEX_INTERVAL_BYTES // 10))
+        append(log, kept[-1])
+    log.flush()
+    numbers = log.snapshot()
+    log = open_log(host)
+    log.restore(numbers)
+    kept.append(batch_at(log.next_offset, INDEX_INTERVAL_BYTES // 10))
+    append(log, kept[-1])  # Who appends takes the index that is there, and scans the rest.
+    for offset, batch in enumerate([*first, *kept]):
+        assert bytes_of(read(log, offset, bytes_max=1)) == batch

@@ -139,3 +139,15 @@ def test_every_setting_has_a_meaning_and_a_default_that_its_own_reader_accepts()
 def test_the_struct_itself_refuses_unknown_keys() -> None:
     with pytest.raises(msgspec.ValidationError, match="kafak"):
         msgspec.convert({"kafak": "x"}, Settings)
+
+
+def test_a_cluster_is_named_properly() -> None:
+    url = "zk://zoo1:2181,zoo2/longhall"
+    settings = load(flags={"coordinator": url, "peers": "127.0.0.1:7092", "node_id": 3, "rack": "r1"}).settings
+    assert (settings.coordinator, settings.peers, settings.node_id, settings.rack) == (url, "127.0.0.1:7092", 3, "r1")
+    assert "zk://" in refusal(flags={"coordinator": "zoo1:2181"})
+    assert "--insecure" in refusal(flags={"coordinator": url, "peers": "10.0.0.1:7092"})
+    assert "peers" in refusal(flags={"coordinator": url, "peers": "0.0.0.0:7092", "insecure": True})
+    assert "node_id" in refusal(flags={"node_id": -1})
+    assert "in_sync_min" in refusal(flags={"in_sync_min": 4})
+    assert load(flags={"peers": "10.0.0.1:7092"}).settings.coordinator is None  # Nobody listens there.

@@ -11,6 +11,7 @@ import pytest
 
 from longhall.simulation.planted import PLANTED
 from longhall.simulation.planted_queues import QUEUE_BUGS
+from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.runner import Job, run_job
 from longhall.simulation.scenarios.plays import SCENARIOS
 
@@ -40,7 +41,7 @@ def test_nothing_is_violated(scenario: str) -> None:
     assert ran.played.faults > 5
 
 
-@pytest.mark.parametrize("scenario", ["crashes", "queues"])
+@pytest.mark.parametrize("scenario", ["crashes", "queues", "cluster"])
 def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
     digests = {
         simulate("--seed", "2", "--scenario", scenario, hash_seed=number).split("digest='")[1].split("'")[0]
@@ -57,6 +58,9 @@ def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
         "lease-twice-while-syncing",
         "forget-deduplication",
         "redrive-without-settling",
+        "answer-before-the-sync",
+        "truncate-to-the-commit-position",
+        "forget-the-cut",
     ],
 )
 def test_planted_bugs_are_found(bug: str) -> None:
@@ -64,15 +68,16 @@ def test_planted_bugs_are_found(bug: str) -> None:
 
 
 def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
-    assert len(PLANTED) - len(QUEUE_BUGS) >= 15
+    assert len(PLANTED) - len(QUEUE_BUGS) - len(REPLICA_BUGS) >= 15
     assert len(QUEUE_BUGS) >= 8
+    assert len(REPLICA_BUGS) >= 15
     for bug in PLANTED.values():
         assert bug.scenario in SCENARIOS
         assert bug.sentence.endswith(".")
         assert 1 <= bug.seeds_max <= 40
 
 
-def test_every_planted_bug_of_queues_is_documented() -> None:
+def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
     text = (ROOT / "docs" / "simulation.md").read_text()
-    for name, bug in QUEUE_BUGS.items():
+    for name, bug in {**QUEUE_BUGS, **REPLICA_BUGS}.items():
         assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in text

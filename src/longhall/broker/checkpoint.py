@@ -7,6 +7,9 @@
     release    the log before the oldest of them is free; files that only it referred to are removed
 
 Until `release` every file that the log refers to stays untouched: recovery may always start from the last snapshots.
+
+A member of a cluster writes one snapshot of all its shards, because they have one log, with what is pending beside it.
+Nothing in a snapshot can be undone, so it is published only when all that was applied is committed.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.log.layout import index_path, partition_directory, segment_path
 from longhall.log.partition import PartitionLog
+from longhall.shards.replica import Replica
 from longhall.shards.shard import Shard
 from longhall.world.ports import File
 
 SYNC_FILES_MAX: Final = 64  # Synced with one call, so that no single wait is long.
 INDEX_UNSAVED_BYTES_MAX: Final = 1024 * 1024  # Of an active segment: quickly scanned after a crash.
 PARTITIONS_A_TURN: Final = 32  # Between two turns of the loop: none is long, and a busy loop has not too many of them.
+COMMIT_LOOK_S: Final = 0.05
+COMMIT_LOOKS_MAX: Final = 100
 FLUSH_PASSES_MAX: Final = 400  # Over tails that are written beside the loop,
 FLUSH_PASS_S: Final = 0.005  # with so much between; what is then still in memory is written at once.
 SYNCS_AT_ONCE: Final = 16  # Calls that wait together are one pass over the disk.
@@ -44,13 +50,7 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     safe: list[tuple[Partition, int]] = []
     steps = hall.steps()
     try:
-        captured: list[tuple[int, int, bytes]] = []
-        for shard in hall.shards:
-            while hall.journal.pending:  # Whoever is released by a write may append at once.
-                hall.journal.write(hall.time.now_ms())
-            captured.append((shard.number, hall.wal.end, _encoder.encode(_state_of(hall, shard))))
-            safe += [(part, part.log.next_offset) for part in hall.partitions.values() if part.shard is shard]
-            await asyncio.sleep(0)
+        captured = await _capture(hall, safe)
         await hall.commits.durable()
         await _flush_tails(hall, safe)
         await _flush(hall, 0 if last else INDEX_UNSAVED_BYTES_MAX)
@@ -62,7 +62,8 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
         hall.dead_segments = dead + hall.dead_segments
         raise
     released = min(position for _, position, _ in captured)
-    hall.wal.release_before(released)
+    hall.wal.release_before(hall.on_release(released))
+    hall.positions.release_before(hall.wal.start)
     hall.checkpoint_at = released
     hall.checkpoint_steps = steps
     hall.checkpoint_wanted = False
@@ -94,6 +95,46 @@ async def _flush_tails(hall: Hall, safe: list[tuple[Partition, int]]) -> None:
 
 def _is_in_memory(partition: Partition, offset: int) -> bool:
     return not partition.deleted and partition.log.tail_offset < offset
+
+
+async def _capture(hall: Hall, safe: list[tuple[Partition, int]]) -> list[tuple[int, int, bytes]]:
+    """Shard, position and state; for each partition, how far its batches are part of that."""
+    if hall.replica is not None:
+        return await _capture_member(hall, hall.replica, safe)
+    captured: list[tuple[int, int, bytes]] = []
+    for shard in hall.shards:
+        _write_all(hall)
+        captured.append((shard.number, hall.wal.end, _encoder.encode(_state_of(hall, shard))))
+        safe += [(part, part.log.next_offset) for part in hall.partitions.values() if part.shard is shard]
+        await asyncio.sleep(0)
+    return captured
+
+
+async def _capture_member(
+    hall: Hall, replica: Replica, safe: list[tuple[Partition, int]]
+) -> list[tuple[int, int, bytes]]:
+    _write_all(hall)
+    states = [_state_of(hall, shard) for shard in hall.shards]
+    body = _encoder.encode({"replica": replica.snapshot(), "shards": states})
+    safe += [(partition, partition.log.next_offset) for partition in hall.partitions.values()]
+    position = hall.wal.end
+    hall.positions.note(replica.index, position, 1)
+    await _committed(replica, replica.applied)
+    return [(0, position, body)]
+
+
+async def _committed(replica: Replica, index: int) -> None:
+    """Wait for the others, but not for ever: without them there is no checkpoint now."""
+    for _ in range(COMMIT_LOOKS_MAX):
+        if replica.committed >= index:
+            return
+        await asyncio.sleep(COMMIT_LOOK_S)
+    raise OSError(errno.EAGAIN, "too few members of the cluster answer: what was applied is not committed")
+
+
+def _write_all(hall: Hall) -> None:
+    while hall.journal.pending:  # Whoever is released by a write may append at once.
+        hall.journal.write(hall.time.now_ms())
 
 
 async def _flush(hall: Hall, index_unsaved_bytes_max: int) -> None:

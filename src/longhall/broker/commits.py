@@ -11,6 +11,7 @@ that syncs and back would take longer than the sync. One that was slow is the la
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import Final, final
 
@@ -123,6 +124,11 @@ class Commits:
         self._wake()
         if self.on_failure is not None:
             self.on_failure(error)
+
+    def abandon(self) -> None:
+        """Write and sync no more: the directory is about to belong to somebody else."""
+        self.failure = OSError(errno.ESHUTDOWN, "this hall was given up")
+        self._wake()
 
     def _wake(self) -> None:
         if self._waiters:

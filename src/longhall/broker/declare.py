@@ -24,6 +24,7 @@ async def create_topic(
     hall: Hall, name: str, partitions: int, configuration: Mapping[str, str], validate_only: bool = False
 ) -> Topic | None:
     """Make a topic; None when it was only asked whether it could be made."""
+    _must_lead(hall)
     if partitions == -1:
         partitions = hall.options.default_partitions
     event = hall.catalogue.decide_create(
@@ -39,6 +40,7 @@ async def create_topic(
 
 async def delete_topic(hall: Hall, name: str) -> None:
     """Delete a topic and everything in it."""
+    _must_lead(hall)
     event = hall.catalogue.decide_delete(name)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
@@ -50,6 +52,7 @@ async def delete_topic(hall: Hall, name: str) -> None:
 
 async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
     """Let a topic have `partitions` in all."""
+    _must_lead(hall)
     event = hall.catalogue.decide_grow(name, partitions)
     if isinstance(event, Code):
         topic = hall.topic(name)
@@ -76,6 +79,7 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
     """Give a topic another configuration, whole."""
+    _must_lead(hall)
     event = hall.catalogue.decide_configure(name, configuration)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
@@ -103,6 +107,7 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
 
 async def take_producer_id(hall: Hall) -> int:
     """A producer id that nobody had; a new block of them is committed first when the last is used up."""
+    _must_lead(hall)
     while (event := hall.catalogue.decide_producer_ids()) is not None:  # Others may use up a block meanwhile.
         await commit_event(hall, ProducerIdsTaken(below=event.below))
     producer_id = hall.catalogue.take_producer_id()
@@ -117,6 +122,12 @@ async def commit_event(hall: Hall, event: CatalogueEvent) -> None:
     commit = Commit()
     hall.append_catalogue(event, commit)
     await commit.future
+
+
+def _must_lead(hall: Hall) -> None:
+    """Only the leader of the catalogue changes it; what a follower wrote would be nobody's."""
+    if hall.leadership is not None and not hall.leadership.leads(CATALOGUE_SHARD):
+        raise LonghallError(Code.NOT_CONTROLLER, "another node leads the hall: ask it")
 
 
 def _why_not(code: Code, name: str) -> str:

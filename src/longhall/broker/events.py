@@ -142,7 +142,21 @@ class EpochStarted(_Event, frozen=True, tag="epoch-started"):
     incarnation: int = 0
 
 
+class Truncated(_Event, frozen=True, tag="truncated"):
+    """A note of this node to itself: of the entries before, those behind this index of the log do not count."""
+
+    index: int
+
+
+class CommittedTo(_Event, frozen=True, tag="committed-to"):
+    """A note of this node to itself: everything up to this index of the log is committed."""
+
+    index: int
+
+
+ShardEvent = EpochStarted | Truncated | CommittedTo
+
 encoder = msgspec.msgpack.Encoder()
 catalogue_decoder = msgspec.msgpack.Decoder(CatalogueEvent)
 partition_decoder = msgspec.msgpack.Decoder(PartitionEvent)
-epoch_decoder = msgspec.msgpack.Decoder(EpochStarted)
+shard_decoder = msgspec.msgpack.Decoder(ShardEvent)

@@ -30,6 +30,7 @@ from longhall.broker.events import (
     TopicDeleted,
     encoder,
 )
+from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.queue_catalogue import QueueEntry
@@ -39,6 +40,7 @@ from longhall.broker.traffic import Traffic
 from longhall.errors import Code
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
+from longhall.log.positions import Positions
 from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.chunks import Uploads
@@ -46,6 +48,7 @@ from longhall.queues.redrive import Redrives
 from longhall.queues.wholes import Wholes
 from longhall.records.batch import BatchHeader
 from longhall.shards.journal import Journal
+from longhall.shards.replica import Replica
 from longhall.shards.shard import CATALOGUE, Committable, Shard
 from longhall.topics.groups import Groups
 from longhall.topics.transactions import Transactions
@@ -94,6 +97,13 @@ class Hall:
         self.storage_full = False
         self.space_bytes = 1 << 62  # What messages may still take before the reserve, as of the last look at the disk.
         self.draining = False
+        self.leadership: Leadership | None = None  # None: alone, and leader of everything.
+        self.replica: Replica | None = None  # Of a member of a cluster: what it knows of the log that all of them keep.
+        self.positions = Positions()  # Likewise: where the entries of that log stand here.
+        self.on_release: Callable[[int], int] = _all_of_it  # Likewise: how much of the log others still need.
+        self.pinned = False  # Likewise: somebody reads the files of the last checkpoint, so there is no other now.
+        self.cleaning = False  # Whether files may be replaced at this moment.
+        self.refusal: Code | None = None  # Why messages are not taken now; a member of a cluster says so.
         self.tails: dict[int, Partition] = {}  # Partitions with something in memory that is not in its segment yet.
         self.tail_bytes = 0
         self.dropped: list[Partition] = []  # Deleted; their files go after the next checkpoint.
@@ -341,6 +351,13 @@ class Hall:
             for listener in self.on_topic_deleted:
                 listener(topic.name)
 
+    def abandon(self) -> None:
+        """Let go of the data directory, so that another hall can be made from it. This one is of no further use."""
+        self.commits.abandon()
+        self.world.disk.finish_writes()  # Nothing of this hall may be written when there is another one.
+        self.files.close()
+        self.wal.close()
+
     def steps(self) -> int:
         """How much a replay from the very beginning would have to do: entries, and messages in batches it opens."""
         return sum([shard.sequence + shard.opened for shard in self.shards])
@@ -391,6 +408,11 @@ class Hall:
 
 def _nothing() -> None:
     """Until somebody listens."""
+
+
+def _all_of_it(position: int) -> int:
+    """A node on its own needs nothing that a checkpoint has put away."""
+    return position
 
 
 def _nobody_lifts(

@@ -96,10 +96,17 @@ class Housekeeper:
     async def _clean(self) -> None:
         while True:
             await asyncio.sleep(self._hall.options.cleaner_interval_ms / 1000)
+            if self._hall.replica is not None and not self._hall.replica.leading:
+                continue  # What goes is decided by the leader, and followers hear of it.
+            if self._hall.pinned:
+                continue
+            self._hall.cleaning = True
             try:
                 await self._cleaner.run()
             except (OSError, LonghallError) as error:
                 _log.warning("cleaning stopped", extra={"reason": str(error)})
+            finally:
+                self._hall.cleaning = False
 
     async def _remove(self) -> None:
         """Give back the space of what was removed, bit by bit."""
@@ -131,6 +138,8 @@ class Housekeeper:
 
     def _checkpoint_due(self) -> bool:
         hall = self._hall
+        if hall.pinned:
+            return False
         behind = hall.wal.end - hall.checkpoint_at
         aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0
         # What the log only refers to is in its segment already: a replay reads its header and no more.

@@ -129,13 +129,15 @@ def append_here(
     """The same in this partition alone, whatever the priorities of its messages."""
     size = header.size_bytes
     if message:
+        if hall.refusal is not None:
+            return hall.refusal
         if hall.space_bytes < size:
             hall.storage_full = True
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
             return Code.STORAGE_FULL
         hall.space_bytes -= size  # A fast producer could use up the reserve between two looks.
-    if size > ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES and partition.wants_bodies:
-        return Code.MESSAGE_TOO_LARGE  # A queue must find every message whole in the write-ahead log.
+    if size > ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES and (partition.wants_bodies or hall.replica is not None):
+        return Code.MESSAGE_TOO_LARGE  # A queue, and the others of a cluster, must find it whole in the log.
     log = partition.log
     shard = partition.shard
     header.base_offset = log.next_offset
@@ -188,6 +190,8 @@ def wait(hall: Hall, partition: Partition, target: Committable, value: int) -> N
 def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int) -> bool:
     """Whether a large batch is better written to its segment; otherwise the write-ahead log has room for it too."""
     files = hall.journal.file_count
+    if hall.replica is not None:
+        return False  # Everybody who keeps the hall gets the batch from the log.
     if files >= DIRECT_FILES_MAX or (files >= DIRECT_FILES_MIN and header.size_bytes < DIRECT_BYTES_MANY):
         return False
     if len(hall.tails) > DIRECT_TAILS_MAX:

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from longhall.cli import dlq, group, pipeline, queue, topic, transaction
+from longhall.cli import cluster, dlq, group, pipeline, queue, topic, transaction
 from longhall.cli.bench import bench
 from longhall.cli.consume import consume
 from longhall.cli.doctor import doctor
@@ -46,6 +46,7 @@ app.command()(receive)
 app.add_typer(queue.app)
 app.add_typer(dlq.app)
 app.add_typer(pipeline.app)
+app.add_typer(cluster.app)
 app.command()(bench)
 app.command()(doctor)
 app.command()(settings)

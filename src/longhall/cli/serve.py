@@ -30,6 +30,17 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let others reach the node without authentication and encryption.")
     ] = False,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="zk://HOST:PORT", help="The ZooKeeper of the cluster that the node belongs to."),
+    ] = None,
+    peers: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where the other nodes of the cluster connect.")
+    ] = None,
+    node_id: Annotated[
+        int | None, typer.Option(metavar="N", help="The number of the node in its cluster; it is kept.")
+    ] = None,
+    rack: Annotated[str | None, typer.Option(help="Where the node stands; Kafka clients are told.")] = None,
     durability: Annotated[str | None, typer.Option(help="always, interval or none.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
@@ -55,6 +66,10 @@ def serve(
             advertised_kafka=advertised_kafka,
             credentials=credentials,
             insecure=insecure or None,
+            coordinator=coordinator,
+            peers=peers,
+            node_id=node_id,
+            rack=rack,
             durability=durability,
             log_level=log_level,
             log_format=log_format,

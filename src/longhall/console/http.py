@@ -19,8 +19,10 @@ from typing import Any, Final, NamedTuple, Protocol, final
 
 import httptools
 
+from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
+from longhall.front.carrying import HTTP, Carrier, answer_with, request_of
 from longhall.front.http import HttpConnection, factory_of
 from longhall.world.ports import Listener, Network
 
@@ -32,6 +34,7 @@ IDLE_SECONDS_MAX: Final = 75.0
 ANSWER_SECONDS_MAX: Final = 30.0
 SWEEP_SECONDS: Final = 1.0
 DRAIN_STEP_SECONDS: Final = 0.01
+RECEIVE: Final = "/receive"
 
 _log = logging.getLogger("longhall.console")
 
@@ -82,6 +85,7 @@ class HttpServer(HttpGate):
         # Without a service nothing has a body that could take from a budget.
         self.budget = Budget(0) if service is None else service.budget
         self.body_bytes_max = 0 if service is None else service.body_bytes_max
+        self.carrier: Carrier | None = None  # To whoever leads, in a cluster: for the service, not for the routes.
         self._routes = routes
         self._service = service
         self._connections_max = connections_max or (CONNECTIONS_MAX if service is None else SERVICE_CONNECTIONS_MAX)
@@ -97,6 +101,10 @@ class HttpServer(HttpGate):
         self._listener, bound_port = await network.listen(factory_of(self, loop), host, port)
         self._sweep(loop)
         return bound_port
+
+    def show(self, path: str, handler: Handler) -> None:
+        """Answer one more path."""
+        self._routes = {**self._routes, path: handler}
 
     def close(self) -> None:
         """Accept nothing more and let go of everybody."""
@@ -164,6 +172,9 @@ class HttpServer(HttpGate):
         path = (url.path or b"/").decode("latin-1")
         service = self._service
         if service is not None and path.startswith(service.prefix):
+            if self.carrier is not None and self.carrier.elsewhere():
+                self._carry(call, self.carrier, path)
+                return
             query = (url.query or b"").decode("latin-1")
             work = service.begin(call, path[len(service.prefix) :], query)
         elif call.method in (b"GET", b"HEAD"):
@@ -173,9 +184,27 @@ class HttpServer(HttpGate):
             not_allowed = plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")._replace(headers="Allow: GET, HEAD\r\n")
             call.ready(_written(not_allowed, closes=True))
             return
-        task = asyncio.get_running_loop().create_task(self._finish(call, work))
+        self._employ(call, self._finish(call, work), work.waits)
+
+    def _carry(self, call: HttpCall, carrier: Carrier, path: str) -> None:
+        # Only receiving waits; nothing else is given up when a client goes away.
+        self._employ(call, self._carried(call, carrier), path.endswith(RECEIVE))
+
+    async def _carried(self, call: HttpCall, carrier: Carrier) -> None:
+        try:
+            answer_with(call, await carrier.carry(HTTP, call.connection.peer, request_of(call)))
+            return
+        except LonghallError as error:
+            answer = refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except Exception:
+            _log.exception("a request could not be carried")
+            answer = refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
+        call.ready(_written(answer, closes=call.closes, with_body=call.method != b"HEAD"))
+
+    def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
-        if work.waits:
+        if waits:
             self._waiting[task] = None
             call.on_close = lambda: _let_go(task)
         task.add_done_callback(self._finished)

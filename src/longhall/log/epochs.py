@@ -18,6 +18,15 @@ class Epochs:
             self._begins.append((epoch, offset))
 
     @property
+    def count(self) -> int:
+        """How many are remembered."""
+        return len(self._begins)
+
+    def forget_oldest(self) -> None:
+        """The oldest one is not remembered any more."""
+        self._begins.pop(0)
+
+    @property
     def latest(self) -> int:
         """The newest epoch that wrote something, or -1."""
         return self._begins[-1][0] if self._begins else -1

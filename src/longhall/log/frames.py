@@ -79,7 +79,7 @@ class Frame:
     @property
     def entries(self) -> list[Entry]:
         """All of them, in order."""
-        return _decode_entries(self._buffer, self._at + FRAME_HEADER_BYTES, self._at + self.size_bytes)
+        return decode_entries(self._buffer, self._at + FRAME_HEADER_BYTES, self._at + self.size_bytes)
 
     def rolls(self) -> list[Entry]:
         """The batches among them before which their partition began a segment."""
@@ -90,7 +90,7 @@ class Frame:
         while at < end:
             size = int.from_bytes(buffer[at : at + 4], "big")
             if buffer[at + 5] & STARTS_SEGMENT and buffer[at + 4] != EVENT:
-                found += _decode_entries(buffer, at, at + size)
+                found += decode_entries(buffer, at, at + size)
             at += size
         return found
 
@@ -151,6 +151,12 @@ def encode_event(flags: int, shard: int, sequence: int, epoch: int, room: int, e
     return head + bytes((room,)) + event
 
 
+def encode_entry(entry: Entry) -> bytes:
+    """An entry as it stands in the log."""
+    size = ENTRY_HEADER_BYTES + len(entry.body)
+    return _ENTRY.pack(size, entry.kind, entry.flags, entry.shard, entry.sequence, entry.epoch, 0) + entry.body
+
+
 def encode_frame_header(
     position: int, horizon: int, time_ms: int, incarnation: int, entries: int, pieces: list[bytes]
 ) -> bytes:
@@ -209,7 +215,8 @@ def _count_entries(buffer: bytes, at: int, end: int) -> int:
     return count if at == end else -1
 
 
-def _decode_entries(buffer: bytes, at: int, end: int) -> list[Entry]:
+def decode_entries(buffer: bytes, at: int, end: int) -> list[Entry]:
+    """The whole entries that stand one after another from `at` on."""
     entries: list[Entry] = []
     while at + ENTRY_HEADER_BYTES <= end:
         size, kind, flags, shard, sequence, epoch, _ = _ENTRY.unpack_from(buffer, at)

@@ -16,8 +16,27 @@ _SCAN_BYTES: Final = 4 * 1024 * 1024
 
 def save_index(files: OpenFiles, partition: int, segment: Segment) -> None:
     """Write the index of a segment as it stands; it is checked when it is read, so it need not be synced."""
-    index = segment.index
-    assert index is not None
+    assert segment.index is not None
+    _write_index(files, partition, segment, segment.index)
+
+
+def discard_index(files: OpenFiles, partition: int, segment: Segment) -> None:
+    """Where an index of another segment of the same name is left, an empty one takes its place."""
+    if files.disk.exists(index_path(partition, segment.base_offset)):
+        _replace_index(files, partition, segment, Index())
+
+
+def _replace_index(files: OpenFiles, partition: int, segment: Segment, index: Index) -> None:
+    """Instead of what is there, which is larger; should the disk not take it, none at all."""
+    try:
+        _write_index(files, partition, segment, index)
+    except OSError:
+        path = index_path(partition, segment.base_offset)
+        files.forget(path)
+        files.disk.remove(path)
+
+
+def _write_index(files: OpenFiles, partition: int, segment: Segment, index: Index) -> None:
     path = index_path(partition, segment.base_offset)
     file = files.make(partition_directory(partition), path)
     summary = Summary(segment.size_bytes, segment.next_offset, segment.max_timestamp_ms)
@@ -63,5 +82,8 @@ def _saved_index(files: OpenFiles, partition: int, segment: Segment) -> tuple[In
     except LonghallError:
         return Index(), 0
     if summary.size_bytes > segment.written_bytes:
-        index.cut(segment.written_bytes)  # Saved after the snapshot that the segment was restored from.
+        # Saved after the snapshot that the segment was restored from. Other batches may come to stand where those stood
+        # that it knows and that are gone, so what is on the disk must not be believed later either.
+        index.cut(segment.written_bytes)
+        _replace_index(files, partition, segment, index)
     return index, min(summary.size_bytes, segment.written_bytes)

@@ -19,7 +19,7 @@ from longhall.log.epochs import Epochs
 from longhall.log.files import OpenFiles
 from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.index import Index, decode_index
-from longhall.log.indexing import load_index, save_index
+from longhall.log.indexing import discard_index, load_index, save_index
 from longhall.log.layout import index_path, partition_directory, segment_path
 from longhall.log.reading import Cold, Read, Supplied, cut_batches, read_bytes
 from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentNumbers, from_numbers
@@ -214,6 +214,7 @@ class PartitionLog:
                 self._ensure_index(self.segments[-1])
                 self._unindexed.append(self.segments[-1])
             segment.use_index(Index(), 0)
+            discard_index(self._files, self.partition, segment)
             self.segments.append(segment)
         self.epochs.note(header.leader_epoch, header.base_offset)
         segment.note(header.base_offset, header.next_offset, header.size_bytes, header.max_timestamp_ms)

@@ -111,6 +111,18 @@ class Wal:
         if self._body_bytes >= FRAME_BYTES_MAX and not self._held:
             self._close_frame()
 
+    def append_together(self, entries: bytes, count: int) -> None:
+        """Take entries that stand one after another: all of them survive a crash, or none."""
+        assert len(entries) <= FRAME_BYTES_MAX + ENTRY_BYTES_MAX
+        assert not self._held
+        if self._entries and self._body_bytes + len(entries) > FRAME_BYTES_MAX + ENTRY_BYTES_MAX:
+            self._close_frame()
+        self._body.append(entries)
+        self._body_bytes += len(entries)
+        self._entries += count
+        if self._body_bytes >= FRAME_BYTES_MAX:
+            self._close_frame()
+
     def hold(self) -> None:
         """What is appended until `let_go` stands in one frame: all of it survives a crash, or none.
 
@@ -212,6 +224,14 @@ class Wal:
             else:
                 file.file.close()
                 self._disk.remove(file.file.path)
+
+    def locate(self, position: int) -> tuple[File, int, int] | None:
+        """The file that holds `position`, the place of it there, and how many bytes follow; None if none does."""
+        for file in self._used:
+            if file.start <= position < file.end:
+                behind = min(self.end, file.end)
+                return file.file, position - file.start, max(behind - position, 0)
+        return None
 
     @property
     def start(self) -> int:

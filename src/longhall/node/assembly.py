@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, final
 
 import msgspec
@@ -20,8 +21,9 @@ from longhall.broker.hall import Hall
 from longhall.broker.keep import Housekeeper
 from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
-from longhall.broker.recover import identify, recover
+from longhall.broker.recover import Identity, identify, recover
 from longhall.broker.transact import Transactor
+from longhall.cluster.electing import REPLICAS_MAX
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
 from longhall.console.http import HttpServer
@@ -33,9 +35,16 @@ from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
+from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.carried import Factory
+from longhall.front.carrying import HTTP, KAFKA, SQS, Carrier
+from longhall.front.http import factory_of
+from longhall.node import company
 from longhall.node.addresses import Address, parse_address
 from longhall.node.credentials import Known
+from longhall.node.fellowship import Fellowship
+from longhall.node.place import Place
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.world.ports import World
@@ -51,14 +60,14 @@ _log = logging.getLogger("longhall.node")
 class Node:
     """One running node."""
 
-    def __init__(self, world: World, settings: Settings) -> None:
+    def __init__(self, world: World, settings: Settings, place: Place | None = None) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
         self.http = Address("", 0)
-        self._world = world
-        self._settings = settings
+        self.world = world
+        self.settings = settings
         self.known = Known(settings.credentials, settings.keys)
-        identity = identify(world.disk, world.entropy, options_of(settings))
+        identity = place.identity if place is not None else _alone(world, settings)
         options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
         self.hall = Hall(world, options)
         self.hall.hall_id = identity.hall_id
@@ -91,15 +100,19 @@ class Node:
         registry.collect(process_families)
         api = Api(self._desk, ROUTES, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
+        self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
+        if self.fellowship is not None:
+            self._console.show("/cluster", partial(company.answer, self.fellowship))
+            registry.collect(partial(company.families_of, self.fellowship))
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""
         hall = self.hall
         hall.commits.on_failure = on_failure
-        began_ms = self._world.clock.monotonic_ms()
-        report = recover(hall)
+        began_ms = self.world.clock.monotonic_ms()
+        report = recover(hall) if self.fellowship is None else await self.fellowship.recover()
         await hall.commits.durable()
-        hall.recovery_seconds = (self._world.clock.monotonic_ms() - began_ms) / 1000
+        hall.recovery_seconds = (self.world.clock.monotonic_ms() - began_ms) / 1000
         _log.info(
             "recovered",
             extra={
@@ -116,46 +129,115 @@ class Node:
             )
         hall.wal.prepare_spare()
         self._housekeeper.start()
+        if self.fellowship is None:
+            self._serve()
+        await self._open()
+        if self.fellowship is None:
+            self.status.state = None
+        else:
+            await self.fellowship.join()
+
+    def _serve(self) -> None:
+        """Begin what only one node at a time may do for a hall."""
         self._coordinator.arm()
         self._transactor.start()
         self._desk.start()
-        await self._open()
-        self.status.state = None
+
+    def lead(self) -> None:
+        """The hall is this node's to lead from now on. Members of groups are given the time to find that out."""
+        for groups in self.hall.groups:
+            groups.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(groups.snapshot())), self.hall.time.now_ms())
+        self._serve()
 
     async def _open(self) -> None:
-        settings = self._settings
+        settings = self.settings
         kafka = parse_address(settings.kafka)
         sqs = parse_address(settings.sqs)
         http = parse_address(settings.http)
         door = self._kafka.door
-        self.kafka = Address(kafka.host, await self._kafka.open(self._world.network, kafka.host, kafka.port))
+        self.kafka = Address(kafka.host, await self._kafka.open(self.world.network, kafka.host, kafka.port))
         advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka else self.kafka
         door.host = "127.0.0.1" if advertised.is_everywhere else advertised.host
         door.port = advertised.port or self.kafka.port
-        self.sqs = Address(sqs.host, await self._sqs.open(self._world.network, sqs.host, sqs.port))
+        self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
-        self.http = Address(http.host, await self._console.start(self._world.network, http.host, http.port))
+        self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
+
+    @property
+    def kafka_door(self) -> Door:
+        """How Kafka clients meet this node."""
+        return self._kafka.door
+
+    @property
+    def entrances(self) -> dict[str, Factory]:
+        """Ways into the doors for what other nodes carry here."""
+        loop = asyncio.get_running_loop()
+        return {
+            KAFKA: self._kafka.entrance,
+            SQS: factory_of(self._sqs, loop),
+            HTTP: factory_of(self._console, loop),
+        }
+
+    def name(self, node_id: int, rack: str) -> None:
+        """How others call this node."""
+        self._kafka.door.node_id = node_id
+        self._kafka.door.rack = rack
+
+    def carry_with(self, carrier: Carrier) -> None:
+        """Hand on what another node has to answer."""
+        self._kafka.door.carrier = self._sqs.carrier = self._console.carrier = carrier
 
     async def stop(self) -> None:
         """Drain, write everything down, and close."""
         self.status.state = "draining"
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
-        drain_s = self._settings.drain_ms / 1000
+        drain_s = self.settings.drain_ms / 1000
         await asyncio.gather(self._kafka.drain(drain_s), self._sqs.drain(drain_s), self._console.drain(drain_s))
         await self._desk.stop()
         self._coordinator.stop()
         await self._transactor.stop()
         await self._housekeeper.stop()
+        written = False
         if self.hall.commits.failure is None:
             try:
                 await checkpoint(self.hall, last=True)
+                written = True
             except OSError as error:
                 _log.warning("no checkpoint at the end; the next start recovers", extra={"reason": str(error)})
+        if self.fellowship is not None:
+            await self.fellowship.withdraw()
+            await self.fellowship.leave(cleanly=written)
         self._console.close()
         self.hall.files.close()
         self.hall.wal.close()
         await asyncio.sleep(0)
+
+    async def drop(self) -> None:
+        """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
+        self.status.state = "starting anew"
+        self.hall.commits.abandon()  # From here on nothing is written.
+        self._kafka.stop_accepting()
+        self._sqs.stop_accepting()
+        for connection in list(self._kafka.crowd.guests):
+            connection.close()
+        for guest in list(self._sqs.crowd.guests):
+            guest.abort()
+        if self.fellowship is not None:
+            await self.fellowship.leave(cleanly=False)
+        self._console.close()
+        self.hall.abandon()
+        await asyncio.sleep(0)
+
+
+def _alone(world: World, settings: Settings) -> Identity:
+    identity = identify(world.disk, world.entropy, options_of(settings))
+    if identity.member:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"{settings.data} is kept together with other nodes: name their ZooKeeper with --coordinator",
+        )
+    return identity
 
 
 def closed_api(settings: Settings) -> str:
@@ -204,6 +286,7 @@ def options_of(settings: Settings) -> HallOptions:
 
 def broker_settings(settings: Settings) -> dict[str, str]:
     """What DescribeConfigs shows of this broker, by the names that Kafka's tools know."""
+    shared = {"default.replication.factor": str(REPLICAS_MAX), "min.insync.replicas": str(settings.in_sync_min)}
     return {
         "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
         "num.partitions": str(settings.default_partitions),
@@ -219,4 +302,5 @@ def broker_settings(settings: Settings) -> dict[str, str]:
         "max.connections": str(settings.connections_max),
         "log.dirs": settings.data,
         "longhall.durability": settings.durability,
+        **(shared if settings.coordinator is not None else {}),
     }

@@ -1,4 +1,8 @@
-"""The life of a node process: start, say so, run until told to stop, and end with a word and an exit code."""
+"""The life of a node process: start, say so, run until told to stop, and end with a word and an exit code.
+
+A node of a cluster may have several lives: when what it has in memory must be thrown away, loop and world end with it
+and begin anew in the same process, at the same addresses, from what is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,22 @@ import asyncio
 import errno
 import gc
 import json
+import logging
 import os
 import signal
 import sys
-from typing import Final
+from typing import Any, Final, final
 
 import msgspec
 
-from longhall.errors import LonghallError
+from longhall.coordination.address import parse_address as parse_coordinator
+from longhall.coordination.ports import NOBODY, CoordinationError
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
-from longhall.node.assembly import Node
+from longhall.node.assembly import Node, options_of
 from longhall.node.logs import configure
+from longhall.node.place import Place, take_place
 from longhall.node.settings import Settings
 from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import give_back_memory, keep_memory
@@ -31,6 +40,9 @@ GC_YOUNG_OBJECTS: Final = 50_000
 
 FILES_SHARE: Final = 3  # Segments may take this part of the descriptors; connections need the rest.
 FILES_MIN: Final = 32
+COORDINATOR_PAUSE_S: Final = 1.0
+
+_log = logging.getLogger("longhall.node")
 
 
 def run(settings: Settings) -> int:
@@ -41,20 +53,58 @@ def run(settings: Settings) -> int:
     files_max = max(FILES_MIN, raise_descriptor_limit() // FILES_SHARE)
     settings = msgspec.structs.replace(settings, open_files_max=min(settings.open_files_max, files_max))
     output = configure(settings.log_level, settings.log_format)
+    life = Life(settings)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_live(settings))
+        while True:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                code = runner.run(_live(life))
+            if code is not None:
+                return code
+            gc.unfreeze()
+            gc.collect()
     finally:
         output.close()
 
 
-async def _live(settings: Settings) -> int:
+@final
+class Life:
+    """What one life of a node hands on to the next: its addresses, and where to fetch everything from, if it must."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.announced = False
+        self.refetch_from = 0
+        self.damaged = False  # What is on the disk cannot be led from, nor continued.
+
+    def keep_addresses(self, node: Node) -> None:
+        """Clients and other nodes come back to where they were."""
+        assert node.fellowship is not None
+        self.settings = msgspec.structs.replace(
+            self.settings,
+            kafka=str(node.kafka),
+            sqs=str(node.sqs),
+            http=str(node.http),
+            peers=str(node.fellowship.peers_at) if node.fellowship.peers_at.port else self.settings.peers,
+        )
+
+
+async def _live(life: Life) -> int | None:
+    """One life; None when there is to be another."""
+    settings = life.settings
     try:
         world = real_world(settings.data)
     except OSError as error:
         return _refuse(_about_directory(settings, error))
     try:
-        return await _serve(world, settings)
+        if settings.coordinator is None:
+            return await _serve(world, life, None)
+        return await _serve_in_cluster(world, life, settings.coordinator)
+    except CoordinationError as error:
+        if life.announced:  # It will be there again: whoever has begun goes on.
+            _log.warning("the coordinator is of no help; it is asked again", extra={"reason": str(error)})
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+            return None
+        return _refuse(f"the coordinator at {parse_coordinator(str(settings.coordinator))} is of no help: {error}")
     except LonghallError as error:
         return _refuse(str(error))
     except OSError as error:
@@ -63,7 +113,33 @@ async def _live(settings: Settings) -> int:
         world.close()
 
 
-async def _serve(world: RealWorld, settings: Settings) -> int:
+async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | None:
+    from longhall.coordination.zookeeper import zookeeper_coordinator
+
+    settings = life.settings
+    coordinator = zookeeper_coordinator(url, session_timeout_ms=settings.session_timeout_ms)
+    await coordinator.start()
+    try:
+        place = await take_place(
+            world, coordinator, options_of(settings), settings.node_id, damaged=life.damaged, source=life.refetch_from
+        )
+        life.damaged = life.damaged and not place.fetched
+        life.refetch_from = 0
+        return await _serve(world, life, place)
+    except LonghallError as error:
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if error.code is not Code.STORAGE_DAMAGED or state is None or state.leader == NOBODY or life.damaged:
+            raise
+        _log.error("the data is damaged; everything is fetched from the leader", extra={"reason": str(error)})
+        life.damaged = True
+        life.refetch_from = state.leader
+        return None
+    finally:
+        await coordinator.close()
+
+
+async def _serve(world: RealWorld, life: Life, place: Place | None) -> int | None:
+    settings = life.settings
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[OSError | None] = loop.create_future()
 
@@ -73,7 +149,7 @@ async def _serve(world: RealWorld, settings: Settings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    node = Node(world, settings)
+    node = Node(world, settings, place)
     if settings.credentials or settings.keys:
         loop.add_signal_handler(signal.SIGHUP, node.known.reload)
     await node.start(end)
@@ -81,7 +157,17 @@ async def _serve(world: RealWorld, settings: Settings) -> int:
     gc.freeze()  # What lives from the start lives to the end: no need to look at it again.
     give_back_memory()
     gc.set_threshold(GC_YOUNG_OBJECTS, 20, 20)
-    _announce(settings, node)
+    if not await _settled(node, ended):
+        await _begin_anew(life, node)
+        return None
+    if not life.announced:
+        _announce(settings, node)
+        life.announced = True
+    if node.fellowship is not None:
+        await _first(ended, node.fellowship.fallen)
+        if not ended.done():
+            await _begin_anew(life, node)
+            return None
     failure = await ended
     if settings.ready_file:
         _remove(settings.ready_file)
@@ -96,8 +182,33 @@ async def _serve(world: RealWorld, settings: Settings) -> int:
     return OK
 
 
+async def _settled(node: Node, ended: asyncio.Future[OSError | None]) -> bool:
+    """Wait until clients can be served, or it is over before; False when the node has to begin anew."""
+    fellowship = node.fellowship
+    if fellowship is None:
+        return True
+    settling = asyncio.ensure_future(fellowship.settled())
+    await _first(settling, ended, fellowship.fallen)
+    settling.cancel()
+    return ended.done() or not fellowship.fallen.done()
+
+
+async def _first(*events: asyncio.Future[Any]) -> None:
+    await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _begin_anew(life: Life, node: Node) -> None:
+    fellowship = node.fellowship
+    assert fellowship is not None
+    life.keep_addresses(node)
+    life.refetch_from = fellowship.refetch_from
+    await node.drop()
+
+
 def _announce(settings: Settings, node: Node) -> None:
     addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "http": str(node.http)}
+    if node.fellowship is not None:
+        addresses["peers"] = str(node.fellowship.peers_at)
     doors = ", ".join(f"{door} {address}" for door, address in addresses.items())
     print(f"longhall: ready; {doors}, data {settings.data}", flush=True)
     if settings.ready_file:

@@ -92,6 +92,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         bool, Meta(description="Listen on addresses that others can reach without authentication and encryption.")
     ] = False
 
+    # Others that keep the same hall.
+    coordinator: Annotated[
+        str | None,
+        Meta(
+            description="The ZooKeeper of the cluster that the node belongs to, zk://HOST:PORT,.../PATH; without one "
+            "the node is alone.",
+        ),
+    ] = None
+    peers: Annotated[str, _address("Where the other nodes of the cluster connect; port 0 takes a free one.")] = (
+        "127.0.0.1:0"
+    )
+    node_id: Annotated[
+        int,
+        Meta(ge=0, le=2**31 - 1, description="The number of the node in its cluster; 0 takes one and keeps it."),
+    ] = 0
+    rack: Annotated[str, Meta(max_length=100, description="Where the node stands; Kafka clients are told.")] = ""
+    session_timeout_ms: Annotated[
+        int,
+        _duration("A node that ZooKeeper has not heard of for so long is gone.", least=_SECOND, most=_MINUTE),
+    ] = 6 * _SECOND
+    in_sync_min: Annotated[
+        int,
+        Meta(ge=1, le=3, description="Messages are refused while fewer nodes of the cluster have everything."),
+    ] = 2
+    lag_ms_max: Annotated[
+        int,
+        _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),
+    ] = 3 * _SECOND
+
     # Topics.
     auto_create_topics: Annotated[bool, Meta(description="Make a topic when a client first asks for it.")] = True
     default_partitions: Annotated[

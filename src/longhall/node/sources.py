@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.errors import Code, LonghallError
 from longhall.node.addresses import parse_address
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
@@ -190,7 +191,11 @@ def _understand(setting: Setting, value: object) -> object:
 def _check_together(settings: Settings) -> None:
     """What no single value shows to be wrong."""
     kafka = parse_address(settings.kafka)
-    for name, address in (("kafka", kafka), ("http", parse_address(settings.http))):
+    addresses = [("kafka", kafka), ("http", parse_address(settings.http))]
+    if settings.coordinator is not None:
+        addresses.append(("peers", parse_address(settings.peers)))
+        _check_cluster(settings)
+    for name, address in addresses:
         if not address.is_loopback and not settings.insecure:
             raise _refused(
                 f"{name} = {address} can be reached by others, and this version has no authentication or TLS yet: "
@@ -212,6 +217,15 @@ def _check_together(settings: Settings) -> None:
         raise _refused("group_session_timeout_min_ms is more than group_session_timeout_max_ms")
     if settings.message_bytes_max > settings.request_bytes_max:
         raise _refused("message_bytes_max is more than request_bytes_max: such a batch could never arrive")
+
+
+def _check_cluster(settings: Settings) -> None:
+    assert settings.coordinator is not None
+    parse_coordinator(settings.coordinator)
+    if parse_address(settings.peers).is_everywhere:
+        raise _refused(
+            f"peers = {settings.peers} is no address that other nodes can connect to: name one of this machine's"
+        )
 
 
 def _advertised(settings: Settings) -> object:

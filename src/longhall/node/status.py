@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import final
 
-from longhall.broker.hall import NODE_ID, Hall
+from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.traffic import Traffic as Counted
@@ -20,6 +20,7 @@ from longhall.console.sources import (
     TopicStatus,
     Traffic,
 )
+from longhall.doors.kafka.brokers import brokers_of, placement_of
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.kafka.wire.apis import API
 from longhall.front.admission import Budget
@@ -47,8 +48,9 @@ class NodeStatus:
         return None if failure is None else f"the disk failed: {failure}"
 
     def brokers(self) -> list[BrokerStatus]:
-        door = self._server.door
-        return [BrokerStatus(NODE_ID, f"{door.host}:{door.port}")]
+        return [
+            BrokerStatus(broker.node_id, f"{broker.host}:{broker.port}") for broker in brokers_of(self._server.door)
+        ]
 
     def topics(self) -> Iterator[TopicStatus]:
         # One by one over a copy: the console lets the loop run in between, and topics come and go.
@@ -60,7 +62,7 @@ class NodeStatus:
                     partition.high_watermark,
                     partition.log.bytes_kept(),
                     len(partition.log.segments),
-                    NODE_ID,
+                    placement_of(self._server.door, partition.shard).leader,
                 )
                 for partition in route
             ]

@@ -6,6 +6,8 @@
 
 Only one round is between `begin` and `finish`; what arrives meanwhile is collected for the next, so a slow disk makes
 rounds larger, not more numerous. Entries of topics that asked for less than `always` are released when written.
+
+With a feed the shards do not advance by themselves: it hears what is written and what is synced.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import final
 
 from longhall.log.files import OpenFiles
 from longhall.log.wal import Wal
+from longhall.shards.feed import Feed
 from longhall.shards.shard import Committable, Shard
 from longhall.world.ports import File
 
@@ -22,8 +25,9 @@ from longhall.world.ports import File
 class Round:
     """One round on its way to the disk."""
 
-    def __init__(self, position: int, files: list[File], reached: list[tuple[Shard, int]]) -> None:
+    def __init__(self, position: int, index: int, files: list[File], reached: list[tuple[Shard, int]]) -> None:
         self.position = position
+        self.index = index  # Of the feed, if there is one.
         self.files = files
         self.reached = reached
 
@@ -36,6 +40,7 @@ class Journal:
         self.wal = wal
         self.shards = shards
         self.rounds = 0
+        self.feed: Feed | None = None
         self._touched: dict[int, Shard] = {}
         self._open_files = open_files
         self._paths: dict[str, None] = {}
@@ -76,6 +81,8 @@ class Journal:
         """Write what was collected to the page cache and release those who wait for no more than that."""
         if self.wal.pending_bytes:
             self.wal.write(time_ms)
+            if self.feed is not None:
+                self.feed.written(time_ms)
         if self._written:
             written = self._written
             self._written = []
@@ -91,11 +98,15 @@ class Journal:
         self._paths = {}
         self._touched = {}
         self._sync_wanted = False
-        return Round(self.wal.end, files, reached)
+        index = self.feed.begin() if self.feed is not None else 0
+        return Round(self.wal.end, index, files, reached)
 
     def finish(self, round: Round) -> None:
         """The round is on the disk."""
         self.rounds += 1
         self.wal.synced(round.position)
+        if self.feed is not None:
+            self.feed.synced(round.index)
+            return
         for shard, sequence in round.reached:
             shard.advance(sequence)

@@ -2,7 +2,8 @@
 
 Many partitions, groups and transactions live in one shard. Whoever appends says with `wait` what is to happen when
 everything appended so far is committed; until then nobody outside learns of it. On one node an entry is committed when
-the write-ahead log is synced behind it.
+the write-ahead log is synced behind it; in a cluster every entry also goes to the feed, and whoever stands behind that
+says when it is committed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mypy_extensions import mypyc_attr
 
 from longhall.log.frames import CONTINUED, CONTINUES, encode_batch, encode_event, encode_reference
 from longhall.log.wal import Wal
+from longhall.shards.feed import Feed
 
 EVENT_PART_BYTES: Final = 1024 * 1024  # Of one event in one entry.
 
@@ -47,18 +49,23 @@ class Shard:
         self.epoch = 0
         self.sequence = 0
         self.committed = 0
+        self.feed: Feed | None = None
         self.opened = 0  # Messages in batches that are opened when they are appended, and again in a replay.
         self._wal = wal
         self._waiting: deque[tuple[int, Committable, int]] = deque()
 
     def append_batch(self, partition: int, flags: int, stored: bytes) -> None:
         """A small batch: its bytes go into the write-ahead log."""
-        self.sequence += 1
-        head = encode_batch(flags, self.number, self.sequence, self.epoch, partition, len(stored))
+        sequence = self.sequence + 1
+        head = encode_batch(flags, self.number, sequence, self.epoch, partition, len(stored))
+        if self.feed is not None:
+            self.feed.entry(self.number, sequence, head, stored)
+        self.sequence = sequence
         self._wal.append(head, stored)
 
     def append_reference(self, partition: int, flags: int, position: int, header: bytes) -> None:
-        """A large batch that lies in its segment already."""
+        """A large batch that lies in its segment already. With a feed there is none: it takes batches whole."""
+        assert self.feed is None
         self.sequence += 1
         self._wal.append(encode_reference(flags, self.number, self.sequence, self.epoch, partition, position, header))
 
@@ -72,8 +79,12 @@ class Shard:
         self._append_part(room, flags, event)
 
     def _append_part(self, room: int, flags: int, part: bytes) -> None:
-        self.sequence += 1
-        self._wal.append(encode_event(flags, self.number, self.sequence, self.epoch, room, part))
+        sequence = self.sequence + 1
+        entry = encode_event(flags, self.number, sequence, self.epoch, room, part)
+        if self.feed is not None:
+            self.feed.entry(self.number, sequence, entry, b"")
+        self.sequence = sequence
+        self._wal.append(entry)
 
     def wait(self, target: Committable, value: int) -> None:
         """Call `target.committed(value)` when everything appended so far is committed."""

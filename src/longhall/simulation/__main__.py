@@ -9,8 +9,7 @@ from typing import Final
 
 from longhall.log import wal
 from longhall.simulation.planted import PLANTED
-from longhall.simulation.planted_queues import QUEUE_BUGS
-from longhall.simulation.runner import default_processes, find_planted, simulate
+from longhall.simulation.runner import default_processes, find_planted, kind_of, simulate
 from longhall.simulation.scenarios.plays import SCENARIOS
 
 SEEDS: Final = 220  # A little over three simulated minutes each: more than ten hours together.
@@ -20,7 +19,11 @@ _PLAIN: Final = "LONGHALL_SIMULATE_PLAIN"
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev simulate", description=__doc__)
     parser.add_argument(
-        "kind", nargs="?", default="all", choices=["all", "topics", "queues"], help="which scenarios take turns"
+        "kind",
+        nargs="?",
+        default="all",
+        choices=["all", "topics", "queues", "cluster"],
+        help="which scenarios take turns",
     )
     parser.add_argument("--seed", type=int, help="run this one, with all it has to say")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many to run (default {SEEDS})")
@@ -47,7 +50,7 @@ def _chosen(name: str, kind: str) -> list[str]:
     """The planted bugs that are meant: one, or all of a kind."""
     if name != "all":
         return [name]
-    return sorted(bug for bug in PLANTED if kind == "all" or (kind == "queues") == (bug in QUEUE_BUGS))
+    return sorted(name for name, bug in PLANTED.items() if kind in ("all", kind_of(bug.scenario)))
 
 
 def _start_plain() -> int:

@@ -41,17 +41,32 @@ class Process:
         self._loop = loop
         self._context = contextvars.copy_context()
         self._context.run(_owner.set, self)
+        self._is_paused = False
+        self._held: list[tuple[contextvars.Context, Callable[..., object], tuple[object, ...]]] = []
 
     def start(self, coroutine: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         return self._loop.create_task(coroutine, context=self._context)
 
     def enter(self, callback: Callable[..., object], *arguments: object) -> None:
         """Call into the process from outside, for instance with data that arrived. Nothing happens if it is dead."""
-        if self.alive:
+        if self._is_paused:
+            self._held.append((self._context.copy(), callback, arguments))
+        elif self.alive:
             try:
                 self._context.copy().run(callback, *arguments)
             except PowerCut:
                 pass
+
+    def pause(self) -> None:
+        """SIGSTOP: it does nothing until `resume`, and does not know; everything that was to happen waits for it."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """SIGCONT: what has waited happens, in its order."""
+        self._is_paused = False
+        held, self._held = self._held, []
+        for context, callback, arguments in held:
+            self._loop.call_soon(callback, *arguments, context=context)
 
     def kill(self) -> None:
         if self.alive:
@@ -60,7 +75,9 @@ class Process:
 
     def run(self, callback: Callable[..., object], *arguments: object) -> None:
         """A callback of its own, when its turn comes."""
-        if self.alive:
+        if self._is_paused:
+            self._held.append((contextvars.copy_context(), callback, arguments))
+        elif self.alive:
             try:
                 callback(*arguments)
             except PowerCut:

@@ -23,6 +23,7 @@ from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
 from longhall.simulation.bug import Bug
 from longhall.simulation.planted_queues import QUEUE_BUGS
+from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.topics.offsets import OffsetTable
 from longhall.topics.producers import Duplicate, ProducerTable
 
@@ -257,4 +258,5 @@ PLANTED: Final[dict[str, Bug]] = {
     "cut-too-early": Bug("Retention keeps half of what it promised.", "cleaning", 4, _cut_too_early),
     "serve-damage": Bug("Readers get bytes with a wrong checksum.", "damage", 6, _serve_damage),
     **QUEUE_BUGS,
+    **REPLICA_BUGS,
 }

@@ -19,6 +19,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
 from longhall.simulation.planted import PLANTED, planted
+from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
+from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
 from longhall.simulation.scenarios.plays import SCENARIOS
@@ -53,9 +55,16 @@ class Ran(NamedTuple):
 
 
 def scenario_of(seed: int, kind: str = "all") -> str:
-    """Scenarios take turns: those of topics, of queues, or all."""
-    names = [name for name in SCENARIOS if kind == "all" or (kind == "queues") == (name in QUEUE_SCENARIOS)]
+    """Scenarios take turns: those of topics, of queues, of clusters, or all."""
+    names = [name for name in SCENARIOS if kind in ("all", kind_of(name))]
     return names[seed % len(names)]
+
+
+def kind_of(scenario: str) -> str:
+    """What a scenario is about."""
+    if scenario in REPLICA_SCENARIOS or scenario in CLUSTER_SCENARIOS:
+        return "cluster"
+    return "queues" if scenario in QUEUE_SCENARIOS else "topics"
 
 
 def run_job(job: Job) -> Ran:

@@ -9,6 +9,8 @@ from longhall.broker.coordinate import Coordinator
 from longhall.broker.hall import NODE_ID, Hall
 from longhall.broker.sift import Sieves
 from longhall.broker.transact import Transactor
+from longhall.front.carrying import Carrier
+from longhall.names import CATALOGUE_SHARD
 
 
 @final
@@ -30,6 +32,8 @@ class Door:
         self.node_id = NODE_ID
         self.host = ""  # Known when the door is open.
         self.port = 0
+        self.rack = ""
+        self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
         self.sieves = Sieves()
         self._settings = settings
 
@@ -37,6 +41,12 @@ class Door:
     def cluster_id(self) -> str:
         """The hall's own id, by which clients notice that they talk to another one."""
         return self.hall.hall_id
+
+    @property
+    def follows(self) -> bool:
+        """Whether another node leads the hall."""
+        leadership = self.hall.leadership
+        return leadership is not None and not leadership.leads(CATALOGUE_SHARD)
 
     def broker_settings(self) -> Mapping[str, str]:
         """What this node was told, by Kafka's names where it has one."""

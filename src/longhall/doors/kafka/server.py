@@ -15,6 +15,7 @@ from typing import Any, Final, final
 
 from longhall.doors.kafka.connection import SHARED_BYTES, Call, Connection, Gate
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.elsewhere import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT
 from longhall.doors.kafka.handlers.api_versions import refuse_version
 from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.wire.apis import decode_request, encode_response
@@ -22,6 +23,7 @@ from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_heade
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
+from longhall.front.carrying import KAFKA
 from longhall.front.crowd import Crowd
 from longhall.meters import Histogram
 from longhall.world.ports import Network
@@ -65,9 +67,13 @@ class KafkaServer(Gate):
 
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
-        self.crowd.listener, bound = await network.listen(lambda: Connection(self, self._loop), host, port)
+        self.crowd.listener, bound = await network.listen(self.entrance, host, port)
         self._sweep()
         return bound
+
+    def entrance(self) -> Connection:
+        """A connection that nobody has come in by yet."""
+        return Connection(self, self._loop)
 
     def stop_accepting(self) -> None:
         """Take no new connections."""
@@ -116,7 +122,10 @@ class KafkaServer(Gate):
                 call.ready([refuse_version(header.correlation_id)])
                 return
             if operation.direct is not None:
-                operation.direct(self.door, call)
+                if self.door.hall.leadership is None or not self.door.follows:
+                    operation.direct(self.door, call)
+                else:
+                    REFUSED_DIRECT[header.api_key](self.door, call)
             else:
                 self._serve_message(operation, call)
         except LonghallError as error:  # WireError among them: the bytes make no sense.
@@ -140,9 +149,9 @@ class KafkaServer(Gate):
     def _serve_message(self, operation: Operation, call: Call) -> None:
         header = call.header
         request = decode_request(header.api_key, header.version, call.frame, call.at)
-        assert operation.handler is not None
         call.connection.begin(call)
-        outcome = operation.handler(self.door, request, call)
+        serve = self._elsewhere if self.door.follows else self._here
+        outcome = serve(operation, call, request)
         if isinstance(outcome, Message):
             self._answer(call, outcome)
             return
@@ -150,9 +159,42 @@ class KafkaServer(Gate):
         self.crowd.employ(task)
         call.on_close = partial(_cancel, task)
 
-    async def _finish(self, call: Call, outcome: Coroutine[Any, Any, Message]) -> None:
+    def _here(self, operation: Operation, call: Call, request: Message) -> Any:
+        assert operation.handler is not None
+        return operation.handler(self.door, request, call)
+
+    def _elsewhere(self, operation: Operation, call: Call, request: Message) -> Any:
+        """Another node leads: hand it on, refuse it, or say what is known here."""
+        header = call.header
+        carries = CARRIED.get(header.api_key)
+        if carries is not None and self.door.carrier is not None and carries(self.door, request):
+            return self._carried(operation, call, request)
+        refuse = REFUSED.get(header.api_key)
+        return refuse(request, header.version) if refuse is not None else self._here(operation, call, request)
+
+    async def _carried(self, operation: Operation, call: Call, request: Message) -> Message | bytes:
+        carrier = self.door.carrier
+        assert carrier is not None
+        frame = call.frame
+        patience_s = PATIENCE_S if call.header.api_key in KNOWN_HERE else None
         try:
-            self._answer(call, await outcome)
+            async with asyncio.timeout(patience_s):
+                return await carrier.carry(KAFKA, call.connection.peer, len(frame).to_bytes(4, "big") + frame)
+        except (LonghallError, TimeoutError) as error:
+            _log.info("a request was not carried", extra={"api": call.header.api_key, "reason": str(error)})
+        refuse = REFUSED.get(call.header.api_key)
+        if refuse is not None:
+            return refuse(request, call.header.version)
+        outcome = self._here(operation, call, request)
+        return outcome if isinstance(outcome, Message) else await outcome
+
+    async def _finish(self, call: Call, outcome: Coroutine[Any, Any, Message | bytes]) -> None:
+        try:
+            answer = await outcome
+            if isinstance(answer, bytes):
+                call.ready((answer,))
+            else:
+                self._answer(call, answer)
         except asyncio.CancelledError:
             raise
         except Exception:

@@ -28,6 +28,7 @@ from longhall.doors.sqs.wire.results import Result
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
+from longhall.front.carrying import SQS, Carrier, answer_with, request_of
 from longhall.front.crowd import Crowd
 from longhall.front.http import HttpConnection, factory_of
 from longhall.front.patience import Patience
@@ -36,6 +37,8 @@ from longhall.shards.shard import Committable
 from longhall.world.ports import Clock, Entropy, Network
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
+
+CARRIED_LOOKED_AT_BYTES: Final = 4096  # Of a body, to find out whether it asks for messages.
 
 _METHODS: Final = (b"GET", b"POST")
 
@@ -83,6 +86,7 @@ class SqsServer(HttpGate):
         self.crowd: Crowd[HttpConnection] = Crowd(connections_max, connections_per_address_max)
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
+        self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
         self._clock = clock
         self._verifier = verifier
         self._on_loopback = False  # Known when the door is open.
@@ -148,6 +152,9 @@ class SqsServer(HttpGate):
 
     def serve(self, call: HttpCall) -> None:
         target = call.headers.get(b"x-amz-target")
+        if self.carrier is not None and self.carrier.elsewhere():
+            self._carry(call, self.carrier, target is None)
+            return
         if target is None:
             self._serve_query(call)
             return
@@ -215,6 +222,21 @@ class SqsServer(HttpGate):
     def _verify(self, call: HttpCall) -> str:
         assert self._verifier is not None
         return self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+
+    # Carrying
+
+    def _carry(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
+        task = self._loop.create_task(self._carried(call, carrier, as_query))
+        self.crowd.employ(task)
+        asked = call.target + call.body[:CARRIED_LOOKED_AT_BYTES] if as_query else call.headers[b"x-amz-target"]
+        if b"ReceiveMessage" in asked:  # The leader must not give messages to somebody who is gone.
+            call.on_close = partial(_cancel, task)
+
+    async def _carried(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
+        try:
+            answer_with(call, await carrier.carry(SQS, call.connection.peer, request_of(call)))
+        except Exception as error:
+            self._failed(call, error, as_query=as_query)
 
     # Handling
 

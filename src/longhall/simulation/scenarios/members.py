@@ -10,7 +10,6 @@ from longhall.client.hall import Hall
 from longhall.client.member import Member
 from longhall.errors import LonghallError
 from longhall.simulation.checkers.tables import MembershipOracle
-from longhall.simulation.scenarios.machine import KAFKA_PORT, NODE
 from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.world import SimulatedWorld
 
@@ -39,7 +38,7 @@ async def come_and_go(stage: Stage, name: str, oracle: MembershipOracle, topics:
 async def _belong(
     stage: Stage, world: SimulatedWorld, chance: random.Random, oracle: MembershipOracle, topics: list[str], name: str
 ) -> None:
-    hall = await _connect(world, name)
+    hall = await _connect(stage.addresses, world, name)
     member = Member(
         hall,
         oracle.group,
@@ -76,9 +75,12 @@ async def _belong(
     hall.close()
 
 
-async def _connect(world: SimulatedWorld, name: str) -> Hall:
+async def _connect(addresses: list[str], world: SimulatedWorld, name: str) -> Hall:
+    tries = 0
     while True:
+        address = addresses[tries % len(addresses)]
+        tries += 1
         try:
-            return await Hall.connect(world.network, f"{NODE}:{KAFKA_PORT}", client_id=name, patience_ms=5_000)
+            return await Hall.connect(world.network, address, client_id=name, patience_ms=5_000)
         except LonghallError:
             await asyncio.sleep(0.3)

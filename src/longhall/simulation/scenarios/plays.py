@@ -15,6 +15,8 @@ from typing import Final
 
 from longhall.simulation.checkers.sends import Place
 from longhall.simulation.checkers.tables import KeyOracle, MembershipOracle, OffsetOracle, RetentionOracle
+from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
+from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from longhall.simulation.scenarios.committers import commit_offsets, make_topics
 from longhall.simulation.scenarios.machine import Machine, Starter
 from longhall.simulation.scenarios.members import come_and_go
@@ -188,4 +190,6 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "recycling": recycling,
     "damage": damage,
     **QUEUE_SCENARIOS,
+    **REPLICA_SCENARIOS,
+    **CLUSTER_SCENARIOS,
 }

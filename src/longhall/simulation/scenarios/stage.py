@@ -37,9 +37,11 @@ class Stage:
         self.topics = TopicOracle()
         self.closing = False
         self.large_chance = LARGE_CHANCE
+        self.addresses = [f"{NODE}:{KAFKA_PORT}"]  # Any of them will do.
         self._world = simulation.host(CLIENTS).boot()
         self._actors: list[asyncio.Task[None]] = []
         self._halls: list[Hall] = []
+        self._connects = 0
 
     def stream(self, name: str) -> random.Random:
         return self.simulation.stream(f"actor/{name}")
@@ -73,7 +75,8 @@ class Stage:
         """A client of its own for an actor, however long the node takes to answer."""
         while True:
             try:
-                address = f"{NODE}:{KAFKA_PORT}"
+                address = self.addresses[self._connects % len(self.addresses)]
+                self._connects += 1
                 hall = await Hall.connect(self._world.network, address, client_id=name, patience_ms=patience_ms)
                 self._halls.append(hall)
                 return hall

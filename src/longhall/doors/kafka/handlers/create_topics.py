@@ -15,6 +15,7 @@ from longhall.doors.kafka.wire.messages.topics import (
     CreateTopicsResponseTopic,
 )
 from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
 
 FROM_TOPIC = 1
 FROM_DEFAULT = 5
@@ -45,7 +46,7 @@ async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bo
         name=topic.name,
         topic_id=made.topic_id if made is not None else bytes(16),
         num_partitions=len(made.partitions) if made is not None else max(partitions, 1),
-        replication_factor=1,
+        replication_factor=len(_replicas(door)),
         configs=[
             CreateTopicsResponseConfig(
                 name=name, value=effective[name], config_source=FROM_TOPIC if name in configuration else FROM_DEFAULT
@@ -55,6 +56,12 @@ async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bo
     )
 
 
+def _replicas(door: Door) -> list[int]:
+    """Who keeps a topic: in this version all nodes that keep the hall do, whatever factor was asked for."""
+    leadership = door.hall.leadership
+    return [door.node_id] if leadership is None else leadership.replicas(CATALOGUE_SHARD)
+
+
 def _partition_count(door: Door, topic: CreateTopicsRequestTopic) -> int:
     if topic.assignments:
         if topic.num_partitions != -1 or topic.replication_factor != -1:
@@ -62,13 +69,18 @@ def _partition_count(door: Door, topic: CreateTopicsRequestTopic) -> int:
         numbers = sorted(row.partition_index for row in topic.assignments)
         if numbers != list(range(len(numbers))):
             raise LonghallError(Code.INVALID_PARTITION_COUNT, "Assignments must name every partition from 0 on.")
-        if any(row.broker_ids != [door.node_id] for row in topic.assignments):
-            raise LonghallError(Code.INVALID_REPLICATION, f"The only broker here is {door.node_id}.")
+        replicas = _replicas(door)
+        if any(not row.broker_ids or not set(row.broker_ids) <= set(replicas) for row in topic.assignments):
+            said = (
+                f"The brokers here are {replicas}." if len(replicas) > 1 else f"The only broker here is {replicas[0]}."
+            )
+            raise LonghallError(Code.INVALID_REPLICATION, said)
         return len(numbers)
-    if topic.replication_factor not in (-1, 1):
+    count = len(_replicas(door))
+    if topic.replication_factor != -1 and not 1 <= topic.replication_factor <= count:
         raise LonghallError(
             Code.INVALID_REPLICATION,
-            f"Replication factor {topic.replication_factor} is not possible with 1 broker.",
+            f"Replication factor {topic.replication_factor} is not possible with {count} broker{'s'[: count > 1]}.",
         )
     if topic.num_partitions != -1 and topic.num_partitions < 1:
         raise LonghallError(Code.INVALID_PARTITION_COUNT, "A topic has at least one partition.")

@@ -1,7 +1,8 @@
-"""DescribeCluster: the brokers, of which there is one."""
+"""DescribeCluster: the brokers that live."""
 
 from __future__ import annotations
 
+from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.wire.messages.cluster import (
@@ -14,6 +15,9 @@ from longhall.doors.kafka.wire.messages.cluster import (
 def handle(door: Door, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     return DescribeClusterResponse(
         cluster_id=door.cluster_id,
-        controller_id=door.node_id,
-        brokers=[DescribeClusterResponseBroker(broker_id=door.node_id, host=door.host, port=door.port)],
+        controller_id=controller_of(door),
+        brokers=[
+            DescribeClusterResponseBroker(broker_id=host.node_id, host=host.host, port=host.port, rack=host.rack)
+            for host in brokers_of(door)
+        ],
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from longhall.broker.partition import Partition
+from longhall.doors.kafka.brokers import placement_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -39,18 +41,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=route[0].topic_id,
-                partitions=[
-                    DescribeTopicPartitionsResponsePartition(
-                        partition_index=partition.number,
-                        leader_id=door.node_id,
-                        leader_epoch=partition.shard.epoch,
-                        replica_nodes=[door.node_id],
-                        isr_nodes=[door.node_id],
-                        eligible_leader_replicas=[],
-                        last_known_elr=[],
-                    )
-                    for partition in shown
-                ],
+                partitions=[_partition(door, partition) for partition in shown],
             )
         )
         room -= len(shown)
@@ -61,3 +52,18 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
             break
         first = 0
     return response
+
+
+def _partition(door: Door, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
+    placement = placement_of(door, partition.shard)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=placement.error_code,
+        partition_index=partition.number,
+        leader_id=placement.leader,
+        leader_epoch=placement.epoch,
+        replica_nodes=placement.replicas,
+        isr_nodes=placement.in_sync,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=placement.offline,
+    )

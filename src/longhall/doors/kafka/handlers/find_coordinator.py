@@ -1,7 +1,8 @@
-"""FindCoordinator: on one node, always this one."""
+"""FindCoordinator: who looks after a group or a transactional id; on a lone node always this one."""
 
 from __future__ import annotations
 
+from longhall.doors.kafka.brokers import Broker, coordinator_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.wire.messages.cluster import (
@@ -12,19 +13,28 @@ from longhall.doors.kafka.wire.messages.cluster import (
 
 GROUP = 0
 TRANSACTION = 1
+COORDINATOR_NOT_AVAILABLE = 15
 INVALID_REQUEST = 42
+NONE = Broker(-1, "", -1)
 
 
 def handle(door: Door, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
     known = request.key_type in (GROUP, TRANSACTION)
     if call.header.version < 4:
-        if not known:
-            return FindCoordinatorResponse(error_code=INVALID_REQUEST, node_id=-1, host="", port=-1)
-        return FindCoordinatorResponse(node_id=door.node_id, host=door.host, port=door.port)
+        host, code = _find(door, request.key, known)
+        return FindCoordinatorResponse(error_code=code, node_id=host.node_id, host=host.host, port=host.port)
     return FindCoordinatorResponse(coordinators=[_row(door, key, known) for key in request.coordinator_keys])
 
 
 def _row(door: Door, key: str, known: bool) -> FindCoordinatorResponseCoordinator:
+    host, code = _find(door, key, known)
+    return FindCoordinatorResponseCoordinator(
+        key=key, node_id=host.node_id, host=host.host, port=host.port, error_code=code
+    )
+
+
+def _find(door: Door, key: str, known: bool) -> tuple[Broker, int]:
     if not known:
-        return FindCoordinatorResponseCoordinator(key=key, node_id=-1, port=-1, error_code=INVALID_REQUEST)
-    return FindCoordinatorResponseCoordinator(key=key, node_id=door.node_id, host=door.host, port=door.port)
+        return NONE, INVALID_REQUEST
+    host = coordinator_of(door, key)
+    return (host, 0) if host is not None else (NONE, COORDINATOR_NOT_AVAILABLE)

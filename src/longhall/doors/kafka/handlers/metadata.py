@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from longhall.broker.declare import create_topic
+from longhall.broker.partition import Partition
+from longhall.doors.kafka.brokers import brokers_of, controller_of, placement_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -29,9 +31,12 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
         for asked in request.topics:
             topics.append(await _find(door, asked, request.allow_auto_topic_creation))
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=door.node_id, host=door.host, port=door.port)],
+        brokers=[
+            MetadataResponseBroker(node_id=host.node_id, host=host.host, port=host.port, rack=host.rack)
+            for host in brokers_of(door)
+        ],
         cluster_id=door.cluster_id,
-        controller_id=door.node_id,
+        controller_id=controller_of(door),
         topics=topics,
     )
 
@@ -65,14 +70,18 @@ def _describe(door: Door, name: str) -> MetadataResponseTopic:
         name=name,
         topic_id=route[0].topic_id,
         is_internal=name.startswith(INTERNAL_PREFIX),
-        partitions=[
-            MetadataResponsePartition(
-                partition_index=partition.number,
-                leader_id=door.node_id,
-                leader_epoch=partition.shard.epoch,
-                replica_nodes=[door.node_id],
-                isr_nodes=[door.node_id],
-            )
-            for partition in route
-        ],
+        partitions=[_partition(door, partition) for partition in route],
+    )
+
+
+def _partition(door: Door, partition: Partition) -> MetadataResponsePartition:
+    placement = placement_of(door, partition.shard)
+    return MetadataResponsePartition(
+        error_code=placement.error_code,
+        partition_index=partition.number,
+        leader_id=placement.leader,
+        leader_epoch=placement.epoch,
+        replica_nodes=placement.replicas,
+        isr_nodes=placement.in_sync,
+        offline_replicas=placement.offline,
     )

@@ -1,0 +1,162 @@
+"""Replay: apply entries of the log that somebody else decided, in its order: a past life of this node, or a leader.
+
+The same events and batches go through the same `apply` and `fold` as when they were appended, so the hall becomes what
+it was there. What a replay must not do is append: whatever followed from an entry stands behind it in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import msgspec
+
+from longhall.broker.events import (
+    EpochStarted,
+    PartitionEvent,
+    SegmentsDropped,
+    catalogue_decoder,
+    partition_decoder,
+    shard_decoder,
+)
+from longhall.broker.hall import Hall
+from longhall.errors import LonghallError
+from longhall.log.frames import BATCH, CONTINUED, CONTINUES, EVENT, Entry
+from longhall.log.wal import Damage
+from longhall.queues.events import decoder as queue_decoder
+from longhall.queues.steps import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
+from longhall.records.batch import parse_header
+from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS
+from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
+from longhall.topics.events import GroupEvent, TransactionEvent
+
+_group_decoder = msgspec.msgpack.Decoder(GroupEvent)
+_transaction_decoder = msgspec.msgpack.Decoder(TransactionEvent)
+_staging_decoder = msgspec.msgpack.Decoder(StagingEvent)
+_move_decoder = msgspec.msgpack.Decoder(MoveEvent)
+_parcel_decoder = msgspec.msgpack.Decoder(ParcelEvent)
+
+
+@final
+class Recovered:
+    """What recovery found, for the log and the metrics."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self.torn_bytes_from = -1  # Where the log was cut, if it was.
+        self.damage: list[Damage] = []
+        self.skipped = 0  # Entries that mean nothing without what a damaged stretch held.
+
+
+@final
+class Replay:
+    """See the module."""
+
+    def __init__(
+        self, hall: Hall, waiting: dict[int, list[Any]], report: Recovered, parts: dict[int, bytes] | None = None
+    ) -> None:
+        self._hall = hall
+        self._waiting = waiting
+        self._report = report
+        # By shard: the beginning of an event that takes several entries.
+        self._parts: dict[int, bytes] = {} if parts is None else parts
+
+    def take(self, entry: Entry) -> None:
+        """Apply one entry. What followed from a damaged stretch may make no sense any more, and is passed over then."""
+        self._report.entries += 1
+        shard = self._hall.shards[entry.shard]
+        shard.sequence = shard.committed = entry.sequence
+        shard.epoch = max(shard.epoch, entry.epoch)
+        try:
+            if entry.kind == EVENT:
+                self._take_event(entry)
+            else:
+                self._take_batch(entry)
+        except (KeyError, ValueError, AssertionError, LonghallError):
+            if not self._report.damage:
+                raise
+            self._report.skipped += 1
+
+    def _take_batch(self, entry: Entry) -> None:
+        hall = self._hall
+        partition = hall.partitions.get(entry.partition())
+        if partition is None:
+            return  # Its topic was deleted later on.
+        now_ms = hall.time.now_ms()
+        stored = entry.batch()
+        header = parse_header(stored, 0)
+        if entry.kind == BATCH:
+            partition.log.replay_batch(header, stored, entry.flags, now_ms)
+            hall.note_tail(partition, header.size_bytes)
+        else:
+            hall.flush_tail(partition)
+            partition.log.replay_reference(header, entry.segment_position(), entry.flags, now_ms)
+            hall.referenced_bytes += header.size_bytes
+        partition.fold(header, stored, now_ms)
+        partition.high_watermark = header.next_offset
+
+    def _take_event(self, entry: Entry) -> None:
+        event = entry.event()
+        if entry.flags & CONTINUES:
+            before = self._parts.pop(entry.shard, None)
+            if before is None:
+                return  # Its beginning is lost.
+            event = before + event
+        if entry.flags & CONTINUED:
+            self._parts[entry.shard] = event
+            return
+        self._parts.pop(entry.shard, None)  # A crash cut it off; nobody was promised it.
+        self._apply(entry.shard, entry.room(), event)
+
+    def _apply(self, shard: int, room: int, event: bytes) -> None:
+        hall = self._hall
+        if room == CATALOGUE:
+            hall.apply_catalogue(catalogue_decoder.decode(event), replayed=True)
+            if self._waiting:
+                restore_partitions(hall, self._waiting)
+        elif room == GROUPS:
+            hall.groups[shard - 1].apply(_group_decoder.decode(event), hall.time.now_ms())
+        elif room == TRANSACTIONS:
+            hall.transactions[shard - 1].apply(_transaction_decoder.decode(event))
+        elif room == PARTITION_EVENTS:
+            self._shorten(partition_decoder.decode(event))
+        elif room == QUEUES:
+            changed = queue_decoder.decode(event)
+            queue = hall.queues.get(changed.queue)
+            if queue is not None:
+                queue.queue.apply(changed)
+        elif room == STAGING:
+            staged = _staging_decoder.decode(event)
+            queue = hall.queues.get(staged.queue)
+            if queue is not None:
+                queue.staging.apply(staged)
+        elif room == MOVES:
+            hall.redrives[shard - 1].apply(_move_decoder.decode(event))
+        elif room == PARCELS:
+            parcel = _parcel_decoder.decode(event)
+            if isinstance(parcel, WholeMade | WholeHeld | WholeFreed):
+                hall.wholes[shard - 1].apply(parcel)
+            else:
+                hall.uploads[shard - 1].apply(parcel)
+        elif room == SHARD:
+            begun = shard_decoder.decode(event)
+            if isinstance(begun, EpochStarted):
+                hall.shards[shard].epoch = begun.epoch
+
+    def _shorten(self, event: PartitionEvent) -> None:
+        partition = self._hall.partitions.get(event.partition)
+        if partition is None:
+            return
+        if isinstance(event, SegmentsDropped):
+            self._hall.drop_segments(partition, event.base_offsets)
+            return
+        self._hall.trim(partition, event.start_offset)
+        partition.high_watermark = max(partition.high_watermark, event.start_offset)
+
+
+def restore_partitions(hall: Hall, waiting: dict[int, list[Any]]) -> None:
+    """Give partitions that exist by now the states that a snapshot had for them."""
+    now_ms = hall.time.now_ms()
+    for number in list(waiting):
+        partition = hall.partitions.get(number)
+        if partition is not None:
+            partition.restore(waiting.pop(number), now_ms)

@@ -1,0 +1,12 @@
+"""`longhall cluster`: several nodes on this machine with one command, and how those of any cluster do."""
+
+from __future__ import annotations
+
+import typer
+
+from longhall.cli.cluster.status import status
+from longhall.cli.cluster.up import up
+
+app = typer.Typer(name="cluster", help="Nodes that keep one hall together.", no_args_is_help=True)
+app.command()(up)
+app.command()(status)

@@ -1,0 +1,116 @@
+"""`longhall cluster status`: the hosts of a cluster, who leads, who is in sync and how far the others are behind."""
+
+from __future__ import annotations
+
+import http.client
+from typing import TYPE_CHECKING
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, Row, age_of, show_rows
+from longhall.cli.watching import WatchOption, watch
+
+if TYPE_CHECKING:
+    from longhall.console.company import ClusterView, HostView
+
+PATIENCE_S = 5.0
+
+_COLUMNS = (
+    Column("node", "node", right=True),
+    Column("role", "role"),
+    Column("alive", "alive"),
+    Column("in_sync", "in sync"),
+    Column("behind", "behind"),
+    Column("kafka", "kafka"),
+    Column("sqs", "sqs"),
+    Column("http", "http"),
+    Column("rack", "rack"),
+)
+
+
+def status(
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+    again: WatchOption = False,
+) -> None:
+    """Show the hosts of a cluster: who lives, who leads, who is in sync, how far the others are behind.
+
+    Any node can be asked; how far the others are behind is asked of the leader.
+    """
+    from longhall.cli.profiles import find_http
+
+    place = find_http(address, profile).address
+    if again:
+        watch(lambda: (_look(place), _COLUMNS), output, "there are no hosts")
+        return
+    show_rows(_look(place), _COLUMNS, output, "there are no hosts")
+
+
+def _look(place: str) -> list[Row]:
+    view = ask(place)
+    leader = next((host for host in view.hosts if host.leads and host.alive and host.node != view.node), None)
+    if leader is not None:
+        try:
+            view = ask(leader.http)
+        except CommandError:
+            pass  # Then this is what can be known.
+    return [_row(view, host) for host in view.hosts]
+
+
+def ask(place: str) -> ClusterView:
+    """What one node says. CommandError if it does not, or is alone."""
+    import msgspec
+
+    from longhall.console.company import ClusterView
+    from longhall.node.addresses import parse_address
+
+    try:
+        where = parse_address(place)
+    except ValueError as failure:
+        raise CommandError(str(failure), Exit.USAGE) from None
+    connection = http.client.HTTPConnection(where.host, where.port, timeout=PATIENCE_S)
+    try:
+        connection.request("GET", "/cluster")
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException):
+        message = f"no node answers at {place}; say where one is with --http (the ready file has the address)"
+        raise CommandError(message, Exit.UNREACHABLE) from None
+    finally:
+        connection.close()
+    if answer.status == 404:
+        raise CommandError(f"the node at {place} is alone; `longhall cluster up` starts a cluster")
+    try:
+        return msgspec.json.decode(body, type=ClusterView)
+    except msgspec.DecodeError:
+        raise CommandError(f"what answers at {place} is no node of Longhall", Exit.UNREACHABLE) from None
+
+
+def _row(view: ClusterView, host: HostView) -> Row:
+    role = "leader" if host.leads else "follower"
+    if host.leads:
+        behind = ""
+    elif host.lag_entries is None:
+        behind = "?" if host.alive else ""
+    elif host.lag_entries == 0:
+        behind = "nothing"
+    else:
+        behind = f"{host.lag_entries} entries, {age_of(host.lag_ms or 0)}"
+    return {
+        "node": host.node,
+        "role": f"{role}, manager" if host.manages else role,
+        "leader": host.leads,
+        "manager": host.manages,
+        "alive": host.alive,
+        "in_sync": host.in_sync,
+        "lag_entries": 0 if host.leads else host.lag_entries,
+        "lag_ms": 0 if host.leads else host.lag_ms,
+        "behind": behind,
+        "epoch": view.epoch,
+        "kafka": host.kafka,
+        "sqs": host.sqs,
+        "http": host.http,
+        "peers": host.peers,
+        "rack": host.rack,
+    }

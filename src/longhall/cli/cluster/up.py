@@ -1,0 +1,219 @@
+"""`longhall cluster up`: a real cluster on this machine, with its ZooKeeper, until it is interrupted.
+
+Every node is a `longhall serve` of its own on a directory of its own, exactly as on machines of their own. Each takes
+the usual ports of its doors, counted on from the first node's, where they are free, else free ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final, final
+
+import typer
+
+from longhall.cli.cluster.status import ask
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.output import note
+
+READY_S_MAX: Final = 60.0
+STOP_S_MAX: Final = 30.0
+LOOK_S: Final = 0.05
+USUAL_PORTS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080}
+LOG_TAIL_BYTES: Final = 2000
+
+
+@final
+class Child:
+    """One node."""
+
+    def __init__(self, number: int, directory: Path, command: list[str]) -> None:
+        self.number = number
+        self.command = command
+        self.ready_file = directory / f"node{number}.ready.json"
+        self.log_file = directory / f"node{number}.log"
+        self.ready: dict[str, object] = {}
+        self.told = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.ready_file.unlink(missing_ok=True)
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.command, "--ready-file", str(self.ready_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # An interrupt at the terminal is for us, who then stop it in order.
+            )
+
+    def exit_code(self) -> int | None:
+        return None if self._process is None else self._process.poll()
+
+    def look(self) -> bool:
+        """Whether it is ready. CommandError if it has ended."""
+        if self.exit_code() is not None:
+            tail = self.log_file.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
+            raise CommandError(f"node {self.number} ended while it started: {tail[-1] if tail else 'without a word'}")
+        if not self.ready and self.ready_file.exists():
+            self.ready = json.loads(self.ready_file.read_text())
+        return bool(self.ready)
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def wait(self) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def up(
+    nodes: Annotated[int, typer.Option(min=1, max=9, help="How many nodes.")] = 3,
+    data: Annotated[str, typer.Option(help="The directory of everything they keep.")] = "./longhall-cluster",
+    ready_file: Annotated[
+        str | None, typer.Option(help="Written when all are in sync: JSON with `zookeeper` and `nodes`.")
+    ] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(metavar="zk://HOST:PORT", help="A ZooKeeper that runs already, instead of a new one.")
+    ] = None,
+    zookeepers: Annotated[int, typer.Option(min=1, max=3, help="Servers of the ZooKeeper that is started.")] = 1,
+    free_ports: Annotated[bool, typer.Option("--free-ports", help="Do not try the usual ports.")] = False,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the nodes; may be repeated.")
+    ] = None,
+) -> None:
+    """Start a cluster on this machine and keep it running until interrupted. It needs Java for its ZooKeeper.
+
+    What was kept under --data by an earlier run is there again.
+    """
+    from longhall.coordination.ensemble import Ensemble, EnsembleError
+
+    home = Path(data).absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    ensemble = None
+    children: list[Child] = []
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if coordinator is None:
+            ensemble = Ensemble(home / "zookeeper", servers=zookeepers)
+            note(f"starting ZooKeeper ({zookeepers}) and {nodes} nodes in {home}")
+            ensemble.start()
+            coordinator = ensemble.url
+        settings = assignments or []
+        if nodes == 1 and not any(word.startswith("in_sync_min") for word in settings):
+            settings = [*settings, "in_sync_min=1"]
+        children += [_child(home, number, coordinator, settings, free_ports) for number in range(1, nodes + 1)]
+        for child in children:
+            child.start()
+        _wait_ready(children)
+        _announce(children, coordinator, ready_file)
+        _stay(children)
+    except EnsembleError as failure:
+        raise CommandError(str(failure)) from None
+    except KeyboardInterrupt:
+        note("stopping")
+    finally:
+        if ready_file is not None:
+            Path(ready_file).unlink(missing_ok=True)
+        for child in children:
+            child.stop()
+        for child in children:
+            child.wait()
+        if ensemble is not None:
+            ensemble.stop()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _child(home: Path, number: int, coordinator: str, settings: list[str], free_ports: bool) -> Child:
+    command = [sys.executable, "-m", "longhall.cli", "serve", "--data", str(home / f"node{number}")]
+    command += ["--coordinator", coordinator, "--node-id", str(number)]
+    for door, usual in USUAL_PORTS.items():
+        port = 0 if free_ports else _port(usual + number - 1)
+        command += [f"--{door}", f"127.0.0.1:{port}"]
+    for word in settings:
+        command += ["--set", word]
+    return Child(number, home, command)
+
+
+def _port(usual: int) -> int:
+    """The usual one if nobody has it, else 0."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", usual))
+        except OSError:
+            return 0
+    return usual
+
+
+def _wait_ready(children: list[Child]) -> None:
+    """Until all serve and are in sync."""
+    until = time.monotonic() + READY_S_MAX
+    for _ in _looks(until):
+        if all(child.look() for child in children) and _in_sync(children):
+            return
+    raise CommandError(f"the nodes are not ready after {READY_S_MAX:.0f} s; see their logs", Exit.TIMED_OUT)
+
+
+def _looks(until: float) -> Iterator[None]:
+    while time.monotonic() < until:
+        yield
+        time.sleep(LOOK_S)
+
+
+def _in_sync(children: list[Child]) -> bool:
+    """Whether each of the first three has everything. More than that keep nothing in this version."""
+    try:
+        views = [ask(str(child.ready["http"])) for child in children]
+    except CommandError:
+        return False
+    wanted = min(len(children), 3)
+    return any(view.serving for view in views) and all(
+        sum(host.in_sync for host in view.hosts) >= wanted and sum(host.alive for host in view.hosts) >= len(children)
+        for view in views
+    )
+
+
+def _announce(children: list[Child], coordinator: str, ready_file: str | None) -> None:
+    for child in children:
+        doors = ", ".join(f"{door} {child.ready[door]}" for door in USUAL_PORTS)
+        print(f"longhall: node {child.number} (pid {child.ready['pid']}): {doors}")
+    print(f"longhall: the cluster is ready; ZooKeeper at {coordinator}", flush=True)
+    if ready_file is not None:
+        told = {
+            "pid": os.getpid(),
+            "zookeeper": coordinator,
+            "nodes": [{"node": child.number, **child.ready} for child in children],
+        }
+        beside = ready_file + ".new"
+        Path(beside).write_text(json.dumps(told) + "\n")
+        os.replace(beside, ready_file)
+
+
+def _stay(children: list[Child]) -> None:
+    """Until interrupted; what ends meanwhile is said, with the command that starts it again."""
+    while True:
+        for child in children:
+            code = child.exit_code()
+            if code is not None and not child.told:
+                child.told = True
+                note(f"node {child.number} ended ({code}); start it again with: {' '.join(child.command[2:])}")
+        if all(child.told for child in children):
+            raise CommandError("all nodes have ended; see their logs")
+        time.sleep(LOOK_S * 4)

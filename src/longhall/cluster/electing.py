@@ -1,0 +1,66 @@
+"""What the manager of a cluster decides, from what is on record and who is there. Pure: it neither asks nor writes.
+
+| on record | there is | decided |
+|---|---|---|
+| a node that lives and is not a replica | room among the replicas | it becomes one; it catches up and asks in |
+| a leader that lives | a replica in sync that is gone | it leaves the set, so that nobody waits for it |
+| a leader that is gone, or none | a replica in sync that lives | it leads, under a new epoch; the dead leave the set |
+| a leader that is gone, or none | nobody in sync lives | nothing: whoever has everything has to come back |
+
+An election is safe whatever is believed of the old leader: it can acknowledge nothing that the replicas in sync do not
+confirm, and they confirm nothing under an epoch that is over. So it may be quick. What is never decided here is to let
+somebody lead who may lack what was acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final, NamedTuple
+
+from longhall.coordination.ports import NOBODY, ShardState
+
+REPLICAS_MAX: Final = 3
+
+
+class Wanted(NamedTuple):
+    """How the record should read. A new leader needs a new epoch."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    elects: bool
+
+
+def decide(state: ShardState, alive: Set[int], suspects: Set[int] = frozenset()) -> Wanted | None:
+    """What is to change, if anything. `alive` are registered; `suspects` are, and their machine says they are gone."""
+    there = alive - suspects
+    replicas = _replicas(state, there)
+    in_sync = tuple(node for node in state.in_sync if node in there)
+    candidates = [node for node in replicas if node in in_sync]
+    if state.leader in candidates:
+        wanted = Wanted(state.leader, replicas, in_sync, False)
+    elif candidates:
+        return Wanted(candidates[0], replicas, in_sync, True)
+    else:
+        wanted = Wanted(state.leader, replicas, state.in_sync, False)
+    return None if (wanted.replicas, wanted.in_sync) == (state.replicas, state.in_sync) else wanted
+
+
+def may_campaign(node: int, leader: int, alive: Set[int], manager: int, vacant_ms: int, patience_ms: int) -> bool:
+    """Whether a node should want the office. The leader leaves it to others while there are any: whoever loses both at
+    once has to wait until the session of the dead one ends.
+    """
+    if manager != NOBODY:
+        return False
+    others = alive - {node}
+    return node != leader or not others or vacant_ms > patience_ms
+
+
+def should_resign(node: int, leader: int, alive: Set[int]) -> bool:
+    """Whether a manager should leave the office to somebody else."""
+    return node == leader and bool(alive - {node})
+
+
+def _replicas(state: ShardState, there: Set[int]) -> tuple[int, ...]:
+    new = sorted(node for node in there if node not in state.replicas)
+    return (*state.replicas, *new[: max(REPLICAS_MAX - len(state.replicas), 0)])

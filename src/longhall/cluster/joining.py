@@ -1,0 +1,93 @@
+"""Joining: what a node finds out and settles with the coordinator before it recovers its hall.
+
+number      given by the settings, kept in the directory, or taken from the coordinator, once
+hall        the id, the number of shards and the secret of receipts, which whoever came first has brought
+confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
+            else is there who is: then its log, which was synced before each acknowledgement, is the best there is
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from longhall.broker.recover import Identity
+from longhall.cluster.card import Card
+from longhall.coordination.ports import (
+    NOBODY,
+    Conflict,
+    CoordinationError,
+    Coordinator,
+    Ids,
+    OutcomeUnknown,
+    ShardState,
+)
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+
+SECRET = "secret"
+SHARDS = "shards"
+TRIES_MAX = 32
+
+
+async def number_of(coordinator: Coordinator, card: Card, wished: int) -> int:
+    """The number of the node, for all time."""
+    if card.node and wished and card.node != wished:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"the data directory belongs to node {card.node}, not to node {wished}: choose another with --data",
+        )
+    if card.node or wished:
+        return card.node or wished
+    return (await coordinator.take_ids(Ids.NODES, 1, first_min=1)).start
+
+
+async def share_identity(coordinator: Coordinator, node: int, own: Identity) -> Identity:
+    """The identity of the hall that the cluster keeps: `own`, if there is none yet."""
+    hall_id = await coordinator.cluster_id(own.hall_id)
+    for _ in range(TRIES_MAX):
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if state is not None:
+            secret, shards = state.more.get(SECRET), state.more.get(SHARDS)
+            if not isinstance(secret, str) or not isinstance(shards, int):
+                raise LonghallError(Code.UNSUPPORTED_VERSION, "the coordinator keeps something else under this path")
+            return Identity(hall_id=hall_id, shards=shards, secret=secret, member=True)
+        if hall_id != own.hall_id:
+            # Somebody proposed first and has not gone on: its secret is lost with it, ours is as good.
+            own = msgspec.structs.replace(own, hall_id=hall_id)
+        first = ShardState(
+            shard=CATALOGUE_SHARD, replicas=(node,), in_sync=(node,), more={SECRET: own.secret, SHARDS: own.shards}
+        )
+        try:
+            await coordinator.change_shard(None, first)
+        except (Conflict, OutcomeUnknown):
+            continue
+    raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
+
+
+async def confess(coordinator: Coordinator, node: int, clean: bool, empty: bool) -> ShardState:
+    """Take back what the last life of this node had on record; returns what is on record then.
+
+    A directory that is `empty` under a number that is known to have had everything has lost it, and says so.
+    """
+    for _ in range(TRIES_MAX):
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        assert state is not None, "it was there a moment ago"
+        alive = await coordinator.members()
+        others = [one for one in state.in_sync if one != node and one in alive]
+        in_sync = tuple(one for one in state.in_sync if one != node) if others and not clean else state.in_sync
+        if empty and node in state.in_sync and state.epoch > 0:
+            in_sync = tuple(one for one in state.in_sync if one != node)
+            if not in_sync:
+                raise LonghallError(
+                    Code.STORAGE_DAMAGED,
+                    f"node {node} alone has everything that was acknowledged, and this data directory is empty: "
+                    "restore its directory, or start under another number",
+                )
+        leader = NOBODY if state.leader == node else state.leader
+        if (leader, in_sync) == (state.leader, state.in_sync):
+            return state
+        try:
+            return await coordinator.change_shard(state, msgspec.structs.replace(state, leader=leader, in_sync=in_sync))
+        except (Conflict, OutcomeUnknown):
+            continue
+    raise CoordinationError("others change the record, again and again")

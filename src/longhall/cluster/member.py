@@ -1,0 +1,567 @@
+"""A member of a cluster: the role that this node has in keeping the hall, and what follows from it.
+
+    role        what it does with the log
+    FOLLOWER    writes what the leader pushes, answers what is synced, applies what the leader says is committed
+    LEADER      appends; commits what is synced here and at every other member that is in sync
+    ABSENT      nothing yet, or nothing any more: after stepping down a member is of no further use
+
+All shards of the hall are led together, under one epoch: entries of several shards depend on each other and may stand
+or fall as one, so they have one order (see `shards.feed`) and one leader. A member lives as long as its hall: whoever
+steps down throws both away and recovers a new hall from the data directory, because the old one has applied what may
+never be committed.
+
+The member does not know who should lead. It is told, with an epoch from the coordinator, and holds to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, final
+
+from longhall.broker.events import CommittedTo, EpochStarted, Truncated, encoder
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.rejoin import Rejoined
+from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
+from longhall.cluster.following import Following
+from longhall.cluster.link import Link
+from longhall.cluster.peers import Peers
+from longhall.cluster.refetch import Offer
+from longhall.cluster.roles import FollowerStatus, MemberOptions, MemberStatus, Record, Registrar, Role
+from longhall.cluster.streams import Stream
+from longhall.cluster.wire import (
+    AGREED,
+    FOLLOW,
+    REFUSAL,
+    SYNCED,
+    Agreed,
+    Beat,
+    Follow,
+    Greeting,
+    Push,
+    Refusal,
+    Synced,
+    decode,
+)
+from longhall.errors import Code, LonghallError
+from longhall.log.frames import encode_event
+from longhall.names import CATALOGUE_SHARD
+from longhall.shards.feed import Feed
+from longhall.shards.leading import Leading
+from longhall.shards.replica import Replica, common_index
+from longhall.shards.shard import SHARD
+
+__all__ = ["FollowerStatus", "Member", "MemberOptions", "MemberStatus", "Record", "Registrar", "Role"]
+
+APPLIED_A_TURN: Final = 256  # Entries between two turns of the loop.
+NEVER: Final = 1 << 62
+
+_log = logging.getLogger("longhall.member")
+
+
+@final
+class Member(Feed):
+    """See the module. Made from a hall that `broker.rejoin` has filled."""
+
+    def __init__(
+        self, hall: Hall, rejoined: Rejoined, node: int, peers: Peers, registrar: Registrar, options: MemberOptions
+    ) -> None:
+        super().__init__()
+        assert hall.replica is not None
+        self.node = node
+        self.on_step_down: Callable[[str], None] = _nobody_listens  # Throw hall and member away and recover anew.
+        self.on_refetch: Callable[[int, str], None] = _nobody_asks  # The log here cannot go on: fetch all from there.
+        self.on_bundle: Callable[[Bundle], None] = _nobody_looks  # For checkers: what was appended here,
+        self.on_committed: Callable[[int, int], None] = _nobody_counts  # and epoch and index of what is committed.
+        self.epoch = hall.replica.epoch  # The newest that this node was told or has written.
+        self.replica: Replica = hall.replica
+        self.index = self.replica.index
+        self._hall = hall
+        self._replay = rejoined.replay
+        self._peers = peers
+        self._registrar = registrar
+        self._options = options
+        self._clock = hall.world.clock
+        self._loop = asyncio.get_running_loop()
+        self._leader = 0
+        self._serving = False
+        self._ended = False
+        self._synced = self.replica.index  # Recovery has synced all that it found.
+        self._cut = NEVER  # A sync that is under way is worth no more than this.
+        self._marked = self.replica.committed
+        self._marked_position = hall.wal.end
+        self._following: Following | None = None
+        self._leading: Leading | None = None
+        self._opened: asyncio.Future[None] | None = None
+        self._bundling = Bundling()
+        self._recent = Recent(options.recent_bytes)
+        self._uncommitted: deque[Bundle] = deque()
+        self._streams: dict[int, Stream] = {}
+        self._early: list[tuple[Link, int, Follow]] = []  # Followers that came before the epoch was on the disk.
+        self._recording: asyncio.Task[None] | None = None
+        self._applying = False
+        for shard in hall.shards:
+            shard.feed = self
+        hall.journal.feed = self
+        hall.refusal = Code.NOT_LEADER
+        hall.on_release = self._kept_from
+        peers.on_follower = self._on_follower
+        self._offer = Offer(hall, peers)
+        self._timers = [
+            self._loop.call_later(options.mark_ms / 1000, self._mark),
+            self._loop.call_later(options.heartbeat_ms / 1000, self._beat),
+        ]
+
+    # What others ask
+
+    def role_of(self, shard: int) -> Role:
+        """What this node is to the shard."""
+        if self._serving:
+            return Role.LEADER
+        return Role.FOLLOWER if self._following is not None else Role.ABSENT
+
+    def leader_of(self, shard: int) -> int:
+        """The node that leads the shard as far as this one was told; 0 for none."""
+        return self._leader
+
+    def position(self) -> tuple[int, int]:
+        """The epoch and the index of the last entry here: what a manager may want to know before it chooses."""
+        return self.replica.epoch, self.replica.index
+
+    def status(self) -> MemberStatus:
+        """How things stand."""
+        leading = self._leading
+        followers: list[FollowerStatus] = []
+        if leading is not None:
+            now_ms = self._clock.monotonic_ms()
+            for node, follower in sorted(leading.followers.items()):
+                caught_up_ms = follower.caught_up_ms
+                followers.append(
+                    FollowerStatus(
+                        node=node,
+                        connected=node in self._streams,
+                        in_sync=node in leading.in_sync,
+                        index=follower.synced,
+                        lag_entries=leading.lag(node, self.index),
+                        lag_ms=now_ms - caught_up_ms if caught_up_ms >= 0 and leading.lag(node, self.index) else 0,
+                    )
+                )
+        return MemberStatus(
+            node=self.node,
+            role=self.role_of(CATALOGUE_SHARD),
+            leader=self._leader,
+            epoch=self.epoch,
+            index=self.index,
+            committed=self.replica.committed,
+            applied=self.replica.applied,
+            in_sync=sorted(leading.in_sync) if leading is not None else [],
+            followers=followers,
+        )
+
+    # Roles
+
+    async def become_leader(self, epoch: int, record: Record) -> None:
+        """Lead under this epoch, with the nodes on record (this one among them) in sync. Returns when the epoch's
+        first entry is committed; only then is `role_of` LEADER and may anybody be served. LonghallError(NOT_LEADER)
+        when it came to nothing, and then `on_step_down` was called or a newer role is in force.
+        """
+        if self._ended or epoch < self.epoch or epoch <= self.replica.epoch or self.node not in record.in_sync:
+            raise LonghallError(Code.NOT_LEADER, f"epoch {epoch} is not for this node to lead")
+        self._stop_following()
+        self.epoch = epoch
+        self._leader = self.node
+        while self.replica.pending:
+            for _ in range(min(APPLIED_A_TURN, len(self.replica.pending))):
+                self._replay.take(self.replica.apply_any()[0])
+            await asyncio.sleep(0)
+            if self._ended or self.epoch != epoch or self._leader != self.node:
+                raise LonghallError(Code.NOT_LEADER, "a newer epoch began meanwhile")
+        opened = self._opened = self._loop.create_future()
+        self._begin_epoch(epoch, record)
+        await opened
+        self._serving = True
+        self._refuse()
+
+    def become_follower(self, epoch: int, leader: int) -> None:
+        """Follow this node under this epoch; with leader 0, wait until there is one. Returns at once. A leader of a
+        lower epoch steps down.
+        """
+        if self._ended or epoch < self.epoch or (epoch == self.epoch and self._leading is not None):
+            return
+        if self._leading is not None:
+            self.step_down(f"node {leader} leads epoch {epoch}")
+            return
+        if self._following is not None and (self._following.epoch, self._following.leader) == (epoch, leader):
+            return
+        if self.replica.applied > self.replica.committed:  # It was about to lead and has applied all it had.
+            self.step_down(f"node {leader} leads epoch {epoch}")
+            return
+        self._stop_following()
+        self.epoch = epoch
+        self._leader = leader
+        if leader not in (0, self.node):
+            silence_s = self._options.lag_ms_max / 1000
+            self._following = Following(self, self._peers, leader, epoch, silence_s)
+
+    def step_down(self, reason: str) -> None:
+        """No more of anything: somebody else leads, or may. What was not committed was not answered to anybody."""
+        if self._ended:
+            return
+        _log.info("stepping down", extra={"reason": reason, "epoch": self.epoch})
+        self._end()
+        self._loop.call_soon(self.on_step_down, reason)
+
+    async def stop(self) -> None:
+        """Close the streams. What was not committed stays so; nothing waits for it."""
+        self._end()
+        await asyncio.sleep(0)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._serving = False
+        self._leading = None
+        self.replica.leading = False
+        self._hall.refusal = Code.NOT_LEADER
+        self._stop_following()
+        for timer in self._timers:
+            timer.cancel()
+        for stream in list(self._streams.values()):
+            stream.close("the leader steps down")
+        self._streams.clear()
+        if self._recording is not None:
+            self._recording.cancel()
+        if self._opened is not None and not self._opened.done():
+            self._opened.set_exception(LonghallError(Code.NOT_LEADER, "another leader was chosen"))
+
+    def _stop_following(self) -> None:
+        if self._following is not None:
+            self._following.stop()
+            self._following = None
+
+    def _begin_epoch(self, epoch: int, record: Record) -> None:
+        hall = self._hall
+        replica = self.replica
+        now_ms = self._clock.monotonic_ms()
+        replica.leading = True
+        self._leading = Leading(
+            self.node, epoch, record.in_sync, record.version, replica.index, replica.committed, now_ms
+        )
+        self._leading.synced_here(self._synced)
+        hall.wal.hold()
+        try:
+            for shard in hall.shards:
+                shard.epoch = epoch
+                begun = EpochStarted(epoch=epoch, incarnation=hall.wal.incarnation)
+                shard.append_event(SHARD, encoder.encode(begun))
+                hall.journal.touch(shard, True)
+        finally:
+            hall.wal.let_go()
+        hall.commits.kick()
+
+    # Leading: what the shards and the journal tell
+
+    def entry(self, shard: int, sequence: int, head: bytes, body: bytes) -> None:
+        """An entry is about to be appended here."""
+        leading = self._leading
+        if leading is None:
+            raise LonghallError(Code.NOT_LEADER, "this node does not lead the hall")
+        if self._bundling.bytes >= BUNDLE_BYTES and not self._hall.wal.is_held:
+            self._close_bundle(self._hall.time.now_ms())
+        self.replica.note(shard, sequence, leading.epoch)
+        self.index = self.replica.index
+        self._bundling.take(self.index, shard, sequence, head, body)
+
+    def written(self, time_ms: int) -> None:
+        """Everything is in the page cache: off to the followers with it, while the disk is at work."""
+        self._hall.positions.note(self.index, self._hall.wal.end)
+        if self._hall.wal.end - self._marked_position >= self._options.mark_bytes:
+            self._mark_now()
+        if self._leading is not None:
+            self._close_bundle(time_ms)
+            for stream in list(self._streams.values()):
+                stream.pump()
+
+    def begin(self) -> int:
+        """A sync begins."""
+        self._cut = NEVER
+        return self.index
+
+    def synced(self, index: int) -> None:
+        """It has ended. What was cut off meanwhile does not count, whatever took its place."""
+        self._synced = max(self._synced, min(index, self._cut))
+        if self._leading is not None:
+            self._leading.synced_here(self._synced)
+            self._advance()
+            early, self._early = self._early, []
+            for link, node, follow in early:
+                self._meet(link, node, follow)
+        elif self._following is not None:
+            self._following.synced(self._synced)
+
+    def _close_bundle(self, time_ms: int) -> None:
+        bundle = self._bundling.close(self.index, time_ms)
+        if bundle is not None:
+            self._recent.add(bundle)
+            self._uncommitted.append(bundle)
+            self.on_bundle(bundle)
+
+    def _advance(self) -> None:
+        """Release what is committed by now."""
+        leading = self._leading
+        if leading is None or leading.committed <= self.replica.committed:
+            return
+        self.replica.commit(leading.committed)
+        self.on_committed(leading.epoch, self.replica.committed)
+        while self._uncommitted and self._uncommitted[0].last <= self.replica.committed:
+            for number, sequence in self._uncommitted.popleft().reached:
+                self._hall.shards[number].advance(sequence)
+        if self._opened is not None and not self._opened.done() and not self._uncommitted:
+            self._opened.set_result(None)
+
+    # Leading: followers
+
+    def _on_follower(self, link: Link, greeting: Greeting) -> None:
+        """A node wants to follow; the frame that says what it has is next."""
+
+        def frame(kind: int, body: bytes) -> None:
+            if kind != FOLLOW:
+                raise LonghallError(Code.INVALID_REQUEST, "a follower says first what it has")
+            self._meet(link, greeting.node, decode(body, Follow))
+
+        link.on_frame = frame
+
+    def _meet(self, link: Link, node: int, follow: Follow) -> None:
+        if not link.is_open:
+            return
+        leading = self._leading
+        newest = max(follow.epoch, follow.epochs[-1][0] if follow.epochs else 0)
+        if leading is None or follow.epoch != leading.epoch or newest > leading.epoch:
+            link.send(REFUSAL, Refusal(reason=f"this node does not lead epoch {follow.epoch}", epoch=self.epoch))
+            link.close()
+            if leading is not None and newest > leading.epoch:
+                self.step_down(f"node {node} knows of epoch {newest}")
+            return
+        if self._synced <= leading.begun_at:
+            # Nobody may hear of an epoch that a restart of this node could forget: it might be led once more, and then
+            # epoch and index would not tell one entry from another.
+            self._early.append((link, node, follow))
+            return
+        common = common_index(self.replica.epochs.snapshot(), self.index, follow.epochs, follow.index)
+        if common < follow.committed or not self._reaches(common + 1):
+            reason = f"the log of the leader does not go on behind entry {common} of the follower's"
+            link.send(REFUSAL, Refusal(reason=reason, epoch=self.epoch, refetch=True))
+            link.close(reason)
+            return
+        self._offer.done(node)
+        before = self._streams.pop(node, None)
+        if before is not None:
+            before.close("the follower has another connection")
+        now_ms = self._clock.monotonic_ms()
+        stream = Stream(self._hall, self.replica, self._recent, link, node, leading.epoch)
+        self._streams[node] = stream
+        leading.met(node, 0, now_ms)
+        link.on_frame = lambda kind, body: self._answered(stream, kind, body)
+        link.on_lost = lambda: self._lost(stream)
+        link.send(AGREED, Agreed(epoch=leading.epoch, index=common, committed=self.replica.committed))
+        stream.begin(common + 1, self._options.credit_bytes, now_ms)
+
+    def _reaches(self, index: int) -> bool:
+        """Whether the log here still has this entry, or will have it next."""
+        return index > self.index or self._recent.beginning_at(index) is not None or self._hall.positions.has(index)
+
+    def _answered(self, stream: Stream, kind: int, body: bytes) -> None:
+        leading = self._leading
+        if leading is None or self._streams.get(stream.node) is not stream:
+            return
+        if kind != SYNCED:
+            raise LonghallError(Code.INVALID_REQUEST, f"a follower sent a frame of kind {kind} out of turn")
+        synced = decode(body, Synced)
+        if synced.epoch > leading.epoch:
+            self.step_down(f"node {stream.node} knows of epoch {synced.epoch}")
+            return
+        if synced.epoch < leading.epoch:
+            raise LonghallError(Code.FENCED_LEADER_EPOCH, f"an answer for epoch {synced.epoch}")
+        leading.answered(stream.node, min(synced.index, stream.next - 1))
+        stream.answered(synced.index, self._clock.monotonic_ms())
+        self._advance()
+
+    def _lost(self, stream: Stream) -> None:
+        self._peers.forget(stream.link)
+        stream.close("the connection is gone")
+        if self._streams.get(stream.node) is stream:
+            del self._streams[stream.node]
+
+    def _beat(self) -> None:
+        """Now and then: ask followers for an answer, and see who is in sync."""
+        self._timers[1] = self._loop.call_later(self._options.heartbeat_ms / 1000, self._beat)
+        leading = self._leading
+        if leading is None:
+            return
+        now_ms = self._clock.monotonic_ms()
+        leading.mark(self.index, now_ms)
+        for stream in list(self._streams.values()):
+            stream.beat(self._hall.time.now_ms())
+            if now_ms - stream.heard_ms > self._options.lag_ms_max:
+                stream.close("the follower is silent")
+        wish = leading.wish(self._options.lag_ms_max, now_ms)
+        if wish is not None and (self._recording is None or self._recording.done()):
+            leading.ask(wish)
+            self._recording = self._loop.create_task(self._record(leading, wish), name="in-sync")
+        self._refuse()
+
+    async def _record(self, leading: Leading, wish: frozenset[int]) -> None:
+        try:
+            record = await self._registrar.record_in_sync(leading.epoch, leading.version, wish)
+        except (OSError, TimeoutError, LonghallError) as error:
+            _log.warning("the in-sync set could not be recorded", extra={"reason": str(error)})
+            return
+        if self._leading is not leading:
+            return
+        if record is None:
+            self.step_down("the coordinator has another leader or epoch")
+            return
+        self.recorded(leading.epoch, record)
+
+    def recorded(self, epoch: int, record: Record) -> None:
+        """The coordinator has this on record for the epoch: asked for by this member or not. Old ones do no harm."""
+        leading = self._leading
+        if leading is None or leading.epoch != epoch or record.version <= leading.version:
+            return
+        _log.info("in sync", extra={"nodes": sorted(record.in_sync), "epoch": epoch})
+        leading.recorded(record.version, record.in_sync)
+        self._advance()
+        self._refuse()
+
+    def _refuse(self) -> None:
+        """Whether messages are taken."""
+        leading = self._leading
+        if not self._serving or leading is None:
+            self._hall.refusal = Code.NOT_LEADER
+        elif len(leading.in_sync) < self._options.in_sync_min:
+            self._hall.refusal = Code.NOT_ENOUGH_REPLICAS
+        else:
+            self._hall.refusal = None
+
+    # Following
+
+    def follow(self) -> Follow:
+        """What is here, for the leader."""
+        replica = self.replica
+        return Follow(
+            epoch=self.epoch, index=replica.index, committed=replica.committed, epochs=replica.epochs.snapshot()
+        )
+
+    def agreed(self, agreed: Agreed) -> int:
+        """Cut the log to where it agrees with the leader's; returns what is synced of that."""
+        if agreed.index < self.replica.committed:
+            self.refetch(f"the leader lacks entries from {agreed.index + 1} on that were committed here")
+        elif agreed.index < self.replica.index:
+            self._truncate(agreed.index)
+        self._hear(agreed.committed)
+        return self._synced
+
+    def _truncate(self, index: int) -> None:
+        """Only what is pending goes. The note in the log makes sure that it does not come back."""
+        hall = self._hall
+        self.replica.truncate(index)
+        _log.info("the log was cut", extra={"index": index, "from_index": self.index})
+        self.index = index
+        hall.journal.write(hall.time.now_ms())  # So that the note begins a frame.
+        hall.positions.cut_behind(index, hall.wal.end)
+        self._synced = min(self._synced, index)
+        self._cut = min(self._cut, index)
+        self._note(Truncated(index=index))
+        hall.journal.touch(hall.shards[0], True)
+        hall.commits.kick()
+
+    def take_push(self, push: Push) -> None:
+        """Write the entries; they are applied when they are committed."""
+        hall = self._hall
+        replica = self.replica
+        if push.first != replica.index + 1:
+            raise LonghallError(Code.INVALID_REQUEST, f"entry {push.first} came, and {replica.index + 1} was expected")
+        if not hall.has_room(len(push.entries) + EVENT_ROOM_BYTES):
+            raise LonghallError(Code.STORAGE_FULL, "there is no room for the leader's entries")
+        before = replica.index
+        try:
+            for entry in push.decode():
+                replica.take(entry, push.time_ms)
+        except LonghallError:
+            replica.truncate(before)
+            raise
+        self.index = replica.index
+        hall.time.not_before(push.time_ms)
+        hall.wal.append_together(push.entries, push.count)
+        hall.journal.touch(hall.shards[0], True)
+        hall.commits.kick()
+        self._hear(push.committed)
+
+    def take_beat(self, beat: Beat) -> int:
+        """Hear what is committed; returns what is synced."""
+        self._hall.time.not_before(beat.time_ms)
+        self._hear(beat.committed)
+        return self._synced
+
+    def refetch(self, reason: str) -> None:
+        """The log here cannot be continued."""
+        if not self._ended:
+            leader = self._leader
+            self._end()
+            self._loop.call_soon(self.on_refetch, leader, reason)
+
+    def _hear(self, committed: int) -> None:
+        self.replica.commit(committed)
+        if not self._applying and self.replica.applied < self.replica.committed:
+            self._applying = True
+            self._loop.call_soon(self._apply)
+
+    def _apply(self) -> None:
+        """Some of what is committed, and the rest at the next turn."""
+        self._applying = False
+        if self._ended or self._following is None:
+            return
+        for _ in range(APPLIED_A_TURN):
+            found = self.replica.apply_next()
+            if found is None:
+                return
+            self._replay.take(found[0])
+        self._hear(self.replica.committed)
+
+    # Notes in the log, for this node alone
+
+    def _mark(self) -> None:
+        """Note up to where the log is committed, so that a recovery can apply it."""
+        self._timers[0] = self._loop.call_later(self._options.mark_ms / 1000, self._mark)
+        self._mark_now()
+
+    def _mark_now(self) -> None:
+        if self.replica.committed > self._marked and self._hall.commits.failure is None:
+            self._marked = self.replica.committed
+            self._marked_position = self._hall.wal.end
+            self._note(CommittedTo(index=self._marked))
+            self._hall.commits.kick()
+
+    def _note(self, mark: Truncated | CommittedTo) -> None:
+        self._hall.wal.append(encode_event(0, CATALOGUE_SHARD, 0, self.epoch, SHARD, encoder.encode(mark)))
+
+    def _kept_from(self, released: int) -> int:
+        """A checkpoint needs nothing before this position; followers may."""
+        return max(released - self._options.wal_kept_bytes, 0)
+
+
+def _nobody_listens(reason: str) -> None:
+    """Until assembly says otherwise."""
+
+
+def _nobody_asks(node: int, reason: str) -> None:
+    """Likewise."""
+
+
+def _nobody_looks(bundle: Bundle) -> None:
+    """Likewise."""
+
+
+def _nobody_counts(epoch: int, index: int) -> None:
+    """Likewise."""

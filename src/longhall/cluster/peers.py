@@ -1,0 +1,324 @@
+"""Connections between the nodes of a hall: one listener a node, a connection for each purpose, frames on it.
+
+Every connection begins with a greeting (version, hall, node, incarnation, purpose); who is of another hall or speaks
+another version is refused. Requests and answers of the rest of the cluster (`request`, `serve`) have connections of
+their own, so that they never wait behind the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+from longhall.cluster.link import Link
+from longhall.cluster.wire import (
+    ANSWER,
+    GREETING,
+    REFUSAL,
+    REQUEST,
+    VERSION,
+    WELCOME,
+    Greeting,
+    Refusal,
+    Welcome,
+    decode,
+    decode_answer,
+    decode_request,
+    encode_answer,
+    encode_request,
+    refusal_of,
+)
+from longhall.errors import Code, LonghallError
+from longhall.world.ports import Listener, World
+
+FOLLOW_PURPOSE: Final = "follow"
+REQUEST_PURPOSE: Final = "request"
+GREETING_S_MAX: Final = 10.0
+REQUESTS_MAX: Final = 1024  # Under way to one node, or from one, at the same time.
+SILENCE_S: Final = 10.0  # Without any answer although one was wanted: the connection is dead.
+GREETINGS_MAX: Final = 64  # Connections that have not said yet who they are.
+
+Handler = Callable[[int, bytes], Awaitable[bytes]]  # From which node, what; returns the answer.
+OnFollower = Callable[[Link, Greeting], None]
+
+_log = logging.getLogger("longhall.peers")
+
+
+def _no_leader(link: Link, greeting: Greeting) -> None:
+    link.send(REFUSAL, Refusal(reason="this node does not lead"))
+    link.close()
+
+
+@final
+class Peers:
+    """See the module."""
+
+    def __init__(self, world: World, hall_id: str, node: int, incarnation: int) -> None:
+        self.node = node
+        self.incarnation = incarnation
+        self.addresses: dict[int, tuple[str, int]] = {}  # Where the other nodes listen; the assembly keeps it fresh.
+        self.on_follower: OnFollower = _no_leader
+        self._network = world.network
+        self._hall_id = hall_id
+        self._handlers: dict[str, Handler] = {}
+        self._listener: Listener | None = None
+        self._links: dict[Link, None] = {}  # All that are open, in the order they came.
+        self._unknown = 0  # How many of them have not greeted yet.
+        self._askers: dict[int, _Asker] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, host: str, port: int) -> int:
+        """Listen; returns the port."""
+        self._listener, port = await self._network.listen(self._accepted, host, port)
+        return port
+
+    def serve(self, verb: str, handler: Handler) -> None:
+        """Answer requests of this name. A LonghallError of the handler arrives at the caller as it is."""
+        self._handlers[verb] = handler
+
+    async def request(self, node: int, verb: str, body: bytes, timeout_s: float) -> bytes:
+        """Ask another node. OSError when it cannot be reached, TimeoutError when it does not answer in time: whether it
+        did what was asked is unknown then. LonghallError(OVERLOADED) when too much is under way to it already.
+        """
+        asker = self._askers.get(node)
+        if asker is None:
+            asker = self._askers[node] = _Asker(self, node)
+        async with asyncio.timeout(timeout_s):
+            return await asker.ask(verb, body)
+
+    async def dial(self, node: int, purpose: str) -> Link:
+        """A connection to another node that has been welcomed. OSError when that cannot be."""
+        address = self.addresses.get(node)
+        if address is None:
+            raise ConnectionError(f"nobody knows where node {node} is")
+        loop = asyncio.get_running_loop()
+        welcomed: asyncio.Future[None] = loop.create_future()
+
+        def greeted(kind: int, body: bytes) -> None:
+            if welcomed.done():
+                return
+            if kind == WELCOME and decode(body, Welcome).node == node:
+                link.greeted()
+                welcomed.set_result(None)
+            elif kind == WELCOME:
+                welcomed.set_exception(ConnectionError(f"another node listens where node {node} was"))
+            else:
+                reason = refusal_of(body).reason if kind == REFUSAL else "it does not greet"
+                welcomed.set_exception(ConnectionError(f"node {node} refuses: {reason}"))
+
+        def lost() -> None:
+            if not welcomed.done():
+                welcomed.set_exception(ConnectionError(f"node {node} hung up: {link.why}"))
+
+        link = Link(greeted)
+        link.on_lost = lost
+        try:
+            async with asyncio.timeout(GREETING_S_MAX):
+                await self._network.connect(lambda: link, *address)
+                self._links[link] = None
+                greeting = Greeting(hall=self._hall_id, node=self.node, incarnation=self.incarnation, purpose=purpose)
+                link.send(GREETING, greeting)
+                await welcomed
+        except BaseException:
+            link.abort("not welcome")
+            self.forget(link)
+            if welcomed.done() and not welcomed.cancelled():
+                welcomed.exception()
+            raise
+        return link
+
+    def forget(self, link: Link) -> None:
+        """The connection is gone."""
+        self._links.pop(link, None)
+
+    async def close(self) -> None:
+        """Close the listener and every connection."""
+        if self._listener is not None:
+            self._listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in list(self._links):
+            link.abort("the node stops")
+        self._links.clear()
+
+    # Those who come
+
+    def _accepted(self) -> Link:
+        def unexpected(kind: int, body: bytes) -> None:
+            self._greeted(link, kind, body)
+
+        def made(made_link: Link) -> None:
+            self._links[made_link] = None
+            self._unknown += 1
+            if self._unknown > GREETINGS_MAX:
+                made_link.abort("too many connections have not greeted")
+            timer.append(asyncio.get_running_loop().call_later(GREETING_S_MAX, silent))
+
+        def silent() -> None:
+            if timer:
+                link.abort("no greeting came")
+
+        def lost() -> None:
+            for handle in timer:
+                handle.cancel()
+            self._unknown -= 1
+            self.forget(link)
+
+        timer: list[asyncio.TimerHandle] = []
+        link = Link(unexpected, made)
+        link.on_lost = lost
+        link.on_known = timer
+        return link
+
+    def _greeted(self, link: Link, kind: int, body: bytes) -> None:
+        if kind != GREETING:
+            raise LonghallError(Code.INVALID_REQUEST, "a connection between nodes begins with a greeting")
+        greeting = decode(body, Greeting)
+        reason = ""
+        if greeting.version != VERSION:
+            reason = f"version {greeting.version} of the peers' protocol is not spoken here"
+        elif greeting.hall != self._hall_id:
+            reason = f"this is the hall {self._hall_id}, not {greeting.hall}"
+        if reason:
+            _log.warning("a node was refused", extra={"node": greeting.node, "reason": reason})
+            link.send(REFUSAL, Refusal(reason=reason))
+            link.close(reason)
+            return
+        self._known(link, greeting)
+
+    def _known(self, link: Link, greeting: Greeting) -> None:
+        self._unknown -= 1
+        for handle in link.on_known:
+            handle.cancel()
+        link.on_known.clear()
+        link.on_lost = lambda: self.forget(link)
+        link.greeted()
+        link.send(WELCOME, Welcome(node=self.node, incarnation=self.incarnation))
+        if greeting.purpose == FOLLOW_PURPOSE:
+            self.on_follower(link, greeting)
+        elif greeting.purpose == REQUEST_PURPOSE:
+            answerer = _Answerer(self, link, greeting.node)
+            link.on_frame = answerer.asked
+        else:
+            link.send(REFUSAL, Refusal(reason=f"{greeting.purpose} is not a purpose known here"))
+            link.close()
+
+    def handler(self, verb: str) -> Handler | None:
+        """Who answers this verb."""
+        return self._handlers.get(verb)
+
+    def start(self, work: Awaitable[None]) -> None:
+        """Run something that ends with this object at the latest."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+@final
+class _Asker:
+    """The requests of this node to one other, over one connection, made again when it broke."""
+
+    def __init__(self, peers: Peers, node: int) -> None:
+        self._peers = peers
+        self._node = node
+        self._link: Link | None = None
+        self._dialling = asyncio.Lock()
+        self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._number = 0
+        self._waiting = 0
+        self._loop = asyncio.get_running_loop()
+        self._heard_s = 0.0  # When the last answer came, whichever.
+
+    async def ask(self, verb: str, body: bytes) -> bytes:
+        if self._waiting >= REQUESTS_MAX:
+            raise LonghallError(Code.OVERLOADED, f"too many requests are under way to node {self._node}")
+        self._waiting += 1
+        try:
+            link = await self._connected()
+            self._number += 1
+            number = self._number
+            answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            self._asked[number] = answered
+            asked_s = self._loop.time()
+            try:
+                link.write(encode_request(number, verb, body))
+                return await answered
+            except asyncio.CancelledError:
+                if self._link is link and self._heard_s < asked_s <= self._loop.time() - SILENCE_S:
+                    link.abort("the other side is silent")  # The next one had better try a fresh connection.
+                raise
+            finally:
+                self._asked.pop(number, None)
+        finally:
+            self._waiting -= 1
+
+    async def _connected(self) -> Link:
+        async with self._dialling:
+            if self._link is None or not self._link.is_open:
+                link = await self._peers.dial(self._node, REQUEST_PURPOSE)
+                link.on_frame = self._answered
+                link.on_lost = lambda: self._lost(link)
+                self._link = link
+                if not link.is_open:
+                    raise ConnectionError(f"node {self._node} hung up: {link.why}")
+            return self._link
+
+    def _answered(self, kind: int, body: bytes) -> None:
+        if kind != ANSWER:
+            raise LonghallError(Code.INVALID_REQUEST, "an answer was expected")
+        number, code, answer = decode_answer(body)
+        self._heard_s = self._loop.time()
+        future = self._asked.get(number)
+        if future is None or future.done():
+            return
+        if code is None:
+            future.set_result(answer)
+        else:
+            future.set_exception(LonghallError(code, answer.decode(errors="replace")))
+
+    def _lost(self, link: Link) -> None:
+        self._peers.forget(link)
+        if self._link is not link:
+            return
+        self._link = None
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(ConnectionError(f"the connection to node {self._node} broke: {link.why}"))
+
+
+@final
+class _Answerer:
+    """The requests of one other node."""
+
+    def __init__(self, peers: Peers, link: Link, node: int) -> None:
+        self._peers = peers
+        self._link = link
+        self._node = node
+        self._running = 0
+
+    def asked(self, kind: int, body: bytes) -> None:
+        if kind != REQUEST:
+            raise LonghallError(Code.INVALID_REQUEST, "a request was expected")
+        number, verb, asked = decode_request(body)
+        handler = self._peers.handler(verb)
+        if handler is None:
+            self._link.write(encode_answer(number, Code.NOT_READY, f"nobody answers {verb} here".encode()))
+        elif self._running >= REQUESTS_MAX:
+            self._link.write(encode_answer(number, Code.OVERLOADED, b"too many requests are under way"))
+        else:
+            self._running += 1
+            self._peers.start(self._answer(handler, number, asked))
+
+    async def _answer(self, handler: Handler, number: int, asked: bytes) -> None:
+        try:
+            answer = encode_answer(number, None, await handler(self._node, asked))
+        except LonghallError as error:
+            answer = encode_answer(number, error.code, str(error).encode())
+        except OSError as error:
+            answer = encode_answer(number, Code.NOT_READY, str(error).encode())
+        finally:
+            self._running -= 1
+        self._link.write(answer)

@@ -1,0 +1,218 @@
+"""Everything anew from the leader, for a member whose log cannot be continued: a new host, a damaged or a late one.
+
+    leader      takes a checkpoint and pins it: until the follower is done no other is taken and no file is replaced
+    follower    reads the snapshot and the segments in pieces, each into a directory beside the old data, and syncs them
+    switch      a mark says that all of it is there; only then is the old data removed and the new put in its place
+
+A crash before the mark leaves the old data as it was, one behind it is finished at the next start. What is fetched is
+the hall as of some index of the log; the rest comes as to any follower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final, final
+
+import msgspec
+
+from longhall.broker.hall import Hall
+from longhall.cluster.peers import Peers
+from longhall.errors import Code, LonghallError
+from longhall.log.layout import PARTITIONS, SHARDS, segment_path, snapshot_path
+from longhall.log.snapshots import read_snapshot
+from longhall.world.ports import Disk, World
+
+BEGIN: Final = "refetch-begin"
+READ: Final = "refetch-read"
+PIECE_BYTES: Final = 1024 * 1024
+ANSWER_S: Final = 60.0
+PINNED_S: Final = 120.0  # Without a word from the follower.
+LOOK_S: Final = 0.05
+INCOMING: Final = "incoming"
+WHOLE: Final = f"{INCOMING}/whole"
+DIRECTORIES: Final = ("wal", SHARDS, PARTITIONS)
+
+_log = logging.getLogger("longhall.refetch")
+_decoder = msgspec.msgpack.Decoder()
+
+
+class Piece(msgspec.Struct, kw_only=True):
+    """What a follower asks for: a part of a file of the manifest."""
+
+    token: int
+    number: int
+    position: int
+    size: int
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """The files of a checkpoint, by the names they get, and their sizes."""
+
+    token: int
+    files: list[tuple[str, int]]
+
+
+@final
+class Offer:
+    """The leader's side. It answers while its hall leads; one follower after another."""
+
+    def __init__(self, hall: Hall, peers: Peers) -> None:
+        self._hall = hall
+        self._token = 0
+        self._node = 0
+        self._snapshot = b""
+        self._files: list[tuple[str, int]] = []
+        self._release: asyncio.TimerHandle | None = None
+        peers.serve(BEGIN, self._begin)
+        peers.serve(READ, self._read)
+
+    def done(self, node: int) -> None:
+        """This follower is back and follows."""
+        if node == self._node:
+            self._unpin()
+
+    async def _begin(self, node: int, asked: bytes) -> bytes:
+        hall = self._hall
+        if hall.replica is None or not hall.replica.leading:
+            raise LonghallError(Code.NOT_LEADER, "this node does not lead")
+        if hall.pinned and node != self._node:
+            raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
+        self._unpin()
+        self._node = node
+        await self._checkpoint()
+        found = read_snapshot(hall.world.disk, 0)
+        if found is None or not hall.replica.leading:
+            raise LonghallError(Code.NOT_READY, "there is no snapshot")
+        self._token += 1
+        self._pin()
+        path = snapshot_path(0, found[0])
+        file = hall.world.disk.open(path)
+        self._snapshot = file.read_at(0, file.size())
+        file.close()
+        self._files = [(snapshot_path(0, 0), len(self._snapshot)), *_segments(hall, found[1])]
+        return msgspec.msgpack.encode(Manifest(token=self._token, files=self._files))
+
+    async def _checkpoint(self) -> None:
+        """Ask for one, wait for it, and for the cleaner to be done."""
+        hall = self._hall
+        before = hall.checkpoints
+        hall.checkpoint_wanted = True
+        for _ in range(int(ANSWER_S / LOOK_S / 2)):
+            if hall.checkpoints > before and not hall.cleaning:
+                return
+            await asyncio.sleep(LOOK_S)
+        raise LonghallError(Code.TIMED_OUT, "no checkpoint could be taken")
+
+    async def _read(self, node: int, asked: bytes) -> bytes:
+        piece = msgspec.msgpack.decode(asked, type=Piece)
+        if piece.token != self._token or not self._hall.pinned or not 0 <= piece.number < len(self._files):
+            raise LonghallError(Code.NOT_READY, "this checkpoint is not kept any more")
+        self._pin()
+        size = min(piece.size, PIECE_BYTES)
+        if piece.number == 0:
+            return self._snapshot[piece.position : piece.position + size]
+        path, end = self._files[piece.number]
+        file = self._hall.files.get(path)
+        return await self._hall.world.janitor.read(file, piece.position, min(size, end - piece.position))
+
+    def _pin(self) -> None:
+        self._hall.pinned = True
+        if self._release is not None:
+            self._release.cancel()
+        self._release = asyncio.get_running_loop().call_later(PINNED_S, self._unpin)
+
+    def _unpin(self) -> None:
+        self._hall.pinned = False
+        self._snapshot = b""
+        self._files = []
+        if self._release is not None:
+            self._release.cancel()
+            self._release = None
+
+
+def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:
+    """The segments that a snapshot refers to. The cleaner may have made one smaller since, and whole at that."""
+    found: list[tuple[str, int]] = []
+    state: dict[str, Any] = _decoder.decode(body)
+    for inner in state["shards"][1:]:
+        for number, partition in inner["partitions"].items():
+            for numbers in partition[0][2]:
+                path = segment_path(number, int(numbers[0]))
+                size = int(numbers[2])
+                if size:
+                    found.append((path, min(size, hall.files.get(path).size())))
+    return found
+
+
+async def fetch(world: World, peers: Peers, leader: int) -> None:
+    """Fetch everything from the leader and put it in the place of what is here. The directory must be in nobody's use.
+
+    OSError or LonghallError when that cannot be, and then what was here is still here.
+    """
+    disk = world.disk
+    answer = await peers.request(leader, BEGIN, b"", ANSWER_S)
+    manifest = msgspec.msgpack.decode(answer, type=Manifest)
+    _log.info("fetching everything", extra={"leader": leader, "files": len(manifest.files)})
+    if disk.exists(INCOMING):
+        disk.remove(INCOMING)
+    for directory in DIRECTORIES:
+        disk.make_directory(f"{INCOMING}/{directory}")
+    directories: dict[str, None] = {INCOMING: None}
+    for number, (path, size) in enumerate(manifest.files):
+        await _fetch_file(disk, peers, leader, manifest, number, path, size)
+        directory = f"{INCOMING}/{path}".rpartition("/")[0]
+        while directory and directory not in directories:
+            directories[directory] = None
+            directory = directory.rpartition("/")[0]
+    for directory in DIRECTORIES:
+        directories[f"{INCOMING}/{directory}"] = None
+    for directory in sorted(directories, reverse=True):
+        disk.sync_directory(directory)
+    mark = disk.open(WHOLE, create=True)
+    disk.sync_now(mark)
+    mark.close()
+    disk.sync_directory(INCOMING)
+    disk.sync_directory("")
+    finish_switch(disk)
+
+
+async def _fetch_file(
+    disk: Disk, peers: Peers, leader: int, manifest: Manifest, number: int, path: str, size: int
+) -> None:
+    target = f"{INCOMING}/{path}"
+    disk.make_directory(target.rpartition("/")[0])
+    file = disk.open(target, create=True)
+    try:
+        position = 0
+        while position < size:
+            piece = Piece(token=manifest.token, number=number, position=position, size=PIECE_BYTES)
+            data = await peers.request(leader, READ, msgspec.msgpack.encode(piece), ANSWER_S)
+            if not data:
+                raise LonghallError(Code.STORAGE_DAMAGED, f"{path} ends at the leader before it should")
+            file.write_at(position, (data,))
+            position += len(data)
+        disk.sync_now(file)
+    finally:
+        file.close()
+
+
+def finish_switch(disk: Disk) -> bool:
+    """Put what was fetched whole in its place, and remove what was not; at every start, before anything is opened.
+    Whether there was something whole.
+    """
+    if not disk.exists(INCOMING):
+        return False
+    whole = disk.exists(WHOLE)
+    if whole:
+        for name in DIRECTORIES:
+            if disk.exists(f"{INCOMING}/{name}"):
+                if disk.exists(name):
+                    disk.remove(name)
+                    disk.sync_directory("")
+                disk.rename(f"{INCOMING}/{name}", name)
+                disk.sync_directory("")
+                disk.sync_directory(INCOMING)
+    disk.remove(INCOMING)
+    disk.sync_directory("")
+    return whole

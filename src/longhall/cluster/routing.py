@@ -1,0 +1,258 @@
+"""Routing: what another node has to answer is carried there over the links between nodes, and the answer back.
+
+Nothing is carried twice: whatever may have reached the leader is answered with what came back, or with TIMED_OUT. Only
+what was never looked at waits for the next leader. Everything is bounded: how many requests and how many bytes are on
+their way, how long each may take, how long one waits while nobody leads; what is large goes in pieces. A leader that
+cannot be reached is left alone for a moment (the breaker), so that clients hear at once instead of one after another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, final
+
+import msgspec
+
+from longhall.broker.leadership import NOBODY, Leadership
+from longhall.cluster.peers import Peers
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+
+CARRY: Final = "carry"
+PART: Final = "carry-part"  # What comes before the last piece of a large request,
+MORE: Final = "carry-more"  # and what follows the first piece of a large answer.
+CANCEL: Final = "carry-cancel"
+PIECE_BYTES: Final = 4 * 1024 * 1024
+CARRIED_MAX: Final = 512  # Requests on their way from this node.
+CARRIED_BYTES_MAX: Final = 64 * 1024 * 1024
+ANSWER_S_MAX: Final = 35.0
+LEADERLESS_S_MAX: Final = 8.0  # While nobody leads, a request waits so long for somebody who does.
+LOOK_S: Final = 0.02
+BREAK_S: Final = 0.25  # After a leader could not be reached.
+CANCEL_S_MAX: Final = 2.0
+CHANGED_S: Final = 0.25  # How often whoever waits for an answer looks whether its leader still leads.
+
+Answer = Callable[[str, str, bytes], Coroutine[Any, Any, bytes]]  # Door, client and request, at this node.
+
+
+class Carried(msgspec.Struct, array_like=True):
+    """What goes over the link."""
+
+    number: int
+    door: str = ""
+    peer: str = ""
+    piece: bytes = b""
+    position: int = 0  # Of the answer, where more of it is wanted.
+
+
+class Answered(msgspec.Struct, array_like=True):
+    """What comes back."""
+
+    size: int  # Of the whole answer.
+    piece: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Carried)
+_answer_decoder = msgspec.msgpack.Decoder(Answered)
+
+
+@final
+class Router:
+    """Fulfils `front.carrying.Carrier`, and answers what others carry here."""
+
+    def __init__(self, leadership: Leadership, peers: Peers, answer: Answer) -> None:
+        self._leadership = leadership
+        self._peers = peers
+        self._answer = answer
+        self._loop = asyncio.get_running_loop()
+        self._numbers = int(self._loop.time() * 1_000_000)  # None that an earlier life of this node may have given.
+        self._count = 0
+        self._bytes = 0
+        self._broken_until_s = 0.0
+        self._broken_leader = NOBODY
+        self._working: dict[tuple[int, int], asyncio.Task[bytes]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._held: dict[tuple[int, int], list[bytes]] = {}  # Requests, then answers, of which a part is here.
+        self._held_bytes = 0
+        peers.serve(CARRY, self._serve)
+        peers.serve(PART, self._hold)
+        peers.serve(MORE, self._tell_more)
+        peers.serve(CANCEL, self._cancel)
+
+    # On the way there
+
+    def elsewhere(self) -> bool:
+        """Whether another node answers now."""
+        return not self._leadership.leads(CATALOGUE_SHARD)
+
+    async def carry(self, door: str, peer: str, request: bytes) -> bytes:
+        """See `front.carrying.Carrier`."""
+        if self._count >= CARRIED_MAX or self._bytes + len(request) > CARRIED_BYTES_MAX:
+            raise LonghallError(Code.OVERLOADED, "too much is on its way to the leader; try again in a moment")
+        self._count += 1
+        self._bytes += len(request)
+        try:
+            until_s = self._loop.time() + LEADERLESS_S_MAX
+            while True:
+                leader = await self._find_leader(until_s)
+                if leader == self._leadership.node:
+                    return await self._answer(door, peer, request)
+                try:
+                    return await self._ask(leader, door, peer, request)
+                except ConnectionRefusedError:
+                    self._break(leader)  # Nothing was sent: whoever leads next may have it.
+                except LonghallError as error:
+                    if error.code is not Code.NOT_LEADER:
+                        raise
+                    self._break(leader)  # It was not looked at there.
+        finally:
+            self._count -= 1
+            self._bytes -= len(request)
+
+    async def _find_leader(self, until_s: float) -> int:
+        """Whoever leads, as soon as somebody does. One that the breaker keeps away counts as nobody."""
+        while True:
+            leader = self._leadership.leader_node(CATALOGUE_SHARD)
+            here = leader == self._leadership.node
+            ready = self._leadership.leads(CATALOGUE_SHARD) if here else leader in self._peers.addresses
+            broken = leader == self._broken_leader and self._loop.time() < self._broken_until_s
+            if leader != NOBODY and ready and not broken:
+                return leader
+            if self._loop.time() > until_s:
+                raise LonghallError(Code.NOT_READY, "no node leads the hall at the moment; try again")
+            await asyncio.sleep(LOOK_S)
+
+    async def _ask(self, leader: int, door: str, peer: str, request: bytes) -> bytes:
+        self._numbers += 1
+        number = self._numbers
+        asking = self._loop.create_task(self._exchange(leader, number, door, peer, request))
+        try:
+            while not asking.done():
+                await asyncio.wait((asking,), timeout=CHANGED_S)
+                if not asking.done() and self._leadership.leader_node(CATALOGUE_SHARD) != leader:
+                    raise _lost()  # It may be asleep, and whoever asks must not sleep with it.
+            return asking.result()
+        except TimeoutError:
+            raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked") from None
+        except ConnectionRefusedError:
+            raise
+        except OSError:
+            self._break(leader)
+            raise _lost() from None
+        except asyncio.CancelledError:
+            task = self._loop.create_task(self._tell_cancelled(leader, number))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+            raise
+        finally:
+            asking.cancel()
+
+    async def _exchange(self, leader: int, number: int, door: str, peer: str, request: bytes) -> bytes:
+        last = max(len(request) - 1, 0) // PIECE_BYTES * PIECE_BYTES
+        for at in range(0, last, PIECE_BYTES):
+            part = _encode(Carried(number, piece=request[at : at + PIECE_BYTES]))
+            await self._peers.request(leader, PART, part, ANSWER_S_MAX)
+        asked = _encode(Carried(number, door, peer, request[last:]))
+        answer = _answer_decoder.decode(await self._peers.request(leader, CARRY, asked, ANSWER_S_MAX))
+        pieces, size = [answer.piece], len(answer.piece)
+        while size < answer.size:
+            more = _encode(Carried(number, position=size))
+            pieces.append(await self._peers.request(leader, MORE, more, ANSWER_S_MAX))
+            size += len(pieces[-1])
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _break(self, leader: int) -> None:
+        self._broken_leader = leader
+        self._broken_until_s = self._loop.time() + BREAK_S
+
+    async def _tell_cancelled(self, leader: int, number: int) -> None:
+        try:
+            await self._peers.request(leader, CANCEL, _encode(Carried(number)), CANCEL_S_MAX)
+        except (OSError, TimeoutError, LonghallError):
+            pass  # Then the link is lost, and with it what the other side was doing for us.
+
+    # Here
+
+    async def _serve(self, node: int, body: bytes) -> bytes:
+        carried = _decode(body)
+        key = (node, carried.number)
+        request = b"".join([*self._let_go(key), carried.piece])
+        if not self._leadership.leads(CATALOGUE_SHARD):
+            raise LonghallError(Code.NOT_LEADER, "another node leads the hall by now; try again")
+        work = self._loop.create_task(self._answer(carried.door, carried.peer, request))
+        self._working[key] = work
+        try:
+            answer = await work
+        except asyncio.CancelledError:
+            if not work.cancelled():  # It is this request that is cancelled, not what was done for it.
+                work.cancel()
+                raise
+            raise LonghallError(Code.NOT_READY, "nobody waits any more") from None
+        finally:
+            self._working.pop(key, None)
+        if len(answer) > PIECE_BYTES:
+            self._keep(key, [answer])
+        return _encode(Answered(len(answer), answer[:PIECE_BYTES]))
+
+    async def _hold(self, node: int, body: bytes) -> bytes:
+        carried = _decode(body)
+        key = (node, carried.number)
+        if self._held_bytes + len(carried.piece) > CARRIED_BYTES_MAX:
+            self._let_go(key)
+            raise LonghallError(Code.OVERLOADED, "too much is on its way to the leader; try again in a moment")
+        self._keep(key, [carried.piece])
+        return b""
+
+    async def _tell_more(self, node: int, body: bytes) -> bytes:
+        asked = _decode(body)
+        key = (node, asked.number)
+        found = self._held.get(key)
+        if found is None or asked.position >= len(found[0]):
+            raise LonghallError(Code.NOT_READY, "the answer is not kept any more")
+        piece = found[0][asked.position : asked.position + PIECE_BYTES]
+        if asked.position + len(piece) == len(found[0]):
+            self._let_go(key)
+        return piece
+
+    def _keep(self, key: tuple[int, int], pieces: list[bytes]) -> None:
+        """Until the rest comes or is asked for, but not for ever."""
+        if key not in self._held:
+            self._loop.call_later(ANSWER_S_MAX, self._let_go, key)
+        self._held.setdefault(key, []).extend(pieces)
+        self._held_bytes += sum(map(len, pieces))
+
+    def _let_go(self, key: tuple[int, int]) -> list[bytes]:
+        pieces = self._held.pop(key, [])
+        self._held_bytes -= sum(map(len, pieces))
+        return pieces
+
+    async def _cancel(self, node: int, body: bytes) -> bytes:
+        key = (node, _decode(body).number)
+        self._let_go(key)
+        work = self._working.get(key)
+        if work is not None:
+            work.cancel()
+        return b""
+
+
+def _lost() -> LonghallError:
+    return LonghallError(Code.NOT_READY, "the leader was lost; it may have done what was asked")
+
+
+def _decode(body: bytes) -> Carried:
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise LonghallError(Code.INVALID_REQUEST, f"what was carried cannot be read: {error}") from None
+
+
+def addresses_of(members: Mapping[int, str]) -> dict[int, tuple[str, int]]:
+    """Where nodes listen for each other."""
+    found: dict[int, tuple[str, int]] = {}
+    for node, address in members.items():
+        host, _, port = address.rpartition(":")
+        if host:
+            found[node] = (host.strip("[]"), int(port))
+    return found

@@ -1,0 +1,416 @@
+"""A node's seat in its cluster: what it hears from the coordinator, what it says there, and the office of the manager.
+
+    heard            done
+    who lives        peers are told where to knock; doors tell clients
+    the record       the member leads or follows, as it says; the one that leads starts to serve
+    no manager       somebody campaigns, rather one who does not lead
+    as manager       `electing.decide` is asked whenever something changed, and its answer written, under the term
+    session over     registered anew; whether somebody else was chosen meanwhile the record says
+
+A seat lives as long as its hall. It makes nothing safe by itself: the record is changed by compare-and-set alone, and
+what a leader may acknowledge is the member's to know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, final
+
+import msgspec
+
+from longhall.broker.leadership import NOBODY, Host
+from longhall.cluster.electing import decide, may_campaign, should_resign
+from longhall.cluster.member import Member, Record, Role
+from longhall.cluster.peers import Peers
+from longhall.cluster.routing import addresses_of
+from longhall.coordination.ports import (
+    Conflict,
+    CoordinationError,
+    Coordinator,
+    Expired,
+    Manager,
+    OutcomeUnknown,
+    Session,
+    ShardState,
+    Watch,
+)
+from longhall.coordination.ports import Member as Described
+from longhall.errors import LonghallError
+from longhall.names import CATALOGUE_SHARD
+from longhall.world.ports import Network
+
+TEND_S: Final = 0.25  # How often a manager looks although nothing was heard.
+PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
+OFFICE_PATIENCE_MS: Final = 3_000  # How long a leader leaves the office to others.
+REFUSED_MAX: Final = 2  # Knocks that nobody answers in a row, before a leader is taken for dead.
+KNOCK_S_MAX: Final = 1.0
+WITHDRAWALS_MAX: Final = 8
+
+_log = logging.getLogger("longhall.seat")
+
+
+@final
+class Seat:
+    """Fulfils `broker.leadership.Leadership` and `cluster.member.Registrar`."""
+
+    def __init__(self, coordinator: Coordinator, node: int, state: ShardState, network: Network) -> None:
+        self.node = node
+        self.serving = False  # This node leads, and everything that a leader does is running.
+        self.on_lead: Callable[[], Awaitable[None]] = _nothing
+        self.on_lost: Callable[[str], None] = _ignored  # The seat is lost: start anew.
+        self._coordinator = coordinator
+        self._network = network
+        self._state = state
+        self._living: Mapping[int, Described] = {}
+        self._manager: Manager | None = None
+        self._heard_manager = False
+        self._vacant_since_s = 0.0
+        self._office: Manager | None = None
+        self._refusals: dict[int, int] = {}  # By node: knocks in a row that nobody answered.
+        self._member: Member | None = None
+        self._peers: Peers | None = None
+        self._described: Described | None = None
+        self._watches: list[Watch] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    # Life
+
+    async def take(self, member: Member, peers: Peers, described: Described) -> None:
+        """Be seen, and take part from now on. CoordinationError when that cannot be."""
+        self._member = member
+        self._peers = peers
+        self._described = await self._coordinator.register(described)
+        await self._raise_epoch(member.position()[0])
+        self._watches = [
+            self._coordinator.on_session(self._session_changed),
+            self._coordinator.watch_members(self._members_changed),
+            self._coordinator.watch_shards(self._shards_changed),
+            self._coordinator.watch_manager(self._manager_changed),
+        ]
+        self._vacant_since_s = self._loop.time()
+        self._employ(self._tend_always())
+
+    def leave(self) -> None:
+        """Hear nothing and do nothing any more; what is registered ends with the session."""
+        self.serving = False
+        for watch in self._watches:
+            watch.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        self._member = None
+
+    def _employ(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a duty of the seat failed", exc_info=task.exception())
+            self.on_lost("a duty of the seat failed")
+
+    async def _raise_epoch(self, epoch: int) -> None:
+        """A directory that was a lone node's has epochs of its own: those of the cluster begin behind them."""
+        while self._state.epoch < epoch and self._state.leader == NOBODY:
+            try:
+                after = msgspec.structs.replace(self._state, epoch=epoch)
+                self._state = await self._coordinator.change_shard(self._state, after)
+            except (Conflict, OutcomeUnknown):
+                self._state = await self._read()
+
+    # Leadership
+
+    def leads(self, shard: int) -> bool:
+        return self.serving and self._member is not None and self._member.role_of(shard) is Role.LEADER
+
+    def leader_node(self, shard: int) -> int:
+        return self._state.leader
+
+    def epoch(self, shard: int) -> int:
+        return self._state.epoch
+
+    def replicas(self, shard: int) -> list[int]:
+        return list(self._state.replicas)
+
+    def in_sync(self, shard: int) -> list[int]:
+        return list(self._state.in_sync)
+
+    def members(self) -> list[Host]:
+        return [
+            Host(
+                node=number,
+                kafka=one.addresses.get("kafka", ""),
+                sqs=one.addresses.get("sqs", ""),
+                http=one.addresses.get("http", ""),
+                peers=one.addresses.get("peer", ""),
+                rack=one.rack,
+            )
+            for number, one in sorted(self._living.items())
+        ]
+
+    @property
+    def manager(self) -> int:
+        """The node that manages, as far as is known; NOBODY for none."""
+        return self._manager.node_id if self._manager is not None else NOBODY
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether there is somebody to send clients to: this node serving, or another one on record."""
+        if self._state.leader == self.node:
+            return self.serving
+        return self._state.leader != NOBODY and self._state.leader in self._living
+
+    # Registrar
+
+    async def record_in_sync(self, epoch: int, version: int, in_sync: frozenset[int]) -> Record | None:
+        state = self._state
+        try:
+            if state.version < version:
+                state = await self._read()
+            if (state.epoch, state.leader) != (epoch, self.node):
+                return None
+            if state.version != version:
+                return _record(state)
+            after = msgspec.structs.replace(state, in_sync=tuple(sorted(in_sync)))
+            self._take_state(await self._coordinator.change_shard(state, after))
+        except Conflict:
+            return await self._record_anew(epoch)
+        except Expired:
+            raise ConnectionError("the session is over; another one begins") from None
+        except CoordinationError:
+            return await self._read_back(epoch, in_sync)
+        return _record(self._state)
+
+    async def _record_anew(self, epoch: int) -> Record | None:
+        try:
+            self._take_state(await self._read())
+        except CoordinationError as error:
+            raise ConnectionError(f"the coordinator does not answer: {error}") from None
+        return _record(self._state) if (self._state.epoch, self._state.leader) == (epoch, self.node) else None
+
+    async def _read_back(self, epoch: int, in_sync: frozenset[int]) -> Record | None:
+        """Nobody knows what became of it: unless it is seen to be done, the member has to reckon with both."""
+        found = await self._record_anew(epoch)
+        if found is not None and found.in_sync != in_sync:
+            raise ConnectionError("the coordinator did not say whether it was done")
+        return found
+
+    async def _read(self) -> ShardState:
+        state = await self._coordinator.shard(CATALOGUE_SHARD)
+        if state is None:
+            raise CoordinationError("the record of the hall is gone")
+        return state
+
+    # What is heard
+
+    def _session_changed(self, session: Session) -> None:
+        _log.info("the session with the coordinator changed", extra={"session": session.value})
+        if session is Session.EXPIRED:
+            self._office = None
+        if session is Session.CONNECTED:
+            self._employ(self._register_again())
+
+    async def _register_again(self) -> None:
+        while self._described is not None:
+            try:
+                self._described = await self._coordinator.register(self._described)
+                return
+            except Conflict as error:
+                self.on_lost(str(error))
+                return
+            except CoordinationError:
+                await asyncio.sleep(PAUSE_S)
+
+    def _members_changed(self, members: Mapping[int, Described]) -> None:
+        self._living = members
+        assert self._peers is not None
+        # Of those that are gone the last address is kept: one may be gone for the coordinator alone.
+        known = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
+        self._peers.addresses.update({number: place for number, place in known.items() if number != self.node})
+        self._changed.set()
+
+    def _manager_changed(self, manager: Manager | None) -> None:
+        self._manager = manager
+        self._heard_manager = True
+        if manager is None or manager.node_id != self.node:
+            self._office = None
+            self._vacant_since_s = self._loop.time()
+        self._changed.set()
+
+    def _shards_changed(self, states: Mapping[int, ShardState]) -> None:
+        state = states.get(CATALOGUE_SHARD)
+        if state is not None:
+            self._take_state(state)
+
+    def _take_state(self, state: ShardState) -> None:
+        if state.version < self._state.version:
+            return
+        before, self._state = self._state, state
+        member = self._member
+        self._changed.set()
+        if member is None:
+            return
+        if state.leader != self.node:
+            self.serving = False
+            # Whoever is not to keep the hall has nobody to follow.
+            member.become_follower(state.epoch, state.leader if self.node in state.replicas else NOBODY)
+        elif state.epoch > member.epoch or (state.epoch == member.epoch and before.leader != self.node):
+            self._employ(self._lead(member, state))
+        else:
+            member.recorded(state.epoch, _record(state))
+
+    async def _lead(self, member: Member, state: ShardState) -> None:
+        _log.info("this node is to lead", extra={"epoch": state.epoch, "in_sync": state.in_sync})
+        try:
+            await member.become_leader(state.epoch, _record(state))
+        except LonghallError as error:
+            _log.info("leading came to nothing", extra={"epoch": state.epoch, "reason": str(error)})
+            await self._decline(state)
+            return
+        await self.on_lead()
+        self.serving = self._member is member
+        _log.info("this node leads", extra={"epoch": state.epoch})
+
+    async def _decline(self, state: ShardState) -> None:
+        """Say that this node does not lead although it was chosen, unless the record says so by now."""
+        while self._state.epoch == state.epoch and self._state.leader == self.node:
+            try:
+                after = msgspec.structs.replace(self._state, leader=NOBODY)
+                self._take_state(await self._coordinator.change_shard(self._state, after))
+            except CoordinationError:
+                await asyncio.sleep(PAUSE_S)
+                self._take_state(await self._read())
+
+    async def withdraw(self) -> None:
+        """The node stops: whoever is left need not wait for it. A leader stays in sync, since it has everything."""
+        for _ in range(WITHDRAWALS_MAX):
+            state = self._state
+            leads = state.leader == self.node
+            others = [node for node in state.in_sync if node != self.node and node in self._living]
+            in_sync = state.in_sync if leads or not others else tuple(one for one in state.in_sync if one != self.node)
+            after = msgspec.structs.replace(state, leader=NOBODY if leads else state.leader, in_sync=in_sync)
+            if (after.leader, after.in_sync) == (state.leader, state.in_sync):
+                return
+            try:
+                await self._coordinator.change_shard(state, after)
+                return
+            except Conflict:
+                self._state = await self._read()
+            except CoordinationError:
+                break
+        _log.info("others will notice by themselves that this node stops")
+
+    # The manager
+
+    async def _tend_always(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(TEND_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            try:
+                await self._tend()
+            except Conflict:
+                continue  # Somebody was quicker: what changed is about to be heard.
+            except CoordinationError as error:
+                _log.debug("the coordinator could not be asked", extra={"reason": str(error)})
+                await asyncio.sleep(PAUSE_S)
+
+    async def _tend(self) -> None:
+        if self._coordinator.session is not Session.CONNECTED or not self._heard_manager:
+            return
+        alive = frozenset(self._living)
+        if self._office is None:
+            vacant_ms = int((self._loop.time() - self._vacant_since_s) * 1000)
+            manager = NOBODY if self.manager == self.node else self.manager  # An office of an earlier session.
+            if not may_campaign(self.node, self._state.leader, alive, manager, vacant_ms, OFFICE_PATIENCE_MS):
+                return
+            office = await self._coordinator.campaign(self.node)
+            if office.node_id != self.node:
+                return
+            self._office = self._manager = office
+            _log.info("this node manages", extra={"term": office.epoch})
+        if should_resign(self.node, self._state.leader, alive):
+            office, self._office, self._manager = self._office, None, None
+            self._vacant_since_s = self._loop.time()
+            await self._coordinator.resign(office)
+            return
+        await self._manage(self._office)
+
+    async def _manage(self, office: Manager) -> None:
+        state = self._state = await self._read()
+        alive = frozenset(await self._coordinator.members())
+        suspects = await self._suspects(state)
+        wanted = decide(state, alive, suspects)
+        if wanted is None:
+            return
+        epoch = await self._coordinator.next_epoch(above=state.epoch) if wanted.elects else state.epoch
+        after = msgspec.structs.replace(
+            state, leader=wanted.leader, replicas=wanted.replicas, in_sync=wanted.in_sync, epoch=epoch
+        )
+        self._take_state(await self._coordinator.change_shard(state, after, under=office))
+        if wanted.elects:
+            told = {"leader": wanted.leader, "epoch": epoch, "in_sync": wanted.in_sync, "was": state.leader}
+            _log.info("a leader was chosen", extra=told)
+
+    async def _suspects(self, state: ShardState) -> frozenset[int]:
+        """A node whose machine refuses connections where it used to listen is dead, whatever its session says; one that
+        is merely silent may be slow, and its session decides.
+        """
+        others = [node for node in state.in_sync if node != self.node]
+        refused = await asyncio.gather(*(self._is_refused(node) for node in others))
+        for node, is_refused in zip(others, refused, strict=True):
+            self._refusals[node] = self._refusals.get(node, 0) + 1 if is_refused else 0
+        if any(refused):
+            self._changed.set()  # Knock again soon.
+            await asyncio.sleep(PAUSE_S)
+        return frozenset(node for node in others if self._refusals[node] >= REFUSED_MAX)
+
+    async def _is_refused(self, node: int) -> bool:
+        assert self._peers is not None
+        address = self._peers.addresses.get(node)
+        if address is None:
+            return False
+        try:
+            async with asyncio.timeout(KNOCK_S_MAX):
+                knock = await self._network.connect(_Knock, *address)
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
+        assert isinstance(knock, _Knock)
+        knock.go()
+        return False
+
+
+class _Knock(asyncio.Protocol):
+    """A connection that is closed as soon as it is there."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def go(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _record(state: ShardState) -> Record:
+    return Record(version=state.version, in_sync=frozenset(state.in_sync))
+
+
+async def _nothing() -> None:
+    """Until assembly says otherwise."""
+
+
+def _ignored(reason: str) -> None:
+    """Likewise."""

@@ -1,0 +1,239 @@
+"""The bytes between nodes: frames, and what stands in them. Pure; nothing here waits or connects.
+
+    frame      0  u32  size of what follows           push       0  u32  epoch
+               4  u8   kind                                      4  u32  number of entries
+               5  body                                           8  u64  index of the first one
+                                                                16  u64  committed
+    request    0  u64  number                                   24  i64  hall time of the leader
+               8  u8   size of the verb                         32  u32  CRC-32C of what follows
+               9  verb, then what is asked                      36  entries as they stand in the write-ahead log
+
+    answer     0  u64  number                         everything else is MessagePack
+               8  u8   size of the refusal's word, 0 for none
+               9  that word, then the answer or a sentence
+
+All numbers are big-endian. A size is looked at before anything is kept; until both sides have greeted each other it is
+small. The versions that a node speaks are in its greeting; fields that a node does not know are passed over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, TypeVar, final
+
+import msgspec
+from crc32c import crc32c
+
+from longhall.errors import Code, LonghallError
+from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, Entry, decode_entries
+
+VERSION: Final = 1
+FRAME_BYTES_BEFORE_GREETING: Final = 64 * 1024
+PEER_FRAME_BYTES_MAX: Final = FRAME_BYTES_MAX + ENTRY_BYTES_MAX + 64 * 1024
+
+GREETING: Final = 1
+WELCOME: Final = 2
+REFUSAL: Final = 3
+FOLLOW: Final = 4
+AGREED: Final = 5
+PUSH: Final = 6
+BEAT: Final = 7
+SYNCED: Final = 8
+REQUEST: Final = 9
+ANSWER: Final = 10
+
+_HEAD: Final = struct.Struct(">IB")
+_PUSH: Final = struct.Struct(">IIQQqI")
+_U64: Final = struct.Struct(">Q")
+
+_T = TypeVar("_T")
+
+
+class Greeting(msgspec.Struct, kw_only=True):
+    """The first frame of whoever connects."""
+
+    version: int = VERSION
+    hall: str
+    node: int
+    incarnation: int
+    purpose: str
+
+
+class Welcome(msgspec.Struct, kw_only=True):
+    """The answer, if the greeting was welcome."""
+
+    version: int = VERSION
+    node: int
+    incarnation: int
+
+
+class Refusal(msgspec.Struct, kw_only=True):
+    """Why not. `epoch` is the newest one that the sender knows, 0 where that is not the reason."""
+
+    reason: str
+    epoch: int = 0
+    refetch: bool = False  # The leader's log does not reach back to where the follower's ends.
+
+
+class Follow(msgspec.Struct, kw_only=True):
+    """A follower tells its leader what it has."""
+
+    epoch: int
+    index: int
+    committed: int
+    epochs: list[tuple[int, int]]
+
+
+class Agreed(msgspec.Struct, kw_only=True):
+    """The leader's answer: up to where the logs agree. What the follower has behind it is to be cut."""
+
+    epoch: int
+    index: int
+    committed: int
+
+
+class Beat(msgspec.Struct, kw_only=True):
+    """The leader is there, and this is how far it has come. It wants a `Synced` in return."""
+
+    epoch: int
+    index: int
+    committed: int
+    time_ms: int
+
+
+class Synced(msgspec.Struct, kw_only=True):
+    """Everything up to this index is on the follower's disk, under this epoch."""
+
+    epoch: int
+    index: int
+
+
+@final
+class Push:
+    """Entries for a follower. They stand or fall together."""
+
+    def __init__(self, epoch: int, first: int, count: int, committed: int, time_ms: int, entries: bytes) -> None:
+        self.epoch = epoch
+        self.first = first
+        self.count = count
+        self.committed = committed
+        self.time_ms = time_ms
+        self.entries = entries
+
+    def decode(self) -> list[Entry]:
+        """The entries one by one."""
+        found = decode_entries(self.entries, 0, len(self.entries))
+        if len(found) != self.count:
+            raise LonghallError(Code.INVALID_REQUEST, "a push does not have the entries that it says")
+        return found
+
+
+def encode(kind: int, message: msgspec.Struct) -> bytes:
+    """A frame around a message."""
+    body = msgspec.msgpack.encode(message)
+    return _HEAD.pack(1 + len(body), kind) + body
+
+
+def decode(body: bytes, type: type[_T]) -> _T:
+    """The message in a frame."""
+    try:
+        return msgspec.msgpack.decode(body, type=type)
+    except msgspec.DecodeError as error:
+        raise LonghallError(Code.INVALID_REQUEST, f"a frame between nodes cannot be read: {error}") from None
+
+
+def encode_push(epoch: int, committed: int, first: int, count: int, time_ms: int, entries: bytes, crc: int) -> bytes:
+    """What precedes the entries of a push."""
+    numbers = _PUSH.pack(epoch, count, first, committed, time_ms, crc)
+    return _HEAD.pack(1 + _PUSH.size + len(entries), PUSH) + numbers
+
+
+def decode_push(body: bytes) -> Push:
+    """A push. One whose entries are not what was sent is refused."""
+    if len(body) < _PUSH.size:
+        raise LonghallError(Code.INVALID_REQUEST, "a push is cut short")
+    epoch, count, first, committed, time_ms, crc = _PUSH.unpack_from(body)
+    entries = body[_PUSH.size :]
+    if crc32c(entries) != crc:
+        raise LonghallError(Code.CORRUPT_MESSAGE, "a push does not have its checksum")
+    return Push(epoch, first, count, committed, time_ms, entries)
+
+
+def encode_request(number: int, verb: str, body: bytes) -> bytes:
+    """A frame with a question."""
+    word = verb.encode()
+    assert len(word) < 256
+    return _numbered_frame(REQUEST, number, word, body)
+
+
+def encode_answer(number: int, code: Code | None, body: bytes) -> bytes:
+    """A frame with the answer, or with a refusal and a sentence about it."""
+    word = code.value.encode() if code is not None else b""
+    return _numbered_frame(ANSWER, number, word, body)
+
+
+def decode_request(body: bytes) -> tuple[int, str, bytes]:
+    """Number, verb and what is asked."""
+    number, word, rest = _numbered(body)
+    return number, word, rest
+
+
+def decode_answer(body: bytes) -> tuple[int, Code | None, bytes]:
+    """Number, refusal if it is one, and the answer or a sentence."""
+    number, word, rest = _numbered(body)
+    if not word:
+        return number, None, rest
+    try:
+        return number, Code(word), rest
+    except ValueError:  # A newer node knows refusals that this one does not.
+        return number, Code.INVALID_REQUEST, rest
+
+
+def _numbered_frame(kind: int, number: int, word: bytes, body: bytes) -> bytes:
+    head = _HEAD.pack(10 + len(word) + len(body), kind)
+    return b"".join((head, _U64.pack(number), bytes((len(word),)), word, body))
+
+
+def _numbered(body: bytes) -> tuple[int, str, bytes]:
+    if len(body) < 9 or len(body) < 9 + body[8]:
+        raise LonghallError(Code.INVALID_REQUEST, "a frame between nodes is cut short")
+    end = 9 + body[8]
+    try:
+        return _U64.unpack_from(body)[0], body[9:end].decode(), body[end:]
+    except UnicodeDecodeError:
+        raise LonghallError(Code.INVALID_REQUEST, "a frame between nodes has no word where one belongs") from None
+
+
+@final
+class Splitter:
+    """Cuts a stream into frames."""
+
+    def __init__(self) -> None:
+        self.bytes_max = FRAME_BYTES_BEFORE_GREETING
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Kind and body of every frame that is whole now. LonghallError when a size cannot be."""
+        self._buffer += data
+        at = 0
+        try:
+            while len(self._buffer) - at >= _HEAD.size:
+                size, kind = _HEAD.unpack_from(self._buffer, at)
+                if not 1 <= size <= self.bytes_max:
+                    raise LonghallError(Code.INVALID_REQUEST, f"a frame between nodes cannot have {size} bytes")
+                if len(self._buffer) - at < 4 + size:
+                    break
+                body = bytes(memoryview(self._buffer)[at + _HEAD.size : at + 4 + size])
+                at += 4 + size
+                yield kind, body
+        finally:
+            del self._buffer[:at]
+
+
+def refusal_of(body: bytes) -> Refusal:
+    """What a refusal says, also when it cannot be read."""
+    try:
+        return decode(body, Refusal)
+    except LonghallError as error:
+        return Refusal(reason=str(error))

@@ -1,0 +1,56 @@
+"""What `/cluster` shows: the hosts that keep a hall together, and how each of them does. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from longhall.console.metrics import Family, Sample, gauge, labels
+
+
+class HostView(msgspec.Struct, kw_only=True):
+    """One host. How far it is behind only the leader knows; elsewhere that is null."""
+
+    node: int
+    alive: bool
+    leads: bool
+    manages: bool
+    in_sync: bool
+    connected: bool | None = None
+    lag_entries: int | None = None
+    lag_ms: int | None = None
+    kafka: str = ""
+    sqs: str = ""
+    http: str = ""
+    peers: str = ""
+    rack: str = ""
+
+
+class ClusterView(msgspec.Struct, kw_only=True):
+    """All of them, as the host `node` sees it."""
+
+    node: int
+    hall: str
+    leader: int
+    epoch: int
+    in_sync_min: int
+    serving: bool  # Whether this host leads, and clients can be served.
+    committed: int
+    applied: int
+    hosts: list[HostView]
+
+
+def company_families(view: ClusterView) -> Iterator[Family]:
+    """The same as numbers."""
+    yield gauge("longhall_cluster_leader", "The number of the node that leads the hall; 0 for none.", view.leader)
+    yield gauge("longhall_cluster_epoch", "The epoch of the leader.", view.epoch)
+    yield gauge("longhall_cluster_in_sync", "Nodes in sync.", sum(host.in_sync for host in view.hosts))
+    yield gauge("longhall_cluster_nodes", "Nodes that live.", sum(host.alive for host in view.hosts))
+    yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
+    yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)
+    lags = [host for host in view.hosts if host.lag_entries is not None]
+    entries: list[Sample] = [("", labels(("node", str(host.node))), float(host.lag_entries or 0)) for host in lags]
+    seconds: list[Sample] = [("", labels(("node", str(host.node))), (host.lag_ms or 0) / 1000) for host in lags]
+    yield Family("longhall_replica_lag_entries", "gauge", "Entries that a follower has not synced.", entries)
+    yield Family("longhall_replica_lag_seconds", "gauge", "How long a follower has been behind.", seconds)

@@ -1,0 +1,67 @@
+"""What the console shows of the cluster, read from the seat and the member at the moment somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import msgspec
+
+from longhall.console.company import ClusterView, HostView, company_families
+from longhall.console.http import Response
+from longhall.console.metrics import Family
+from longhall.names import CATALOGUE_SHARD
+from longhall.node.fellowship import Fellowship
+
+
+def view_of(fellowship: Fellowship) -> ClusterView:
+    """How things stand, as this node sees it."""
+    seat, member = fellowship.seat, fellowship.member
+    leader = seat.leader_node(CATALOGUE_SHARD)
+    in_sync = seat.in_sync(CATALOGUE_SHARD)
+    living = {host.node: host for host in seat.members()}
+    status = member.status() if member is not None else None
+    followers = {one.node: one for one in status.followers} if status is not None and seat.serving else {}
+    hosts: list[HostView] = []
+    for node in sorted({*living, *seat.replicas(CATALOGUE_SHARD)}):
+        view = HostView(
+            node=node,
+            alive=node in living,
+            leads=node == leader,
+            manages=node == seat.manager,
+            in_sync=node in in_sync,
+        )
+        if node in living:
+            host = living[node]
+            view.kafka, view.sqs, view.http, view.peers, view.rack = (
+                host.kafka,
+                host.sqs,
+                host.http,
+                host.peers,
+                host.rack,
+            )
+        follower = followers.get(node)
+        if follower is not None:
+            view.connected, view.lag_entries, view.lag_ms = follower.connected, follower.lag_entries, follower.lag_ms
+        hosts.append(view)
+    return ClusterView(
+        node=seat.node,
+        hall=fellowship.hall_id,
+        leader=leader,
+        epoch=seat.epoch(CATALOGUE_SHARD),
+        in_sync_min=fellowship.in_sync_min,
+        serving=seat.leads(CATALOGUE_SHARD),
+        committed=status.committed if status is not None else 0,
+        applied=status.applied if status is not None else 0,
+        hosts=hosts,
+    )
+
+
+def families_of(fellowship: Fellowship) -> Iterator[Family]:
+    """The same for whoever scrapes."""
+    return company_families(view_of(fellowship))
+
+
+async def answer(fellowship: Fellowship) -> Response:
+    """`/cluster`."""
+    return Response(HTTPStatus.OK, msgspec.json.encode(view_of(fellowship)), "application/json")

@@ -1,0 +1,130 @@
+"""The part of a node that keeps a hall together with others: made beside the doors, taken apart with them.
+
+It wires the rooms of the cluster to the node: links to the others, the member with its role, the seat at the
+coordinator, and the router of what the leader has to answer. When the hall has to be thrown away, `fallen` says why;
+whoever runs the node starts it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, final
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.recover import write_identity
+from longhall.broker.rejoin import Rejoined, convert, rejoin
+from longhall.broker.replay import Recovered
+from longhall.cluster.member import Member, MemberOptions
+from longhall.cluster.peers import Peers
+from longhall.cluster.routing import Router
+from longhall.cluster.seat import Seat
+from longhall.coordination.ports import Member as Described
+from longhall.front.carried import answer_carried
+from longhall.node.addresses import Address, parse_address
+from longhall.node.place import Place, as_member
+
+if TYPE_CHECKING:
+    from longhall.node.assembly import Node
+
+LOOK_S: Final = 0.02
+
+_log = logging.getLogger("longhall.fellowship")
+
+
+@final
+class Fellowship:
+    """See the module."""
+
+    def __init__(self, node: Node, place: Place) -> None:
+        self.place = place
+        self.peers_at = Address("", 0)
+        self.fallen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.refetch_from = 0  # The node to fetch everything from before the next start, if that is why it fell.
+        self.hall_id = node.hall.hall_id
+        self.in_sync_min = node.settings.in_sync_min
+        self._node = node
+        hall, world = node.hall, node.world
+        self.peers = Peers(world, hall.hall_id, place.node, place.card.life)
+        self.seat = Seat(place.coordinator, place.node, place.state, world.network)
+        self.seat.on_lead = self._lead
+        self.seat.on_lost = self._fall
+        self.member: Member | None = None
+        self._rejoined: Rejoined | None = None
+        hall.leadership = self.seat
+        node.carry_with(Router(self.seat, self.peers, self._answer))
+        node.name(place.node, node.settings.rack)
+
+    async def recover(self) -> Recovered:
+        """Fill the hall from the directory, as one of several."""
+        hall = self._node.hall
+        if self.place.identity.member:
+            self._rejoined = rejoin(hall)
+        else:
+            self._rejoined = convert(hall)
+            await checkpoint(hall)
+            write_identity(self._node.world.disk, as_member(self.place.identity))
+        return self._rejoined.report
+
+    async def join(self) -> None:
+        """The doors are open: take part."""
+        node, settings = self._node, self._node.settings
+        assert self._rejoined is not None
+        options = MemberOptions(in_sync_min=settings.in_sync_min, lag_ms_max=settings.lag_ms_max)
+        member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
+        member.on_step_down = self._fall
+        member.on_refetch = self._refetch
+        wanted = parse_address(settings.peers)
+        self.peers_at = Address(wanted.host, await self.peers.open(wanted.host, wanted.port))
+        door = node.kafka_door
+        described = Described(
+            node_id=self.place.node,
+            directory=self.place.card.directory,
+            addresses={
+                "kafka": str(Address(door.host, door.port)),
+                "sqs": str(node.sqs),
+                "http": str(node.http),
+                "peer": str(self.peers_at),
+            },
+            rack=settings.rack,
+        )
+        await self.seat.take(member, self.peers, described)
+
+    async def settled(self) -> None:
+        """Wait until clients can be sent somewhere."""
+        while True:
+            if self.seat.has_leader:
+                self._node.status.state = None
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def withdraw(self) -> None:
+        """The node stops; the others need not wait for it."""
+        await self.seat.withdraw()
+
+    async def leave(self, *, cleanly: bool) -> None:
+        """Take no part any more."""
+        self.seat.leave()
+        if self.member is not None:
+            await self.member.stop()
+        await self.peers.close()
+        if cleanly:
+            await self._node.hall.commits.durable()
+            self.place.leave_cleanly(self._node.world)
+
+    # What is heard
+
+    async def _lead(self) -> None:
+        self._node.lead()
+
+    def _fall(self, reason: str) -> None:
+        if not self.fallen.done():
+            _log.warning("the hall is started anew", extra={"reason": reason})
+            self.fallen.set_result(reason)
+
+    def _refetch(self, node: int, reason: str) -> None:
+        self.refetch_from = node
+        self._fall(f"everything is fetched from node {node}: {reason}")
+
+    async def _answer(self, door: str, peer: str, request: bytes) -> bytes:
+        return await answer_carried(self._node.entrances[door], peer, request)

@@ -1,0 +1,89 @@
+"""A node's place in a cluster, taken before its hall is recovered: the session, the number, and which hall it is."""
+
+from __future__ import annotations
+
+import logging
+from typing import final
+
+import msgspec
+
+from longhall.broker.options import HallOptions
+from longhall.broker.recover import Identity, identify, read_identity
+from longhall.cluster.card import Card, read_card, write_card
+from longhall.cluster.joining import confess, number_of, share_identity
+from longhall.cluster.peers import Peers
+from longhall.cluster.refetch import fetch, finish_switch
+from longhall.cluster.routing import addresses_of
+from longhall.coordination.ports import Coordinator, ShardState
+from longhall.errors import LonghallError
+from longhall.world.ports import World
+
+_log = logging.getLogger("longhall.node")
+
+
+@final
+class Place:
+    """See the module. `identity` is that of the directory: it may have been a lone node's until now."""
+
+    def __init__(self, coordinator: Coordinator, card: Card, identity: Identity, state: ShardState) -> None:
+        self.coordinator = coordinator
+        self.card = card
+        self.identity = identity
+        self.state = state
+        self.fetched = False  # Everything in the directory came from another node just now.
+
+    @property
+    def node(self) -> int:
+        """The number of this node."""
+        return self.card.node
+
+    def leave_cleanly(self, world: World) -> None:
+        """Everything is on the disk."""
+        self.card.clean = True
+        write_card(world.disk, self.card)
+
+
+async def take_place(
+    world: World, coordinator: Coordinator, options: HallOptions, wished: int, *, damaged: bool = False, source: int = 0
+) -> Place:
+    """Settle everything with the coordinator. CoordinationError or LonghallError when that cannot be.
+
+    With a `source`, everything is fetched from that node; if it cannot be now, it will be asked for again.
+    """
+    disk = world.disk
+    finish_switch(disk)
+    card = read_card(disk, world.entropy)
+    own = read_identity(disk)
+    card.node = await number_of(coordinator, card, wished)
+    clean, card.clean = card.clean, False
+    card.life += 1
+    write_card(disk, card)
+    proposed = own or Identity(
+        hall_id=world.entropy.bytes(16).hex(), shards=options.shards, secret=world.entropy.bytes(32).hex(), member=True
+    )
+    shared = await share_identity(coordinator, card.node, proposed)
+    identity = identify(disk, world.entropy, options, shared)
+    state = await confess(coordinator, card.node, clean, empty=own is None or damaged)
+    place = Place(coordinator, card, identity, state)
+    if source and source != card.node:
+        place.fetched = await _fetch(world, place, source)
+    return place
+
+
+async def _fetch(world: World, place: Place, source: int) -> bool:
+    members = await place.coordinator.members()
+    peers = Peers(world, place.identity.hall_id, place.node, place.card.life)
+    peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
+    try:
+        await fetch(world, peers, source)
+    except (OSError, TimeoutError, LonghallError) as error:
+        _log.warning("not everything could be fetched; it is tried again", extra={"from": source, "reason": str(error)})
+        return False
+    finally:
+        await peers.close()
+    return True
+
+
+def as_member(identity: Identity) -> Identity:
+    """The same directory, now one of several."""
+    return msgspec.structs.replace(identity, member=True)

@@ -1,0 +1,196 @@
+"""Planted bugs of replication: mistakes that have lost or doubled messages in systems that people trusted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from longhall.broker import checkpoint, rejoin
+from longhall.broker.events import Truncated
+from longhall.cluster import electing, seat
+from longhall.cluster.member import Member
+from longhall.log.wal import Wal
+from longhall.shards.leading import Leading
+from longhall.shards.replica import Replica
+from longhall.simulation.bug import Bug
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _commit_without_followers() -> _Exchanges:
+    def advance(self: Any) -> None:
+        self.committed = max(self.committed, self.synced)
+
+    return [(Leading, "_advance", advance)]
+
+
+def _commit_by_majority() -> _Exchanges:
+    """As in a quorum system; but here everybody on record may become leader, not only who is most complete."""
+
+    def advance(self: Any) -> None:
+        synced = sorted([self.synced, *(self.followers[node].synced for node in self.in_sync if node != self.node)])
+        self.committed = max(self.committed, synced[(len(synced) - 1) // 2])
+
+    return [(Leading, "_advance", advance)]
+
+
+def _answer_before_the_sync() -> _Exchanges:
+    good: Any = Member.take_push
+
+    def take_push(self: Any, push: Any) -> None:
+        good(self, push)
+        self._following.synced(self.index)
+
+    return [(Member, "take_push", take_push)]
+
+
+def _truncate_to_the_commit_position() -> _Exchanges:
+    good: Any = Member.follow
+
+    def follow(self: Any) -> Any:
+        if self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        return good(self)
+
+    return [(Member, "follow", follow)]
+
+
+def _apply_what_is_not_committed() -> _Exchanges:
+    good: Any = Member.take_push
+
+    def take_push(self: Any, push: Any) -> None:
+        good(self, push)
+        self._hear(push.first + push.count - 1)
+
+    return [(Member, "take_push", take_push)]
+
+
+def _forget_the_cut() -> _Exchanges:
+    good: Any = Member._note
+
+    def note(self: Any, mark: Any) -> None:
+        if not isinstance(mark, Truncated):
+            good(self, mark)
+
+    return [(Member, "_note", note)]
+
+
+def _leave_before_it_is_recorded() -> _Exchanges:
+    def ask(self: Any, in_sync: frozenset[int]) -> None:
+        self.asked = in_sync
+        self.in_sync = self.in_sync & in_sync
+        self._advance()
+
+    return [(Leading, "ask", ask)]
+
+
+def _publish_what_is_not_committed() -> _Exchanges:
+    async def committed(replica: Any, index: int) -> None:
+        return
+
+    return [(checkpoint, "_committed", committed)]
+
+
+def _recover_everything_as_committed() -> _Exchanges:
+    good: Any = rejoin._take_frame
+
+    def take_frame(hall: Any, replica: Any, frame: Any) -> None:
+        good(hall, replica, frame)
+        replica.commit(replica.index)
+
+    return [(rejoin, "_take_frame", take_frame)]
+
+
+def _serve_before_the_epoch_is_committed() -> _Exchanges:
+    good: Any = Member._begin_epoch
+
+    def begin(self: Any, epoch: int, record: Any) -> None:
+        good(self, epoch, record)
+        if not self._opened.done():
+            self._opened.set_result(None)
+
+    return [(Member, "_begin_epoch", begin)]
+
+
+def _count_what_was_sent() -> _Exchanges:
+    good: Any = Member.written
+
+    def written(self: Any, time_ms: int) -> None:
+        good(self, time_ms)
+        if self._leading is not None:
+            for node, stream in self._streams.items():
+                self._leading.answered(node, stream.next - 1)
+            self._advance()
+
+    return [(Member, "written", written)]
+
+
+def _lead_from_the_commit_position() -> _Exchanges:
+    good: Any = Member.become_leader
+
+    async def become_leader(self: Any, epoch: int, record: Any) -> None:
+        if self._leading is None and self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        await good(self, epoch, record)
+
+    return [(Member, "become_leader", become_leader)]
+
+
+def _forget_what_is_pending() -> _Exchanges:
+    good: Any = Replica.snapshot
+
+    def snapshot(self: Any) -> dict[str, Any]:
+        state: dict[str, Any] = good(self)
+        return {**state, "pending": [], "index": state["applied"]}
+
+    return [(Replica, "snapshot", snapshot)]
+
+
+def _follow_in_memory() -> _Exchanges:
+    return [(Wal, "append_together", lambda self, entries, count: None)]
+
+
+def _elect_whoever_is_there() -> _Exchanges:
+    good: Any = electing.decide
+
+    def decide(state: Any, alive: Any, suspects: Any = frozenset()) -> Any:
+        everybody = msgspec.structs.replace(state, in_sync=tuple(sorted({*state.in_sync, *state.replicas})))
+        return good(everybody if state.leader not in alive - suspects else state, alive, suspects)
+
+    return [(seat, "decide", decide)]
+
+
+REPLICA_BUGS: Final[dict[str, Bug]] = {
+    "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
+    "commit-by-majority": Bug("Two of three are enough to acknowledge.", "elections", 10, _commit_by_majority),
+    "answer-before-the-sync": Bug(
+        "A follower answers what is not on its disk.", "elections", 20, _answer_before_the_sync
+    ),
+    "truncate-to-the-commit-position": Bug(
+        "A follower cuts what it does not know to be committed.", "elections", 10, _truncate_to_the_commit_position
+    ),
+    "apply-what-is-not-committed": Bug("A follower applies at once.", "elections", 10, _apply_what_is_not_committed),
+    "forget-the-cut": Bug("A restart brings back what was cut.", "elections", 20, _forget_the_cut),
+    "count-what-was-sent": Bug("What was sent to a follower counts as answered.", "elections", 4, _count_what_was_sent),
+    "lead-from-the-commit-position": Bug(
+        "A new leader cuts what it does not know to be committed.", "elections", 4, _lead_from_the_commit_position
+    ),
+    "forget-what-is-pending": Bug(
+        "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
+    ),
+    "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
+    "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
+    "leave-before-it-is-recorded": Bug(
+        "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
+    ),
+    "publish-what-is-not-committed": Bug(
+        "A snapshot holds what was never committed.", "elections", 20, _publish_what_is_not_committed
+    ),
+    "recover-everything-as-committed": Bug(
+        "A restart applies all of its log.", "elections", 10, _recover_everything_as_committed
+    ),
+    "serve-before-the-epoch-is-committed": Bug(
+        "A new leader shows what it took over.", "elections", 10, _serve_before_the_epoch_is_committed
+    ),
+}

@@ -1,0 +1,1 @@
+"""Several members of one hall in one simulation: their log, without doors."""

@@ -1,0 +1,260 @@
+"""Three whole nodes, with their doors, on three hosts, and a ZooKeeper that they share: one hall.
+
+A node that has to start anew (it stepped down, its log cannot go on, its data is damaged) does so as a new process:
+what matters is that nothing of the old one's memory is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Final, final
+
+import msgspec
+
+from longhall.cluster.member import Role
+from longhall.coordination.ports import CoordinationError
+from longhall.errors import Code, LonghallError
+from longhall.log.chores import CHORES
+from longhall.names import CATALOGUE_SHARD
+from longhall.node.assembly import Node, options_of
+from longhall.node.place import take_place
+from longhall.node.settings import Settings
+from longhall.simulation.checkers.violation import Violation, demand
+from longhall.simulation.loop import PowerCut
+from longhall.simulation.replicas.node import NODES, name_of
+from longhall.simulation.scenarios.machine import KAFKA_PORT, SQS_PORT
+from longhall.simulation.scenarios.node import HTTP_PORT, settings_for
+from longhall.simulation.world import Host, SimulatedWorld, Simulation
+from longhall.simulation.zookeeper import SimulatedZooKeeper
+
+PEERS_PORT: Final = 7000
+SESSION_MS: Final = 4_000
+LAG_MS: Final = 1_500
+LOOK_S: Final = 0.05
+STOP_S: Final = 60.0
+
+
+class Fallen(Exception):
+    """The node is to start anew."""
+
+
+@final
+class Hosts:
+    """Each by its number, and what is done to all of them at once, as if they were one."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def __call__(self, node: int) -> Host:
+        return self._simulation.host(name_of(node))
+
+    def cut_power(self) -> None:
+        for node in NODES:
+            self(node).cut_power()
+
+    @property
+    def boots(self) -> int:
+        return sum(self(node).boots for node in NODES)
+
+
+@final
+class Fleet:
+    """See the module."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.zookeeper = SimulatedZooKeeper(simulation)
+        self.host = Hosts(simulation)
+        self.nodes: dict[int, Node] = {}
+        self.down: set[int] = set()
+        self.tasks: list[asyncio.Task[None]] = []
+        self.restarts = 0
+        self._fetch_from: dict[int, int] = {}
+        self._damaged: set[int] = set()
+        self._stopping: set[int] = set()
+        self._chance: random.Random = simulation.stream("fleet")
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where Kafka clients may knock."""
+        return [f"{name_of(node)}:{KAFKA_PORT}" for node in NODES]
+
+    def start(self) -> None:
+        """Start everything."""
+        for node in NODES:
+            self.tasks.append(asyncio.ensure_future(self._supervise(node)))
+
+    def leader(self) -> Node | None:
+        """Who serves."""
+        for number, node in sorted(self.nodes.items()):
+            process = self.host(number).process
+            fellowship = node.fellowship
+            if process is not None and process.alive and fellowship is not None and fellowship.seat.leads(0):
+                return node
+        return None
+
+    async def up(self, seconds: float) -> None:
+        """Within this time somebody leads, and everybody is in sync."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not self._is_whole():
+            for task in self.tasks:
+                if task.done():
+                    task.result()
+            demand(loop.time() < deadline, f"not whole {seconds} s after everything was healed: {self._stand()}")
+            await asyncio.sleep(LOOK_S)
+
+    async def wait_until_settled(self) -> None:
+        await self.up(60.0)
+
+    # What faults need
+
+    def leader_number(self) -> int:
+        for node in self.nodes.values():
+            if node.fellowship is not None:
+                return node.fellowship.seat.leader_node(CATALOGUE_SHARD)
+        return 0
+
+    def cut_coordinator(self, node: int) -> None:
+        self.zookeeper.cut(name_of(node))
+
+    def heal_coordinator(self, node: int) -> None:
+        self.zookeeper.heal(name_of(node))
+
+    def lose_words(self, chance: float) -> None:
+        self.zookeeper.weather.lose_before = chance / 2
+        self.zookeeper.weather.lose_after = chance / 2
+
+    def pause(self, node: int) -> Callable[[], None] | None:
+        process = self.host(node).process
+        if process is None or not process.alive:
+            return None
+        process.pause()
+        self.zookeeper.pause(name_of(node))
+
+        def resume() -> None:
+            self.zookeeper.resume(name_of(node))
+            process.resume()
+
+        return resume
+
+    async def stop(self, node: int) -> None:
+        host = self.host(node)
+        running, process = self.nodes.get(node), host.process
+        if running is None or process is None or not process.alive:
+            return
+        self._stopping.add(node)
+        try:
+            stopping = process.start(running.stop())
+            waited: list[asyncio.Future[Any]] = [stopping, process.ended]
+            await asyncio.wait(waited, timeout=STOP_S, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done() and not isinstance(stopping.exception(), PowerCut | OSError | None):
+                stopping.result()
+            host.kill()
+        finally:
+            self._stopping.discard(node)
+
+    # Lives
+
+    async def _supervise(self, node: int) -> None:
+        host = self.host(node)
+        while True:
+            if node in self.down:
+                await asyncio.sleep(0.1)
+                continue
+            world = host.boot(CHORES)
+            life = world.process.start(self._live(world, node))
+            waited: list[asyncio.Future[Any]] = [life, world.process.ended]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if life.done():
+                life.exception()  # Heard, though it is acted on only when the process has ended.
+            if node in self._stopping:
+                await world.process.ended
+            host.kill()
+            self.nodes.pop(node, None)
+            if life.done():
+                self._ended(node, life.exception())
+            await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.5)))
+
+    def _ended(self, node: int, error: BaseException | None) -> None:
+        self.simulation.trace.note("node ended", name_of(node), repr(error)[:200])
+        if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED:
+            self._damaged.add(node)
+            return
+        if isinstance(error, LonghallError) and error.code is Code.NOT_READY:
+            return
+        if error is None:
+            raise Violation(f"{name_of(node)} ended without a word")
+        if not isinstance(error, PowerCut | OSError | Fallen | CoordinationError):
+            raise error
+
+    async def _live(self, world: SimulatedWorld, number: int) -> None:
+        settings = self._settings(world, number)
+        coordinator = self.zookeeper.coordinator(name_of(number), world.process, timeout_ms=SESSION_MS)
+        await coordinator.start()
+        source = self._fetch_from.pop(number, 0)
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if number in self._damaged and state is not None:
+            source = state.leader
+        place = await take_place(
+            world, coordinator, options_of(settings), number, damaged=number in self._damaged, source=source
+        )
+        if place.fetched:
+            self._damaged.discard(number)
+        failed: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
+
+        def fail(error: OSError) -> None:
+            if not failed.done():
+                failed.set_result(error)
+
+        node = Node(world, settings, place)
+        await node.start(fail)
+        self.nodes[number] = node
+        assert node.fellowship is not None
+        waited: list[asyncio.Future[Any]] = [failed, node.fellowship.fallen]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            raise failed.result()
+        self.restarts += 1
+        if node.fellowship.refetch_from:
+            self._fetch_from[number] = node.fellowship.refetch_from
+        raise Fallen(node.fellowship.fallen.result())
+
+    def _settings(self, world: SimulatedWorld, number: int) -> Settings:
+        name = name_of(number)
+        return msgspec.structs.replace(
+            settings_for(world),
+            kafka=f"{name}:{KAFKA_PORT}",
+            advertised_kafka=f"{name}:{KAFKA_PORT}",
+            sqs=f"{name}:{SQS_PORT}",
+            http=f"{name}:{HTTP_PORT}",
+            peers=f"{name}:{PEERS_PORT}",
+            coordinator="zk://zookeeper:2181/longhall",
+            node_id=number,
+            session_timeout_ms=SESSION_MS,
+            lag_ms_max=LAG_MS,
+        )
+
+    def _is_whole(self) -> bool:
+        leader = self.leader()
+        if leader is None or leader.fellowship is None or sorted(self.nodes) != NODES:
+            return False
+        if sorted(leader.fellowship.seat.in_sync(CATALOGUE_SHARD)) != NODES:
+            return False
+        for node in self.nodes.values():
+            member = node.fellowship.member if node.fellowship is not None else None
+            if member is None or (node is not leader and member.role_of(0) is not Role.FOLLOWER):
+                return False
+        return True
+
+    def _stand(self) -> str:
+        stands = []
+        for number, node in sorted(self.nodes.items()):
+            member = node.fellowship.member if node.fellowship is not None else None
+            seat = node.fellowship.seat if node.fellowship is not None else None
+            status = member.status() if member is not None else None
+            record = (seat.leader_node(0), seat.epoch(0), seat.in_sync(0)) if seat is not None else None
+            stands.append(f"{number}: {record} {status}")
+        return "\n".join(stands)

@@ -1,0 +1,55 @@
+"""One cluster of real processes for these tests. Whoever hurts it waits until it is whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from longhall.coordination.ensemble import Ensemble, PartMissing
+from soak.cluster import Cluster
+from tests.left_out import leave_out
+
+REAL = ("test_any_node.py", "test_directories.py", "test_faults.py", "test_up.py")  # With processes of their own.
+SESSION_MS = 3000  # Half of the default, so that a pause beyond it does not take so long.
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.path.name in REAL:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(240))
+
+
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    made = Ensemble(tmp_path_factory.mktemp("ensemble"), durable=False)
+    try:
+        made.start()
+    except PartMissing as failure:
+        leave_out(str(failure))
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def whole(ensemble: Ensemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"), session_ms=SESSION_MS, zookeeper=ensemble, path="/whole")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def cluster(whole: Cluster) -> Iterator[Cluster]:
+    whole.wait_in_sync()
+    yield whole
+    for node in whole.nodes.values():
+        if not node.running:  # A test that failed left it so.
+            node.start()

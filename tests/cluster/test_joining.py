@@ -1,0 +1,101 @@
+"""What a node settles with the coordinator before it recovers: its number, its hall, and what it takes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longhall.broker.recover import Identity
+from longhall.cluster.card import Card, read_card, write_card
+from longhall.cluster.joining import confess, number_of, share_identity
+from longhall.coordination.coordinator import TreeCoordinator
+from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
+from longhall.coordination.ports import NOBODY, Coordinator, Member, ShardState
+from longhall.errors import Code, LonghallError
+from longhall.world.real.disk import RealDisk
+from longhall.world.real.entropy import RealEntropy
+
+
+async def coordinators(directory: Path, count: int) -> list[Coordinator]:
+    """Several sessions with one tree."""
+    store = EmbeddedStore(RealDisk(str(directory)))
+    made: list[Coordinator] = []
+    for _ in range(count):
+        coordinator = TreeCoordinator(EmbeddedTree(store))
+        await coordinator.start()
+        made.append(coordinator)
+    return made
+
+
+def test_a_card_is_kept(tmp_path: Path) -> None:
+    disk = RealDisk(str(tmp_path))
+    card = read_card(disk, RealEntropy())
+    assert (card.node, card.clean, card.life) == (0, True, 0)
+    card.node, card.clean = 3, False
+    write_card(disk, card)
+    assert read_card(disk, RealEntropy()) == card
+    (tmp_path / "member.json").write_text("{")
+    with pytest.raises(LonghallError) as refused:
+        read_card(disk, RealEntropy())
+    assert refused.value.code is Code.STORAGE_DAMAGED
+    disk.close()
+
+
+async def test_numbers_are_given_once_and_kept(tmp_path: Path) -> None:
+    (coordinator,) = await coordinators(tmp_path / "tree", 1)
+    card = Card(directory="d")
+    assert await number_of(coordinator, card, 0) == 1
+    assert await number_of(coordinator, card, 0) == 2
+    assert await number_of(coordinator, card, 7) == 7
+    card.node = 5
+    assert await number_of(coordinator, card, 0) == 5
+    with pytest.raises(LonghallError):
+        await number_of(coordinator, card, 7)
+
+
+async def test_whoever_comes_first_brings_the_hall(tmp_path: Path) -> None:
+    one, two = await coordinators(tmp_path / "tree", 2)
+    first = await share_identity(one, 1, Identity(hall_id="a" * 32, shards=8, secret="b" * 64))
+    second = await share_identity(two, 2, Identity(hall_id="c" * 32, shards=3, secret="d" * 64))
+    assert first == second
+    assert (second.hall_id, second.shards, second.secret, second.member) == ("a" * 32, 8, "b" * 64, True)
+    state = await one.shard(0)
+    assert state is not None
+    assert (state.leader, state.replicas, state.in_sync) == (NOBODY, (1,), (1,))
+
+
+async def _recorded(coordinator: Coordinator, leader: int, in_sync: tuple[int, ...]) -> None:
+    await coordinator.change_shard(None, ShardState(shard=0, leader=leader, epoch=4, replicas=(1, 2), in_sync=in_sync))
+
+
+async def test_a_node_that_was_killed_is_not_in_sync_while_others_are(tmp_path: Path) -> None:
+    one, two = await coordinators(tmp_path / "tree", 2)
+    await _recorded(one, 1, (1, 2))
+    await two.register(Member(node_id=2, directory="two"))
+    state = await confess(one, 1, clean=False, empty=False)
+    assert (state.leader, state.in_sync, state.epoch) == (NOBODY, (2,), 4)
+
+
+async def test_one_that_was_stopped_cleanly_is(tmp_path: Path) -> None:
+    one, two = await coordinators(tmp_path / "tree", 2)
+    await _recorded(one, 1, (1, 2))
+    await two.register(Member(node_id=2, directory="two"))
+    state = await confess(one, 1, clean=True, empty=False)
+    assert (state.leader, state.in_sync) == (NOBODY, (1, 2))
+    assert await confess(one, 1, clean=True, empty=False) == state  # Nothing is left to say.
+
+
+async def test_the_last_one_standing_keeps_its_place(tmp_path: Path) -> None:
+    (one,) = await coordinators(tmp_path / "tree", 1)
+    await _recorded(one, 1, (1, 2))
+    assert (await confess(one, 1, clean=False, empty=False)).in_sync == (1, 2)
+
+
+async def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
+    (one,) = await coordinators(tmp_path / "tree", 1)
+    await _recorded(one, 2, (1, 2))
+    assert (await confess(one, 1, clean=True, empty=True)).in_sync == (2,)
+    with pytest.raises(LonghallError) as refused:
+        await confess(one, 2, clean=True, empty=True)
+    assert refused.value.code is Code.STORAGE_DAMAGED

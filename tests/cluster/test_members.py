@@ -1,0 +1,248 @@
+"""Three members in the simulated world, one fault at a time: what a user would notice, and what nobody may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from longhall.cluster.member import Role
+from longhall.errors import Code
+from longhall.simulation.replicas.cluster import TOPIC, Cluster
+from longhall.simulation.replicas.contents import contents_of
+from longhall.simulation.replicas.node import NODES, MemberNode, name_of
+from longhall.simulation.world import Simulation
+
+Play = Callable[[Cluster], Coroutine[Any, Any, None]]
+
+
+def play(script: Play, seed: int = 1) -> Cluster:
+    """Start three members, wait for a leader and a topic, and run the script."""
+    simulation = Simulation(seed)
+    cluster = Cluster(simulation)
+
+    async def whole() -> None:
+        cluster.start()
+        await cluster.make_topic()
+        await script(cluster)
+
+    simulation.run(whole())
+    simulation.close()
+    return cluster
+
+
+async def produce(node: MemberNode, value: str, partition: int = 0, patience_s: float = 3.0) -> int | None:
+    """The offset, -1 for a refusal, None if there was no answer in time."""
+    process = node.world.process
+    task = process.start(node.produce(TOPIC, partition, [value]))
+    waited: list[asyncio.Future[Any]] = [task, process.ended]
+    await asyncio.wait(waited, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+    return task.result() if task.done() else None
+
+
+async def produced(cluster: Cluster, count: int, word: str, seconds: float = 20.0) -> None:
+    """So many messages are acknowledged by whoever leads."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    for number in range(count):
+        while True:
+            assert asyncio.get_running_loop().time() < deadline, "nobody takes messages"
+            leader = await cluster.wait_for_leader()
+            value = f"{word}-{number}-{asyncio.get_running_loop().time()}"
+            offset = await produce(leader, value)
+            if offset is not None and offset >= 0:
+                cluster.truth.acknowledge(value, TOPIC, 0, offset)
+                break
+            await cluster.pass_time(0.1)
+
+
+def hosts_of_followers(cluster: Cluster, leader: MemberNode) -> list[int]:
+    return [node for node in NODES if node != leader.node]
+
+
+def test_everybody_has_what_was_acknowledged() -> None:
+    async def script(cluster: Cluster) -> None:
+        await produced(cluster, 20, "a")
+        await cluster.settle()
+        cluster.check_contents()
+        for node in cluster.nodes.values():
+            assert node.hall is not None
+            assert len(contents_of(node.hall)[(TOPIC, 0)]) == 20
+
+    play(script)
+
+
+def test_a_follower_takes_no_messages_and_says_who_leads() -> None:
+    async def script(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        for number in hosts_of_followers(cluster, leader):
+            node = cluster.nodes[number]
+            assert await produce(node, "x") == -1
+            assert node.hall is not None
+            assert node.hall.refusal is Code.NOT_LEADER
+            assert node.member is not None
+            assert node.member.role_of(0) is Role.FOLLOWER
+            assert node.member.leader_of(0) == leader.node
+
+    play(script)
+
+
+@pytest.mark.parametrize("how", ["kill", "power"])
+def test_another_leads_when_the_leader_dies_and_nothing_is_lost(how: str) -> None:
+    async def script(cluster: Cluster) -> None:
+        await produced(cluster, 10, "before")
+        first = await cluster.wait_for_leader()
+        cluster.down.add(first.node)
+        host = cluster.host(first.node)
+        if how == "kill":
+            host.kill()
+        else:
+            host.cut_power()
+        await produced(cluster, 10, "after")
+        second = await cluster.wait_for_leader()
+        assert second.node != first.node
+        assert second.hall is not None
+        assert len(contents_of(second.hall)[(TOPIC, 0)]) >= 20
+        cluster.down.clear()
+        await cluster.settle()
+        cluster.check_contents()
+
+    play(script)
+
+
+def test_a_leader_that_was_paused_is_not_believed_when_it_comes_back() -> None:
+    async def script(cluster: Cluster) -> None:
+        await produced(cluster, 5, "before")
+        old = await cluster.wait_for_leader()
+        old.world.process.pause()
+        for _ in range(60):
+            await cluster.pass_time(0.1)
+        await produced(cluster, 5, "meanwhile")
+        old.world.process.resume()
+        answer = await produce(old, "stale", patience_s=5.0)
+        assert answer is None or answer < 0
+        await cluster.settle()
+        cluster.check_contents()
+        for node in cluster.nodes.values():
+            assert node.hall is not None
+            assert "stale" not in contents_of(node.hall)[(TOPIC, 0)].values()
+
+    play(script)
+
+
+def test_what_a_cut_off_leader_took_is_cut_when_it_comes_back() -> None:
+    async def script(cluster: Cluster) -> None:
+        await produced(cluster, 5, "before")
+        old = await cluster.wait_for_leader()
+        others = hosts_of_followers(cluster, old)
+        fabric = cluster.simulation.fabric
+        for other in others:
+            fabric.cut(name_of(old.node), name_of(other))
+            fabric.cut(name_of(other), name_of(old.node))
+        cluster.registry.cut.add(old.node)
+        lonely = [asyncio.ensure_future(produce(old, f"lonely-{number}", patience_s=20.0)) for number in range(3)]
+        for _ in range(60):
+            await cluster.pass_time(0.1)
+        await produced(cluster, 5, "meanwhile")
+        for other in others:
+            fabric.heal(name_of(old.node), name_of(other))
+            fabric.heal(name_of(other), name_of(old.node))
+        cluster.registry.cut.clear()
+        await cluster.settle()
+        cluster.check_contents()
+        assert [await answer for answer in lonely] == [None, None, None]
+        for node in cluster.nodes.values():
+            assert node.hall is not None
+            assert not any(value.startswith("lonely") for value in contents_of(node.hall)[(TOPIC, 0)].values())
+
+    play(script)
+
+
+def test_a_leader_goes_on_without_the_coordinator_while_everybody_answers() -> None:
+    async def script(cluster: Cluster) -> None:
+        await cluster.settle()
+        leader = await cluster.wait_for_leader()
+        cluster.registry.cut.update(NODES)
+        cluster.registry._sessions = {node: (seen[0], 1e9) for node, seen in cluster.registry._sessions.items()}
+        await produced(cluster, 10, "without")
+        assert cluster.leader() is leader
+
+    play(script)
+
+
+def test_one_lost_host_refuses_nobody_and_two_do() -> None:
+    async def script(cluster: Cluster) -> None:
+        await cluster.settle()
+        leader = await cluster.wait_for_leader()
+        first, second = hosts_of_followers(cluster, leader)
+        cluster.down.add(first)
+        cluster.host(first).kill()
+        await produced(cluster, 3, "two")
+        assert cluster.registry.state.in_sync == {leader.node, second}
+        cluster.down.add(second)
+        cluster.host(second).kill()
+        for _ in range(50):
+            await cluster.pass_time(0.1)
+        assert leader.hall is not None
+        assert leader.hall.refusal is Code.NOT_ENOUGH_REPLICAS
+        assert await produce(leader, "alone") == -1
+        cluster.down.clear()
+        await produced(cluster, 3, "again")
+        await cluster.settle()
+        cluster.check_contents()
+
+    play(script)
+
+
+def test_a_follower_that_was_away_for_long_catches_up() -> None:
+    async def script(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        late = hosts_of_followers(cluster, leader)[0]
+        cluster.down.add(late)
+        cluster.host(late).kill()
+        await produced(cluster, 150, "x" * 500, seconds=60.0)
+        cluster.down.clear()
+        await cluster.settle()
+        cluster.check_contents()
+        assert cluster.nodes[late].fetched == 0
+
+    play(script)
+
+
+def test_a_host_that_lost_its_disk_fetches_everything_anew() -> None:
+    async def script(cluster: Cluster) -> None:
+        await produced(cluster, 30, "x" * 200)
+        for _ in range(20):
+            await cluster.pass_time(0.1)
+        leader = await cluster.wait_for_leader()
+        assert leader.hall is not None
+        leader.hall.checkpoint_wanted = True
+        for _ in range(30):
+            await cluster.pass_time(0.1)
+        # What is older than the checkpoint is not found in the log any more.
+        leader.hall.positions.release_before(leader.hall.wal.end)
+        late = hosts_of_followers(cluster, leader)[0]
+        cluster.down.add(late)
+        cluster.host(late).kill()
+        cluster.host(late).platter = type(cluster.host(late).platter)()
+        await produced(cluster, 5, "meanwhile")
+        cluster.down.clear()
+        await cluster.settle()
+        cluster.check_contents()
+        assert cluster.nodes[late].fetched == 1
+
+    play(script)
+
+
+def test_everybody_at_once_loses_power_and_nothing_is_lost() -> None:
+    async def script(cluster: Cluster) -> None:
+        for number in range(3):
+            await produced(cluster, 10, f"round-{number}")
+            for node in NODES:
+                cluster.host(node).cut_power()
+        await produced(cluster, 1, "last")
+        await cluster.settle()
+        cluster.check_contents()
+
+    play(script)

@@ -1,0 +1,101 @@
+"""`longhall cluster up`: one command, three nodes and their ZooKeeper; what they were told is there again next time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from longhall.coordination.ensemble import Ensemble
+from soak.node import COMMAND
+
+READY_SECONDS_MAX = 60.0
+
+
+@contextmanager
+def running(home: Path) -> Iterator[dict[str, Any]]:
+    """What the ready file says, between start and a clean end."""
+    ready = home / "ready.json"
+    log = (home / "log").open("ab")
+    command = [*COMMAND, "cluster", "up", "--nodes", "3", "--free-ports"]
+    command += ["--data", str(home / "data"), "--ready-file", str(ready)]
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    try:
+        while not ready.exists():
+            said = (home / "log").read_text()
+            assert process.poll() is None, said
+            assert time.monotonic() - began < READY_SECONDS_MAX, said
+            time.sleep(0.02)
+        print(f"three nodes are ready after {time.monotonic() - began:.1f} s")
+        told = json.loads(ready.read_text())
+        yield told
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert not ready.exists()
+        for node in told["nodes"]:
+            assert not _lives(node["pid"])
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(60)
+        log.close()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _status(http: str) -> list[dict[str, Any]]:
+    command = [*COMMAND, "cluster", "status", "--http", http, "-o", "json"]
+    shown: list[dict[str, Any]] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return shown
+
+
+def test_up_and_down_and_up_again(ensemble: Ensemble, tmp_path: Path) -> None:
+    """`ensemble` is not used: where it cannot be started, this cannot either."""
+    with running(tmp_path) as told:
+        assert told["zookeeper"].startswith("zk://127.0.0.1:")
+        assert [set(node) for node in told["nodes"]] == [{"node", "pid", "kafka", "sqs", "http", "peers"}] * 3
+        for node in told["nodes"]:
+            rows = _status(node["http"])
+            assert [row["node"] for row in rows] == [1, 2, 3]
+            assert all(row["alive"] and row["in_sync"] for row in rows)
+            assert sum(row["leader"] for row in rows) == 1
+            assert [row["lag_entries"] is not None for row in rows] == [True] * 3
+        producer = Producer({"bootstrap.servers": told["nodes"][0]["kafka"]})
+        for number in range(10):
+            producer.produce("kept", str(number))
+        assert producer.flush(30) == 0
+    with running(tmp_path) as told:
+        settings = {"bootstrap.servers": told["nodes"][1]["kafka"], "group.id": "g", "enable.auto.commit": False}
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition("kept", 0, 0)])
+        found: list[Any] = consumer.consume(10, 30)
+        consumer.close()
+        assert [message.value().decode() for message in found] == [str(number) for number in range(10)]
+
+
+def test_what_cannot_be_said_of_a_lone_node(tmp_path: Path) -> None:
+    from soak.node import Node
+
+    with Node(tmp_path / "data") as node:
+        command = [sys.executable, "-m", "longhall.cli", "cluster", "status", "--http", node.http]
+        refused = subprocess.run(command, capture_output=True, text=True)
+        assert refused.returncode == 1
+        assert "alone" in refused.stderr
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode == 3

@@ -1,0 +1,101 @@
+"""Requests for queues that reach a node which follows: the leader answers them, and nobody can tell."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import botocore.exceptions
+import pytest
+
+from longhall.errors import Code
+from tests.doors.sqs.clients import client
+from tests.doors.two_nodes import TwoNodes, two_nodes
+
+pytestmark = pytest.mark.clients
+
+
+async def test_queues_through_the_wrong_node(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        await asyncio.to_thread(_use_sqs, f"http://{two.follower.sqs}", f"http://{two.leader.sqs}")
+        await asyncio.to_thread(_use_api, str(two.follower.http))
+        assert set(two.hand.carried) == {"sqs", "http"}
+        assert "jobs" in two.leader.hall.catalogue.queues.by_name
+        assert not two.follower.hall.catalogue.queues.by_name
+        await _nobody_waits_any_more(two)
+        two.hand.refusal = Code.NOT_READY
+        await asyncio.to_thread(_is_refused, two)
+
+
+def _use_sqs(follower: str, leader: str) -> None:
+    sqs = client(follower)
+    url = sqs.create_queue(QueueName="jobs")["QueueUrl"]
+    assert url.startswith(follower)  # Clients go on asking the node that they know.
+    body = "x" * 200_000
+    sent = sqs.send_message(QueueUrl=url, MessageBody=body)
+    (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
+    assert (message["MessageId"], message["Body"]) == (sent["MessageId"], body)
+    client(leader).delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    with pytest.raises(sqs.exceptions.QueueDoesNotExist):
+        sqs.get_queue_url(QueueName="unknown")
+
+
+def _use_api(follower: str) -> None:
+    connection = http.client.HTTPConnection(follower, timeout=20)
+    try:
+        for _ in range(2):  # The connection stays open, as if the answer had been made here.
+            connection.request("GET", "/api/v1/queues/jobs")
+            answer = connection.getresponse()
+            assert (answer.status, json.loads(answer.read())["name"]) == (200, "jobs")
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok\n"
+    finally:
+        connection.close()
+
+
+async def _nobody_waits_any_more(two: TwoNodes) -> None:
+    """A receiver that hangs up at the follower is gone at the leader too: it is given nothing."""
+    waiters = two.leader.hall.queues[two.leader.hall.catalogue.queues.by_name["jobs"].number].waiters
+    reader, writer = await asyncio.open_connection("127.0.0.1", two.follower.sqs.port)
+    request = json.dumps({"QueueUrl": f"http://{two.follower.sqs}/0/jobs", "WaitTimeSeconds": 20}).encode()
+    writer.write(
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
+        b"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(request), request)
+    )
+    await _until(lambda: len(waiters) == 1)
+    guests = two.leader._sqs.crowd.guests
+    assert guests
+    writer.close()
+    await _until(lambda: not guests)
+    assert await reader.read() == b""
+    await asyncio.to_thread(_finds_a_message, f"http://{two.follower.sqs}")
+
+
+def _finds_a_message(follower: str) -> None:
+    sqs = client(follower)
+    url = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="for whoever is there")
+    assert len(sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]) == 1
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    for _ in range(2_000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came to pass")
+
+
+def _is_refused(two: TwoNodes) -> None:
+    sqs = client(f"http://{two.follower.sqs}")
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        sqs.list_queues()
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    connection = http.client.HTTPConnection(str(two.follower.http), timeout=20)
+    connection.request("GET", "/api/v1/queues")
+    answer = connection.getresponse()
+    assert (answer.status, json.loads(answer.read())["code"]) == (503, "service-unavailable")
+    connection.close()
