@@ -28,7 +28,12 @@ FAST: Final = "not slow and not clients"
 WIDTH: Final = 80
 
 # Most of the time of these goes by with waiting, for Spark and for leases and sessions to end.
-APART: Final = {"pipeline": "tests/pipeline", "clients": "tests/clients", "crashes": "tests/crash"}
+APART: Final = {
+    "pipeline": "tests/pipeline",
+    "clients": "tests/clients",
+    "crashes": "tests/crash",
+    "cluster": "tests/cluster",
+}
 
 
 class Part(NamedTuple):
