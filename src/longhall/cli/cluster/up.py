@@ -213,7 +213,7 @@ def _stay(children: list[Child]) -> None:
             code = child.exit_code()
             if code is not None and not child.told:
                 child.told = True
-                note(f"node {child.number} ended ({code}); start it again with: {' '.join(child.command[2:])}")
+                note(f"node {child.number} ended ({code}); start it again with: longhall {' '.join(child.command[3:])}")
         if all(child.told for child in children):
             raise CommandError("all nodes have ended; see their logs")
         time.sleep(LOOK_S * 4)
