@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from longhall.cli.pipeline.running import Steps
+from longhall.cli.pipeline.sql import follow
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.sql import Watermark, Wish, parse_schemas, parse_watermark, start
 from longhall.records.batch import Record
@@ -46,6 +49,29 @@ def test_a_checkpoint_belongs_to_one_query(monkeypatch: pytest.MonkeyPatch) -> N
     assert one.startswith("/state/longhall/sql/to-")
     assert one != Wish("select 2", "to", "here").place()
     assert Wish("select 1", "to", "here", checkpoint="/mine").place() == "/mine"
+
+
+class Interrupted:
+    """A query that keeps running, at which somebody presses Ctrl-C while it is asked how far it is."""
+
+    isActive = True
+    stopped = False
+
+    @property
+    def recentProgress(self) -> list[dict[str, int]]:
+        signal.raise_signal(signal.SIGINT)
+        return [{"batchId": 0, "numInputRows": 3}, {"batchId": 1, "numInputRows": 4}]
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_an_interrupt_waits_until_spark_has_answered_and_ends_it_well() -> None:
+    query: Any = Interrupted()
+    before = signal.getsignal(signal.SIGINT)
+    assert follow(query, Steps(silent=True)) == (7, 2)
+    assert query.stopped
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_rows_that_fit_go_to_the_other_topic_once(
