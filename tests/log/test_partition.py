@@ -1,98 +1,29 @@
-"""The log of one partition against a list: appended in any mixture, read everywhere, cut, trimmed, brought back."""
+"""The log of one partition: appended in any mixture, read everywhere, cut, trimmed, brought back."""
 
 from __future__ import annotations
 
 import errno
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from longhall.errors import Code
-from longhall.log.chores import CHORES
-from longhall.log.files import OpenFiles
 from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.layout import index_path, segment_path
-from longhall.log.partition import RELATIVE_OFFSET_MAX, PartitionLog
-from longhall.log.reading import Read, Supplied
+from longhall.log.partition import RELATIVE_OFFSET_MAX
 from longhall.log.segment import INDEX_INTERVAL_BYTES
-from longhall.records.batch import BatchHeader, Record, build_batch, parse_header
-from longhall.simulation.world import Host, Simulation
-
-PARTITION = 7
-SEGMENT_BYTES = 4_000
-SEGMENT_MS = 10_000
-
-
-def new_host(seed: int = 1) -> Host:
-    host = Simulation(seed).host("node")
-    host.faults.cold_read_chance = 0.0
-    return host
-
-
-def open_log(host: Host, files_max: int = 3) -> PartitionLog:
-    host.kill()
-    return PartitionLog(OpenFiles(host.boot().disk, files_max), PARTITION, SEGMENT_BYTES, SEGMENT_MS)
-
-
-def batch_at(offset: int, size: int, records: int = 1, epoch: int = 0, timestamp_ms: int = 1_000) -> bytes:
-    value = b"%d:" % offset + b"x" * size
-    rows = [Record(offset + number, timestamp_ms, None, value) for number in range(records)]
-    return build_batch(rows, base_offset=offset, leader_epoch=epoch)
-
-
-def append(log: PartitionLog, batch: bytes, *, direct: bool = False, now_ms: int = 0) -> tuple[int, int]:
-    """Append; returns flags and place (-1 for a batch in the tail)."""
-    header = parse_header(batch, 0)
-    if direct:
-        flags, position, _ = log.append_direct(header, batch[:16], batch[16:], now_ms)
-        return flags, position
-    return log.append(header, batch, now_ms), -1
-
-
-def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 1 << 60) -> Read:
-    """Read as a fetch does: what is cold is fetched and asked for again."""
-    supplied: Supplied | None = None
-    while True:
-        result = log.read(offset, bytes_max, min(limit, log.next_offset), supplied)
-        cold = result.cold
-        if cold is None:
-            return result
-        if cold.rebuild is not None:
-            said = CHORES["rebuild_index"](
-                log._files.disk,
-                {
-                    "partition": PARTITION,
-                    "base_offset": cold.rebuild.base_offset,
-                    "size_bytes": cold.rebuild.written_bytes,
-                },
-            )
-            index = said.get("index", b"")
-            assert isinstance(index, bytes)
-            supplied = Supplied(cold.path, 0, index, rebuilt=True)
-        else:
-            data = log._files.get(cold.path).read_at(cold.position, cold.size)
-            supplied = Supplied(cold.path, cold.position, data)
-
-
-def bytes_of(result: Read) -> bytes:
-    assert result.code is None, result.code
-    data = b"".join(result.buffers)
-    assert len(data) == result.size_bytes
-    return data
-
-
-def fill(log: PartitionLog, count: int, size: int = 300) -> list[bytes]:
-    batches = []
-    for number in range(count):
-        batches.append(batch_at(log.next_offset, size))
-        append(log, batches[-1], direct=number % 3 == 0)
-    return batches
-
-
-def content(host: Host) -> dict[str, bytes]:
-    return {path: bytes(inode.content) for path, inode in host.platter.inodes() if path.endswith(".log")}
+from longhall.records.batch import Record, build_batch, parse_header
+from tests.log.partitiondesk import (
+    PARTITION,
+    SEGMENT_MS,
+    append,
+    batch_at,
+    bytes_of,
+    content,
+    fill,
+    new_host,
+    open_log,
+    read,
+)
 
 
 def test_every_offset_with_every_size_gives_whole_batches_and_at_least_one() -> None:
@@ -451,129 +382,6 @@ def test_a_full_disk_behind_the_loop_keeps_the_tail_until_a_flush_says_so() -> N
         log.flush()
     host.faults.capacity_bytes = None
     assert log.flush() > 3_000
-
-
-class PartitionMachine(RuleBasedStateMachine):
-    """Every step against a list of the batches that should be there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.host = new_host()
-        self.batches: list[tuple[BatchHeader, bytes]] = []
-        self.entries: list[tuple[bytes, int, int]] = []  # Since the last snapshot, as the write-ahead log has them.
-        self.trimmed: list[tuple[int, int]] = []  # After how many entries, and to where.
-        self.now_ms = 0
-
-    @initialize()
-    def begin(self) -> None:
-        self.log = open_log(self.host)
-        self.saved = self.log.snapshot()
-
-    @rule(
-        size=st.integers(0, 1_500),
-        records=st.integers(1, 3),
-        direct=st.booleans(),
-        pause_ms=st.sampled_from((0, 9, 11_000)),
-    )
-    def append(self, size: int, records: int, direct: bool, pause_ms: int) -> None:
-        self.now_ms += pause_ms
-        batch = batch_at(self.log.next_offset, size, records, timestamp_ms=self.now_ms)
-        flags, position = append(self.log, batch, direct=direct, now_ms=self.now_ms)
-        self.entries.append((batch, flags, position))
-        self.batches.append((parse_header(batch, 0), batch))
-
-    @rule()
-    def flush(self) -> None:
-        self.log.flush()
-        assert self.log.tail_bytes == 0
-
-    @precondition(lambda self: self.log.tail_bytes)
-    @rule()
-    def flush_behind(self) -> None:
-        before = self.log.tail_bytes
-        self.left = 0
-        if self.log.flush_behind(self.leave):
-            assert self.log.is_behind
-        assert self.log.tail_bytes == before
-
-    def leave(self, size_bytes: int) -> None:
-        self.left += size_bytes
-
-    @rule()
-    def arrive(self) -> None:
-        before, self.left = self.log.tail_bytes, 0
-        self.log._files.disk.finish_writes()
-        assert not self.log.is_behind
-        assert self.left == before - self.log.tail_bytes
-
-    @rule(share=st.floats(0, 1))
-    def trim(self, share: float) -> None:
-        offset = self.log.start_offset + int((self.log.next_offset - self.log.start_offset) * share)
-        disk = self.log._files.disk
-        for segment in self.log.advance_start(offset):
-            path = segment_path(PARTITION, segment.base_offset)
-            self.log._files.forget(path)
-            if disk.exists(path) and not self.entries:
-                disk.remove(path)
-        self.trimmed.append((len(self.entries), offset))
-
-    @rule()
-    def checkpoint(self) -> None:
-        self.log.flush()
-        self.log.save_active_index(0)
-        self.saved = self.log.snapshot()
-        self.entries = []
-        self.trimmed = []
-
-    @rule()
-    def restart(self) -> None:
-        """As recovery does it: the snapshot, and everything behind it once more."""
-        self.log = open_log(self.host)
-        self.log.restore(self.saved)
-        trims = list(self.trimmed)
-        for at, (batch, flags, position) in enumerate(self.entries):
-            while trims and trims[0][0] == at:
-                self.log.advance_start(trims.pop(0)[1])
-            if position < 0:
-                self.log.replay_batch(parse_header(batch, 0), batch, flags, self.now_ms)
-            else:
-                self.log.replay_reference(parse_header(batch, 0), position, flags, self.now_ms)
-        for _, offset in trims:
-            self.log.advance_start(offset)
-
-    @rule(cold=st.sampled_from((0.0, 0.3, 1.0)))
-    def weather(self, cold: float) -> None:
-        self.host.faults.cold_read_chance = cold
-
-    @precondition(lambda self: self.batches)
-    @rule(share=st.floats(0, 1), bytes_max=st.integers(0, 6_000), limit=st.floats(0, 1))
-    def look(self, share: float, bytes_max: int, limit: float) -> None:
-        start, end = self.log.start_offset, self.log.next_offset
-        offset = start + int((end - start) * share)
-        ends = [start] + [header.next_offset for header, _ in self.batches if header.next_offset > start]
-        limit_offset = ends[int((len(ends) - 1) * limit)]
-        data = bytes_of(read(self.log, offset, bytes_max, limit_offset))
-        expected = [
-            batch
-            for header, batch in self.batches
-            if header.next_offset > offset and header.base_offset < limit_offset and offset < limit_offset
-        ]
-        assert b"".join(expected).startswith(data)
-        assert bool(data) == bool(expected)
-
-    @invariant()
-    def numbers(self) -> None:
-        log = self.log
-        assert log.next_offset == (self.batches[-1][0].next_offset if self.batches else 0)
-        assert log.start_offset <= log.next_offset
-        if log.start_offset > 0 and log.start_offset < log.next_offset:
-            assert read(log, log.start_offset - 1).code is Code.OFFSET_OUT_OF_RANGE
-        assert log.tail_bytes == sum(len(stored) for _, stored, _ in log._tail)
-        assert len(log._files) <= 3
-
-
-TestPartitionMachine = PartitionMachine.TestCase
-TestPartitionMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.parametrize("rolled", [False, True])
