@@ -118,12 +118,12 @@ class Replica:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `snapshot` gave."""
+        """Take over what `snapshot` gave, as MessagePack gives it back: with lists for tuples."""
         self.index = state["index"]
         self.applied = state["applied"]
         # A leader's snapshot is published when all that it had applied was committed, which it could not know before.
         self.committed = max(state["committed"], state["applied"])
-        self.epochs.restore(state["epochs"])
+        self.epochs.restore([(int(epoch), int(first)) for epoch, first in state["epochs"]])
         self.sequences = list(state["sequences"])
         self.parts.update(state["parts"])
         for kind, flags, shard, sequence, epoch, body, time_ms in state["pending"]:
