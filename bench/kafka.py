@@ -2,7 +2,8 @@
 
 Three brokers run at once: Longhall, Kafka with its own defaults, and Kafka syncing every message. A round takes every
 line on each of them in turn, and each round begins with another broker, so that what the machine does meanwhile falls
-on all alike. Before each measurement the file system is synced, so that nobody pays for dirty pages that another left.
+on all alike. Each measurement waits until what earlier ones deleted is gone and the file system is synced, so that
+nobody pays for what another left.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import sys
 import tempfile
 import time
@@ -29,6 +29,7 @@ from bench.peers.node import Node
 ROUNDS = 5
 SECONDS = 2.5
 CLIENTS_MANY = 4
+_STILL_SECONDS_MAX = 20.0
 SIZES_BYTES = {"1k": 1024, "100b": 100}
 _FILL_MESSAGES = {"1k": 1_500_000, "100b": 6_000_000}
 _RESULTS = Path(__file__).with_name("results")
@@ -137,7 +138,7 @@ class Bench:
         return topic
 
     def _measured(self, broker: Node, work: Callable[[], Run]) -> Figures:
-        os.sync()
+        disk.wait_until_still([each.directory for each in self._brokers], seconds_max=_STILL_SECONDS_MAX)
         before, machine_before = process.usage(broker.pid), process.machine_cpu_seconds()
         run = work()
         broker_cpu, broker_busiest = process.usage(broker.pid).since(before)

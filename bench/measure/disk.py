@@ -9,6 +9,10 @@ import os
 import time
 from pathlib import Path
 
+_BLOCK_BYTES = 1 << 20
+_STILL_SECONDS = 0.2
+_KAFKA_DELETED = "-delete"  # So it names a directory that it will remove.
+
 
 def sync_latencies_ns(directory: Path, *, size_bytes: int, seconds: float) -> list[int]:
     """Append blocks to a new file, each followed by fdatasync, for the given time."""
@@ -48,3 +52,40 @@ def drop_cache(directory: Path) -> int:
         finally:
             os.close(descriptor)
     return dropped
+
+
+def fill_cache(directory: Path) -> int:
+    """Read every file below a directory into the page cache; the bytes that were read."""
+    read = 0
+    for path in directory.rglob("*"):
+        if not path.is_file():
+            continue
+        with path.open("rb", buffering=0) as file:
+            while block := file.read(_BLOCK_BYTES):
+                read += len(block)
+    return read
+
+
+def wait_until_still(directories: list[Path], *, seconds_max: float) -> None:
+    """Wait until nothing below them grows, shrinks or vanishes any more, and the disk has all of it.
+
+    A broker removes a deleted topic's files in the background, some of them a minute later, and the disk's journal
+    makes everybody's syncs wait for that: it would be charged to whoever is measured then.
+    """
+    deadline = time.monotonic() + seconds_max
+    before = -1
+    while time.monotonic() < deadline:
+        os.sync()
+        paths = [path for directory in directories for path in directory.rglob("*")]
+        now = sum(map(_size_of, paths))
+        if now == before and not any(path.name.endswith(_KAFKA_DELETED) for path in paths):
+            return
+        before = now
+        time.sleep(_STILL_SECONDS)
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -191,6 +191,20 @@ def test_a_cold_read_keeps_its_file_open(world: RealWorld) -> None:
     asyncio.run(scenario())
 
 
+def test_only_who_reads_on_is_read_ahead_for(world: RealWorld) -> None:
+    file = world.disk.open("f", create=True)
+    assert isinstance(file, RealFile)
+    assert not file.reads_on(0, 100, 1000)
+    assert file.reads_on(90, 100, 1000)  # The last batch of before was not whole.
+    assert file.reads_on(1190, 100, 1000)  # What was read ahead was found in memory meanwhile.
+    assert not file.reads_on(50_000, 100, 1000)
+    for reader in range(1, 5):  # As many others as are followed: the first is forgotten.
+        assert not file.reads_on(reader * 100_000, 100, 1000)
+        assert file.reads_on(reader * 100_000 + 100, 100, 1000)
+    assert not file.reads_on(50_100, 100, 1000)
+    file.close()
+
+
 def test_data_on_a_cold_file_is_not_waited_for(world: RealWorld) -> None:
     file = opened(world, "a")
     file.write_at(0, [b"x" * 100_000])

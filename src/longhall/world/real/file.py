@@ -17,6 +17,7 @@ from longhall.world.ports import Buffer
 IOV_MAX: Final = 1024
 SCRATCH_BYTES: Final = 128 * 1024  # Larger reads are not worth the second copy.
 PROBE_BYTES: Final = 128 * 1024  # The kernel's usual read-ahead: what it brings in, it brings in whole.
+READERS_FOLLOWED_MAX: Final = 4  # Readers of cold bytes in one file that are known to read on.
 FALLOC_FL_KEEP_SIZE: Final = 1
 # Where the file system has no such call, a later write may run out of space after all and says so then.
 _NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS)
@@ -44,6 +45,7 @@ class RealFile:
         self.closed = False
         self._on_close = on_close
         self._holders = 0
+        self._read_to: list[int] = []  # Where those who read cold bytes stopped, the latest last.
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
         total = 0
@@ -111,6 +113,17 @@ class RealFile:
                 return None
             raise
         return self.read_at(position, size)
+
+    def reads_on(self, position: int, size: int, reach_bytes: int) -> bool:
+        """Whether a cold read goes on near where an earlier one stopped, so that what comes next is worth fetching."""
+        for index, stopped in enumerate(self._read_to):
+            if stopped - size <= position <= stopped + reach_bytes:
+                del self._read_to[index]
+                self._read_to.append(position + size)
+                return True
+        self._read_to.append(position + size)
+        del self._read_to[:-READERS_FOLLOWED_MAX]
+        return False
 
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
