@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from pathlib import Path
 
 import pytest
 
 from longhall.broker.recover import Identity
 from longhall.cluster.card import Card, read_card, write_card
-from longhall.cluster.joining import confess, number_of, share_identity
+from longhall.cluster.joining import confess, number_of, outlive, share_identity
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.ports import NOBODY, Coordinator, Member, ShardState
@@ -52,6 +54,33 @@ async def test_numbers_are_given_once_and_kept(tmp_path: Path) -> None:
     assert await number_of(coordinator, card, 0) == 5
     with pytest.raises(LonghallError):
         await number_of(coordinator, card, 7)
+
+
+async def test_a_number_is_taken_over_when_the_session_of_its_owner_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="longhall.joining")
+    killed, new = await coordinators(tmp_path / "tree", 2)
+    await killed.register(Member(node_id=1, directory="lost"))
+    await outlive(new, 1, "lost", 0)  # The same directory is the same node: nobody to wait for.
+    await outlive(new, 2, "new", 0)
+    assert caplog.messages == []
+    starts = asyncio.ensure_future(outlive(new, 1, "new", 600_000))
+    for _ in range(1000):
+        await asyncio.sleep(0 if caplog.messages else 0.01)
+    assert not starts.done()
+    await killed.close()
+    await starts
+    assert caplog.messages == ["waiting for the session of the node that had this number to end"]
+
+
+async def test_a_number_whose_owner_lives_is_not_taken_over(tmp_path: Path) -> None:
+    alive, new = await coordinators(tmp_path / "tree", 2)
+    await alive.register(Member(node_id=1, directory="kept"))
+    with pytest.raises(LonghallError) as refused:
+        await outlive(new, 1, "new", 1)
+    assert "--node-id" in str(refused.value)
+    assert 1 in await new.members()
 
 
 async def test_whoever_comes_first_brings_the_hall(tmp_path: Path) -> None:

@@ -1,12 +1,17 @@
 """Joining: what a node finds out and settles with the coordinator before it recovers its hall.
 
-number      given by the settings, kept in the directory, or taken from the coordinator, once
+number      given by the settings, kept in the directory, or taken from the coordinator, once; whoever had it before on
+            another directory must be gone, which a killed one is when its session has ended
 hall        the id, the number of shards and the secret of receipts, which whoever came first has brought
 confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
             else is there who is: then its log, which was synced before each acknowledgement, is the best there is
 """
 
 from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
 
 import msgspec
 
@@ -27,6 +32,9 @@ from longhall.names import CATALOGUE_SHARD
 SECRET = "secret"
 SHARDS = "shards"
 TRIES_MAX = 32
+LOOK_S: Final = 0.1  # How often a node looks whether the one before it is gone.
+
+_log = logging.getLogger("longhall.joining")
 
 
 async def number_of(coordinator: Coordinator, card: Card, wished: int) -> int:
@@ -39,6 +47,29 @@ async def number_of(coordinator: Coordinator, card: Card, wished: int) -> int:
     if card.node or wished:
         return card.node or wished
     return (await coordinator.take_ids(Ids.NODES, 1, first_min=1)).start
+
+
+async def outlive(coordinator: Coordinator, node: int, directory: str, patience_ms: int) -> None:
+    """Wait until nobody lives under this number on another directory; one that was killed does until its session ends.
+
+    Before anything is taken back in its name, since a live one is not to be deposed by a stranger. LonghallError after
+    `patience_ms`: then it lives.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + patience_ms / 1000
+    waits = False
+    while (other := (await coordinator.members()).get(node)) is not None and other.directory != directory:
+        if loop.time() >= until_s:
+            raise LonghallError(
+                Code.INVALID_CONFIGURATION,
+                f"node {node} lives, on another data directory ({other.directory}): stop it, or choose another number "
+                "with --node-id",
+            )
+        if not waits:
+            told = {"node": node, "at_most_ms": patience_ms}
+            _log.info("waiting for the session of the node that had this number to end", extra=told)
+            waits = True
+        await asyncio.sleep(LOOK_S)
 
 
 async def share_identity(coordinator: Coordinator, node: int, own: Identity) -> Identity:

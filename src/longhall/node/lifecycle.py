@@ -121,7 +121,13 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
     await coordinator.start()
     try:
         place = await take_place(
-            world, coordinator, options_of(settings), settings.node_id, damaged=life.damaged, source=life.refetch_from
+            world,
+            coordinator,
+            options_of(settings),
+            settings.node_id,
+            damaged=life.damaged,
+            source=life.refetch_from,
+            patience_ms=2 * settings.session_timeout_ms,
         )
         life.damaged = life.damaged and not place.fetched
         life.refetch_from = 0

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from typing import final
+from typing import Final, final
 
 import msgspec
 
 from longhall.broker.options import HallOptions
 from longhall.broker.recover import Identity, identify, read_identity
 from longhall.cluster.card import Card, read_card, write_card
-from longhall.cluster.joining import confess, number_of, share_identity
+from longhall.cluster.joining import confess, number_of, outlive, share_identity
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch, finish_switch
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import Coordinator, ShardState
 from longhall.errors import LonghallError
 from longhall.world.ports import World
+
+PATIENCE_MS: Final = 120_000  # For the session of whoever had the number before; the longest session lasts half of it.
 
 _log = logging.getLogger("longhall.node")
 
@@ -44,17 +46,26 @@ class Place:
 
 
 async def take_place(
-    world: World, coordinator: Coordinator, options: HallOptions, wished: int, *, damaged: bool = False, source: int = 0
+    world: World,
+    coordinator: Coordinator,
+    options: HallOptions,
+    wished: int,
+    *,
+    damaged: bool = False,
+    source: int = 0,
+    patience_ms: int = PATIENCE_MS,
 ) -> Place:
     """Settle everything with the coordinator. CoordinationError or LonghallError when that cannot be.
 
-    With a `source`, everything is fetched from that node; if it cannot be now, it will be asked for again.
+    With a `source`, everything is fetched from that node; if it cannot be now, it will be asked for again. For
+    `patience_ms` it waits until whoever had the number on another directory is gone.
     """
     disk = world.disk
     finish_switch(disk)
     card = read_card(disk, world.entropy)
     own = read_identity(disk)
     card.node = await number_of(coordinator, card, wished)
+    await outlive(coordinator, card.node, card.directory, patience_ms)
     clean, card.clean = card.clean, False
     card.life += 1
     write_card(disk, card)
