@@ -19,10 +19,13 @@ def states(draw: st.DrawFn) -> ShardState:
     return ShardState(shard=0, leader=leader, epoch=7, replicas=tuple(replicas), in_sync=tuple(in_sync), version=3)
 
 
-@given(states(), NODES, NODES)
-def test_whatever_is_decided_is_safe(state: ShardState, alive: set[int], suspects: set[int]) -> None:
-    wanted = decide(state, alive, suspects)
+@given(states(), NODES, NODES, NODES)
+def test_whatever_is_decided_is_safe(state: ShardState, alive: set[int], suspects: set[int], unfit: set[int]) -> None:
+    wanted = decide(state, alive, suspects, unfit)
     there = alive - suspects
+    fit = set(state.in_sync) & there - unfit
+    leader = state.leader if wanted is None else wanted.leader
+    assert leader in fit or not fit
     if wanted is None:
         assert state.leader in there or not set(state.in_sync) & there
         return
@@ -35,10 +38,10 @@ def test_whatever_is_decided_is_safe(state: ShardState, alive: set[int], suspect
         assert wanted.leader in set(state.in_sync) & there
 
 
-@given(states(), NODES)
-def test_it_comes_to_rest(state: ShardState, alive: set[int]) -> None:
+@given(states(), NODES, NODES)
+def test_it_comes_to_rest(state: ShardState, alive: set[int], unfit: set[int]) -> None:
     for _ in range(2):
-        wanted = decide(state, alive)
+        wanted = decide(state, alive, unfit=unfit)
         if wanted is None:
             return
         state = ShardState(
@@ -48,7 +51,16 @@ def test_it_comes_to_rest(state: ShardState, alive: set[int]) -> None:
             replicas=wanted.replicas,
             in_sync=wanted.in_sync,
         )
-    assert decide(state, alive) is None
+    assert decide(state, alive, unfit=unfit) is None
+
+
+def test_a_leader_that_is_unfit_leaves_it_to_one_that_is_not() -> None:
+    state = ShardState(shard=0, leader=1, epoch=7, replicas=(1, 2, 3), in_sync=(1, 2, 3))
+    wanted = decide(state, {1, 2, 3}, unfit={1, 2})
+    assert wanted is not None
+    assert (wanted.leader, wanted.in_sync, wanted.elects) == (3, (1, 2, 3), True)  # They have everything all the same.
+    assert decide(state, {1, 2, 3}, unfit={1, 2, 3}) is None
+    assert decide(state, {1, 2, 3}, unfit={2, 3}) is None
 
 
 def test_the_first_replica_in_sync_that_lives_is_chosen() -> None:

@@ -10,6 +10,7 @@ A fetch that nobody waits for any more is cancelled by its door and costs nothin
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import Final, final
 
@@ -150,8 +151,12 @@ class Fetch(Watcher):
                     if again is None:
                         break
                     missing = again
-            except (OSError, LonghallError):
+            except (OSError, LonghallError) as error:
                 wanted.code = Code.STORAGE_DAMAGED
+                feed = wanted.partition.shard.feed if wanted.partition is not None else None
+                # A file that is gone may have been removed meanwhile; one that cannot be read may not.
+                if feed is not None and isinstance(error, OSError) and error.errno == errno.EIO:
+                    feed.damage_found()
         self._task = None
         self._finish()
 
@@ -174,6 +179,8 @@ class Fetch(Watcher):
         if result.cold is not None:
             return result.cold
         wanted.code = result.code
+        if result.code is Code.STORAGE_DAMAGED and partition.shard.feed is not None:
+            partition.shard.feed.damage_found()
         if result.code is not None or (self.size_bytes and result.size_bytes > room):
             return None
         wanted.buffers = result.buffers

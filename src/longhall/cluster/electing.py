@@ -4,6 +4,7 @@
 |---|---|---|
 | a node that lives and is not a replica | room among the replicas | it becomes one; it catches up and asks in |
 | a leader that lives | a replica in sync that is gone | it leaves the set, so that nobody waits for it |
+| a leader that says it is unfit | a replica in sync that lives and is not | that one leads, under a new epoch |
 | a leader that is gone, or none | a replica in sync that lives | it leads, under a new epoch; the dead leave the set |
 | a leader that is gone, or none | nobody in sync lives | nothing: whoever has everything has to come back |
 
@@ -31,16 +32,21 @@ class Wanted(NamedTuple):
     elects: bool
 
 
-def decide(state: ShardState, alive: Set[int], suspects: Set[int] = frozenset()) -> Wanted | None:
-    """What is to change, if anything. `alive` are registered; `suspects` are, and their machine says they are gone."""
+def decide(
+    state: ShardState, alive: Set[int], suspects: Set[int] = frozenset(), unfit: Set[int] = frozenset()
+) -> Wanted | None:
+    """What is to change, if anything. `alive` are registered; `suspects` are, and their machine says they are gone;
+    `unfit` say themselves that another one should lead, if there is one.
+    """
     there = alive - suspects
     replicas = _replicas(state, there)
     in_sync = tuple(node for node in state.in_sync if node in there)
     candidates = [node for node in replicas if node in in_sync]
-    if state.leader in candidates:
+    fit = [node for node in candidates if node not in unfit]
+    if state.leader in candidates and (state.leader in fit or not fit):
         wanted = Wanted(state.leader, replicas, in_sync, False)
     elif candidates:
-        return Wanted(candidates[0], replicas, in_sync, True)
+        return Wanted((fit or candidates)[0], replicas, in_sync, True)
     else:
         wanted = Wanted(state.leader, replicas, state.in_sync, False)
     return None if (wanted.replicas, wanted.in_sync) == (state.replicas, state.in_sync) else wanted

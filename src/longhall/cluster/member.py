@@ -76,6 +76,7 @@ class Member(Feed):
         self.on_bundle: Callable[[Bundle], None] = _nobody_looks  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody_counts  # and epoch and index of what is committed.
         self.epoch = hall.replica.epoch  # The newest that this node was told or has written.
+        self.damaged = False  # A message that should be here cannot be read.
         self.replica: Replica = hall.replica
         self.index = self.replica.index
         self._hall = hall
@@ -261,6 +262,13 @@ class Member(Feed):
         hall.commits.kick()
 
     # Leading: what the shards and the journal tell
+
+    def damage_found(self) -> bool:
+        """This node should not lead any more: those in sync have the message."""
+        if not self.damaged:
+            _log.error("a message cannot be read here; another node should lead")
+        self.damaged = True
+        return self._leading is not None and len(self._leading.in_sync) > 1
 
     def entry(self, shard: int, sequence: int, head: bytes, body: bytes) -> None:
         """An entry is about to be appended here."""

@@ -4,6 +4,7 @@
     who lives        peers are told where to knock; doors tell clients
     the record       the member leads or follows, as it says; the one that leads starts to serve
     no manager       somebody campaigns, rather one who does not lead
+    unfit            said to all: a manager lets another one lead, if there is one
     as manager       `electing.decide` is asked whenever something changed, and its answer written, under the term
     session over     registered anew; whether somebody else was chosen meanwhile the record says
 
@@ -59,6 +60,7 @@ class Seat:
         self.node = node
         self.serving = False  # This node leads, and everything that a leader does is running.
         self.on_lead: Callable[[], Awaitable[None]] = _nothing
+        self.condition: Callable[[], str] = _fit  # Why this node should rather not lead, if it should not.
         self.on_lost: Callable[[str], None] = _ignored  # The seat is lost: start anew.
         self._coordinator = coordinator
         self._network = network
@@ -326,6 +328,7 @@ class Seat:
     async def _tend(self) -> None:
         if self._coordinator.session is not Session.CONNECTED or not self._heard_manager:
             return
+        await self._tell_condition()
         alive = frozenset(self._living)
         if self._office is None:
             vacant_ms = int((self._loop.time() - self._vacant_since_s) * 1000)
@@ -344,11 +347,19 @@ class Seat:
             return
         await self._manage(self._office)
 
+    async def _tell_condition(self) -> None:
+        assert self._described is not None
+        unfit = self.condition()
+        if unfit != self._described.unfit:
+            _log.warning("whether this node should lead has changed", extra={"unfit": unfit})
+            self._described = await self._coordinator.register(msgspec.structs.replace(self._described, unfit=unfit))
+
     async def _manage(self, office: Manager) -> None:
         state = self._state = await self._read()
-        alive = frozenset(await self._coordinator.members())
+        members = await self._coordinator.members()
         suspects = await self._suspects(state)
-        wanted = decide(state, alive, suspects)
+        unfit = frozenset(number for number, one in members.items() if one.unfit)
+        wanted = decide(state, frozenset(members), suspects, unfit)
         if wanted is None:
             return
         epoch = await self._coordinator.next_epoch(above=state.epoch) if wanted.elects else state.epoch
@@ -410,6 +421,11 @@ def _record(state: ShardState) -> Record:
 
 async def _nothing() -> None:
     """Until assembly says otherwise."""
+
+
+def _fit() -> str:
+    """Likewise."""
+    return ""
 
 
 def _ignored(reason: str) -> None:

@@ -69,6 +69,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     feature_level_min: int = 0
     feature_level_max: int = 0
     generation: int = 0
+    unfit: str = ""  # Why it should rather not lead, in a word or two: its disk is full, or damaged.
 
 
 class Manager(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.leadership import NOBODY
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
@@ -21,6 +22,7 @@ from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
 from longhall.coordination.ports import Member as Described
 from longhall.front.carried import answer_carried
+from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
 from longhall.node.place import Place, as_member
 
@@ -40,6 +42,7 @@ class Fellowship:
         self.place = place
         self.peers_at = Address("", 0)
         self.fallen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.damaged = False  # What is in the directory is not to be gone on with.
         self.refetch_from = 0  # The node to fetch everything from before the next start, if that is why it fell.
         self.hall_id = node.hall.hall_id
         self.in_sync_min = node.settings.in_sync_min
@@ -48,6 +51,7 @@ class Fellowship:
         self.peers = Peers(world, hall.hall_id, place.node, place.card.life)
         self.seat = Seat(place.coordinator, place.node, place.state, world.network)
         self.seat.on_lead = self._lead
+        self.seat.condition = self._condition
         self.seat.on_lost = self._fall
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
@@ -117,8 +121,18 @@ class Fellowship:
     async def _lead(self) -> None:
         self._node.lead()
 
+    def _condition(self) -> str:
+        """Why another node should lead, if one should."""
+        if self.member is not None and self.member.damaged:
+            return "damaged"
+        return "full" if self._node.hall.storage_full else ""
+
     def _fall(self, reason: str) -> None:
         if not self.fallen.done():
+            leader = self.seat.leader_node(CATALOGUE_SHARD)
+            if self.member is not None and self.member.damaged and leader not in (NOBODY, self.seat.node):
+                self.damaged = True
+                self.refetch_from = leader
             _log.warning("the hall is started anew", extra={"reason": reason})
             self.fallen.set_result(reason)
 

@@ -41,6 +41,7 @@ GC_YOUNG_OBJECTS: Final = 50_000
 FILES_SHARE: Final = 3  # Segments may take this part of the descriptors; connections need the rest.
 FILES_MIN: Final = 32
 COORDINATOR_PAUSE_S: Final = 1.0
+SPACE_PAUSE_S: Final = 5.0
 
 _log = logging.getLogger("longhall.node")
 
@@ -108,6 +109,10 @@ async def _live(life: Life) -> int | None:
     except LonghallError as error:
         return _refuse(str(error))
     except OSError as error:
+        if error.errno == errno.ENOSPC and life.announced and settings.coordinator is not None:
+            _log.warning("there is no space to start anew; it is tried again", extra={"reason": str(error)})
+            await asyncio.sleep(SPACE_PAUSE_S)
+            return None
         return _refuse(_about(settings, error))
     finally:
         world.close()
@@ -131,6 +136,11 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
         )
         life.damaged = life.damaged and not place.fetched
         life.refetch_from = 0
+        if life.damaged:  # Nobody had it to give just now, or broke off. With what is here nothing is begun.
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+            state = await coordinator.shard(CATALOGUE_SHARD)
+            life.refetch_from = NOBODY if state is None else state.leader
+            return None
         return await _serve(world, life, place)
     except LonghallError as error:
         state = await coordinator.shard(CATALOGUE_SHARD)
@@ -208,6 +218,7 @@ async def _begin_anew(life: Life, node: Node) -> None:
     assert fellowship is not None
     life.keep_addresses(node)
     life.refetch_from = fellowship.refetch_from
+    life.damaged = fellowship.damaged
     await node.drop()
 
 

@@ -32,3 +32,7 @@ class Feed:
     def synced(self, index: int) -> None:
         """Everything up to `index` is on the disk, unless it was cut off meanwhile."""
         raise NotImplementedError
+
+    def damage_found(self) -> bool:
+        """A message that is kept here cannot be read. Whether somebody else has it, who will be asked."""
+        raise NotImplementedError

@@ -220,6 +220,8 @@ class Fleet:
         self.restarts += 1
         if node.fellowship.refetch_from:
             self._fetch_from[number] = node.fellowship.refetch_from
+        if node.fellowship.damaged:
+            self._damaged.add(number)
         raise Fallen(node.fellowship.fallen.result())
 
     def _settings(self, world: SimulatedWorld, number: int) -> Settings:

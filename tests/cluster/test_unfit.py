@@ -1,0 +1,79 @@
+"""A leader that can no longer do its work leaves it to another: three whole nodes in the simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from longhall.node.assembly import Node
+from longhall.simulation.replicas.fleet import Fleet
+from longhall.simulation.world import Simulation
+
+
+def play(script: Callable[[Fleet, int], Coroutine[Any, Any, None]]) -> None:
+    """Start three nodes, wait until they are whole, and run the script with the number of the leader."""
+    simulation = Simulation(1)
+    fleet = Fleet(simulation)
+
+    async def whole() -> None:
+        fleet.start()
+        await fleet.up(60)
+        await script(fleet, fleet.leader_number())
+
+    simulation.run(whole())
+    simulation.close()
+
+
+async def other_leader(fleet: Fleet, than: int) -> Node:
+    for _ in range(600):
+        leader = fleet.leader()
+        if leader is not None and leader is not fleet.nodes.get(than):
+            return leader
+        await asyncio.sleep(0.05)
+    raise AssertionError("nobody else leads")
+
+
+def test_a_leader_whose_disk_is_full_follows_until_it_is_not() -> None:
+    async def script(fleet: Fleet, full: int) -> None:
+        fleet.host(full).faults.capacity_bytes = 1
+        leader = await other_leader(fleet, full)
+        await asyncio.sleep(5)
+        assert fleet.leader() is leader
+        fleet.host(full).faults.capacity_bytes = None
+        await fleet.up(60)
+
+    play(script)
+
+
+def test_leadership_does_not_go_round_when_all_disks_are_full() -> None:
+    async def script(fleet: Fleet, leader: int) -> None:
+        for number, node in fleet.nodes.items():
+            assert node.fellowship is not None
+            if number != leader:
+                node.hall.storage_full = True
+                node.fellowship.seat.condition = lambda: "full"
+        await asyncio.sleep(1)
+        fellowship = fleet.nodes[leader].fellowship
+        assert fellowship is not None
+        fellowship.seat.condition = lambda: "full"
+        await asyncio.sleep(10)
+        assert fleet.leader_number() == leader
+        assert fleet.restarts == 0
+
+    play(script)
+
+
+def test_a_leader_that_cannot_read_a_message_fetches_everything_from_the_next() -> None:
+    async def script(fleet: Fleet, damaged: int) -> None:
+        fellowship = fleet.nodes[damaged].fellowship
+        assert fellowship is not None
+        assert fellowship.member is not None
+        assert fellowship.member.damage_found()  # There are others to ask.
+        await other_leader(fleet, damaged)
+        await fleet.up(60)
+        place = fleet.nodes[damaged].fellowship
+        assert place is not None
+        assert place.place.fetched
+
+    play(script)
