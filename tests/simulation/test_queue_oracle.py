@@ -110,7 +110,7 @@ def test_attempts_are_counted_and_only_lost_answers_excuse_a_gap(oracle: QueueOr
     sent(oracle, "a")
     with pytest.raises(Violation, match="attempt 2 follows 0"):
         give(oracle, "a", 1.0, attempts=2)
-    oracle.unanswered("plain", 10)
+    oracle.unanswered("plain", 10, 0.5)
     give(oracle, "a", 1.0, attempts=2)
     with pytest.raises(Violation, match="there was one of number 2"):
         give(oracle, "a", 9.0, attempts=2)
@@ -161,7 +161,7 @@ def test_at_most_once_is_once_and_what_is_gone_unseen_is_excused(oracle: QueueOr
         give(oracle, "a", 9.0, attempts=2, queue="once")
     with pytest.raises(Violation, match="used up unseen"):
         oracle.account()
-    oracle.unanswered("once", 1)
+    oracle.unanswered("once", 1, 0.5)
     oracle.account()
 
 

@@ -1,8 +1,12 @@
-"""A slice of `./dev simulate`: whole nodes through faults, the same run twice, bugs that are found."""
+"""A slice of `./dev simulate`: whole nodes through faults, the same run twice, bugs that are found.
+
+Every scenario runs for a fraction of its usual time; the whole of it, and every planted bug, is for `./dev simulate`.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +14,20 @@ from pathlib import Path
 import pytest
 
 from longhall.simulation.planted import PLANTED
+from longhall.simulation.planted_features import FEATURE_BUGS
+from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
+from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.runner import Job, run_job
+from longhall.simulation.scenarios.histories import HISTORIES
 from longhall.simulation.scenarios.plays import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
+SHARE = 0.15
+DOCUMENT = (ROOT / "docs" / "simulation.md").read_text()
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 
 def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
@@ -31,44 +41,40 @@ def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
     return run.stdout
 
 
+@slow
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 def test_nothing_is_violated(scenario: str) -> None:
-    ran = run_job(Job(1, scenario))
+    ran = run_job(Job(1, scenario, share=SHARE))
     assert ran.verdict == "", f"{ran.story}\n{ran.verdict}\nrerun: {ran.job.command()}"
     assert ran.played is not None
-    assert ran.played.virtual_s >= 180
-    assert ran.played.acknowledged > 100
-    assert ran.played.faults > 5
+    assert ran.played.virtual_s >= 180 * SHARE
+    assert ran.played.acknowledged > 20
+    assert ran.played.faults >= 1
 
 
-@pytest.mark.parametrize("scenario", ["crashes", "queues", "cluster"])
+@slow
+@pytest.mark.parametrize("scenario", ["crashes", "queues", "cluster-queues"])
 def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
     digests = {
-        simulate("--seed", "2", "--scenario", scenario, hash_seed=number).split("digest='")[1].split("'")[0]
+        simulate("--seed", "2", "--scenario", scenario, "--share", str(SHARE), hash_seed=number)
+        .split("digest='")[1]
+        .split("'")[0]
         for number in (1, 2)
     }
     assert len(digests) == 1
 
 
+@slow
 @pytest.mark.parametrize(
     "bug",
-    [
-        "acknowledge-before-sync",
-        "forget-producers",
-        "lease-twice-while-syncing",
-        "forget-deduplication",
-        "redrive-without-settling",
-        "answer-before-the-sync",
-        "truncate-to-the-commit-position",
-        "forget-the-cut",
-    ],
+    ["acknowledge-before-sync", "lease-twice-while-syncing", "redrive-without-settling", "count-what-was-sent"],
 )
 def test_planted_bugs_are_found(bug: str) -> None:
     assert "1 of 1 planted bugs found" in simulate("--planted", bug, "--processes", "1", plain=True)
 
 
 def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
-    assert len(PLANTED) - len(QUEUE_BUGS) - len(REPLICA_BUGS) >= 15
+    assert len(TOPIC_BUGS) >= 15
     assert len(QUEUE_BUGS) >= 8
     assert len(REPLICA_BUGS) >= 15
     for bug in PLANTED.values():
@@ -78,6 +84,39 @@ def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
 
 
 def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
-    text = (ROOT / "docs" / "simulation.md").read_text()
-    for name, bug in {**QUEUE_BUGS, **REPLICA_BUGS}.items():
-        assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in text
+    for name, bug in {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS}.items():
+        assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in DOCUMENT
+
+
+def test_every_scenario_is_documented_and_every_history_has_its_bug() -> None:
+    """The table of histories and the code agree, row by row."""
+    rows = re.findall(
+        r"^\| ([^|]+) \| `([a-z0-9-]+)` \| `([\w/.]+)` \| [^|]+ \| `([a-z-]+)` \|$", DOCUMENT, re.MULTILINE
+    )
+    assert [name for _, name, _, _ in rows] == list(HISTORIES)
+    for _, name, where, bug in rows:
+        text = (ROOT / "src" / "longhall" / where).read_text()
+        assert f'"{name}": {name.replace("-", "_")},' in text
+        assert HISTORY_BUGS[bug].scenario == name
+    missing = [name for name in SCENARIOS if f"`{name}`" not in DOCUMENT]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        "KIP-101",
+        "KIP-279",
+        "KIP-966",
+        "KIP-890",
+        "NATS 2.12.1",
+        "Redpanda 21.10",
+        "Bufstream 0.1",
+        "RabbitMQ",
+        "ZooKeeper",
+        "SQS FIFO",
+        "fsync",
+    ],
+)
+def test_no_history_is_forgotten(history: str) -> None:
+    assert any(history in row for row in DOCUMENT.splitlines() if "histories.py" in row)

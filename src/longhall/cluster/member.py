@@ -500,7 +500,7 @@ class Member(Feed):
             replica.truncate(before)
             raise
         self.index = replica.index
-        hall.time.not_before(push.time_ms)
+        hall.time.follow(push.time_ms)
         hall.wal.append_together(push.entries, push.count)
         hall.journal.touch(hall.shards[0], True)
         hall.commits.kick()
@@ -508,7 +508,7 @@ class Member(Feed):
 
     def take_beat(self, beat: Beat) -> int:
         """Hear what is committed; returns what is synced."""
-        self._hall.time.not_before(beat.time_ms)
+        self._hall.time.follow(beat.time_ms)
         self._hear(beat.committed)
         return self._synced
 

@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--planted", nargs="?", const="all", choices=["all", *sorted(PLANTED)], help="look for planted bugs instead"
     )
+    parser.add_argument("--share", type=float, default=1.0, help="of the time that a run usually takes (default 1)")
     parser.add_argument("--verbose", action="store_true", help="a line for every seed")
     options = parser.parse_args()
     if options.planted and not str(wal.__file__).endswith(".py"):
@@ -41,9 +42,24 @@ def main() -> int:
         return find_planted(_chosen(options.planted, options.kind), options.processes)
     if options.seed is not None:
         seeds = range(options.seed, options.seed + 1)
-        return simulate(seeds, options.scenario, 1, kind=options.kind, bug=options.planted or "", verbose=True)
+        return simulate(
+            seeds,
+            options.scenario,
+            1,
+            kind=options.kind,
+            bug=options.planted or "",
+            share=options.share,
+            verbose=True,
+        )
     seeds = range(options.first, options.first + options.seeds)
-    return simulate(seeds, options.scenario, options.processes, kind=options.kind, verbose=options.verbose)
+    return simulate(
+        seeds,
+        options.scenario,
+        options.processes,
+        kind=options.kind,
+        share=options.share,
+        verbose=options.verbose,
+    )
 
 
 def _chosen(name: str, kind: str) -> list[str]:

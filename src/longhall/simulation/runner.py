@@ -21,6 +21,8 @@ from typing import Final, NamedTuple
 from longhall.simulation.planted import PLANTED, planted
 from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
 from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
+from longhall.simulation.scenarios.features import FEATURE_SCENARIOS
+from longhall.simulation.scenarios.histories import HISTORIES
 from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
 from longhall.simulation.scenarios.plays import SCENARIOS
@@ -37,11 +39,13 @@ class Job(NamedTuple):
     seed: int
     scenario: str
     bug: str = ""
+    share: float = 1.0  # Of the time that it usually takes.
 
     def command(self) -> str:
         """What a person types to see it again."""
         bug = f" --planted {self.bug}" if self.bug else ""
-        return f"./dev simulate --seed {self.seed} --scenario {self.scenario}{bug}"
+        share = f" --share {self.share}" if self.share != 1.0 else ""
+        return f"./dev simulate --seed {self.seed} --scenario {self.scenario}{bug}{share}"
 
 
 class Ran(NamedTuple):
@@ -62,9 +66,9 @@ def scenario_of(seed: int, kind: str = "all") -> str:
 
 def kind_of(scenario: str) -> str:
     """What a scenario is about."""
-    if scenario in REPLICA_SCENARIOS or scenario in CLUSTER_SCENARIOS:
+    if scenario in REPLICA_SCENARIOS or scenario in CLUSTER_SCENARIOS or scenario in HISTORIES:
         return "cluster"
-    return "queues" if scenario in QUEUE_SCENARIOS else "topics"
+    return "queues" if scenario in QUEUE_SCENARIOS or scenario in FEATURE_SCENARIOS else "topics"
 
 
 def run_job(job: Job) -> Ran:
@@ -74,7 +78,7 @@ def run_job(job: Job) -> Ran:
     sys.unraisablehook = _ignore  # Coroutines of dead processes complain when they are thrown away.
     warnings.simplefilter("ignore", RuntimeWarning)
     began = time.monotonic()
-    simulation = Simulation(job.seed)
+    simulation = Simulation(job.seed, job.share)
     played: Played | None = None
     verdict = story = ""
     try:
@@ -105,10 +109,17 @@ def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[Ran]:
 
 
 def simulate(
-    seeds: range, scenario: str | None, processes: int, *, kind: str = "all", bug: str = "", verbose: bool
+    seeds: range,
+    scenario: str | None,
+    processes: int,
+    *,
+    kind: str = "all",
+    bug: str = "",
+    share: float = 1.0,
+    verbose: bool,
 ) -> int:
     """All seeds, and the sum of it. Returns an exit code."""
-    jobs = [Job(seed, scenario or scenario_of(seed, kind), bug) for seed in seeds]
+    jobs = [Job(seed, scenario or scenario_of(seed, kind), bug, share) for seed in seeds]
     again = jobs[::TWICE_EVERY] if len(jobs) > 1 else []
     began = time.monotonic()
     virtual_s = 0.0

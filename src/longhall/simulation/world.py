@@ -31,8 +31,9 @@ _T = TypeVar("_T")
 class Simulation:
     """One seed. Everything random in it is drawn from streams that the seed names, one for each purpose."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, share: float = 1.0) -> None:
         self.seed = seed
+        self.share = share  # Of the time that scenarios usually take.
         self.loop = SimulatedLoop(seed)
         self.trace = Trace(self.loop.time)
         self.fabric = Fabric(self.loop, self.stream("network"), self.trace)

@@ -23,6 +23,7 @@ class Law(NamedTuple):
     time_to_live_s: float = 0.0
     messages_max: int = 0  # 0: no bound; beyond, the oldest die.
     parcels: bool = False  # It has priorities and takes messages in parts.
+    audited: bool = False
     retry_s: float = 0.0  # What is given back waits so long, and twice as long each time.
 
     @property
@@ -56,11 +57,11 @@ class Message:
         self.mark = 0  # Of its body, if somebody noted it.
         # Of the stay where it is now:
         self.attempts = 0  # The highest number that was seen.
-        self.entered_lost = 0  # Unanswered receives of the queue when it can have come there at the earliest.
+        self.entered_s = asked_s  # When it can have come there at the earliest.
         self.seen = 0
         # Of its life:
         self.deliveries = 0
-        self.lost_then: dict[str, int] = {}  # Unanswered receives of every queue when something was last heard of it.
+        self.heard_s = asked_s  # When something was last heard of it.
         self.leased_from_s = 0.0
         self.leased_until_s = 0.0  # Nobody else may get it before.
         self.settle_tried = False
@@ -81,7 +82,7 @@ class Message:
         self.at = queue
         self.attempts = 0
         self.seen = 0
-        self.entered_lost = self.lost_then[queue]
+        self.entered_s = self.heard_s
 
     def __str__(self) -> str:
         return f"{self.key} ({self.outcome.value}, last seen in {self.at})"

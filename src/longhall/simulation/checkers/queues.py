@@ -11,12 +11,13 @@ Whole          the body is what was sent, to the last byte
 Moves          from queue to queue only where dead letters or a redrive lead, and only one copy
 
 Deliveries must be told in the order in which the node decided them: answers are given up before a lease can end.
-Every body is sent under one key.
+Every body is sent under one key. In a cluster what a client gave up may still be carried out for a while: `linger_s`.
 """
 
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import final
 
@@ -29,7 +30,7 @@ from longhall.simulation.checkers.violation import Violation, demand
 class QueueOracle:
     """See the module. One for all queues of a run, because messages move between them."""
 
-    def __init__(self, laws: Iterable[Law]) -> None:
+    def __init__(self, laws: Iterable[Law], *, linger_s: float = 0.0, slack_s: float = SLACK_S) -> None:
         self.laws = {law.name: law for law in laws}
         self.messages: dict[str, Message] = {}
         self.sends = 0
@@ -39,7 +40,10 @@ class QueueOracle:
         self.dead = 0
         self.moves = 0
         self._lines: dict[tuple[str, str], dict[int, Message]] = {}  # By queue and group: what may still come.
-        self._lost_receives: dict[str, int] = dict.fromkeys(self.laws, 0)
+        self._linger_s = linger_s
+        self._slack_s = slack_s
+        self._lost_receives: dict[str, list[float]] = {queue: [] for queue in self.laws}  # When each was given up.
+        self._purges_until_s: dict[str, float] = {}  # One that was given up may still come so long.
         self._swallowed: dict[str, int] = dict.fromkeys(self.laws, 0)
         self._moved_s: dict[str, float] = {}  # By source: when somebody first asked for a redrive.
         self._strict: dict[str, Message] = {}
@@ -53,8 +57,7 @@ class QueueOracle:
         """Said before it is sent for the first time."""
         assert key not in self.messages, key
         message = self.messages[key] = Message(key, queue, group, number, asked_s, delay_s)
-        message.lost_then = dict(self._lost_receives)
-        message.entered_lost = self._lost_receives[queue]
+        message.purge_possible = asked_s < self._purges_until_s.get(queue, 0.0)
         self.sends += 1
         if group:
             self._lines.setdefault((queue, group), {})[number] = message
@@ -94,10 +97,15 @@ class QueueOracle:
 
     # Receiving
 
-    def unanswered(self, queue: str, count: int) -> None:
+    def unanswered(self, queue: str, count: int, now_s: float) -> None:
         """A receive of so many got no answer: it may have leased some, or, at most once, used them up."""
-        self._lost_receives[queue] += 1
+        self._lost_receives[queue].append(now_s)
         self._swallowed[queue] += count
+
+    def _lost_since(self, queue: str, since_s: float) -> int:
+        """Receives without an answer that can have leased something after this moment."""
+        times = self._lost_receives[queue]
+        return len(times) - bisect_left(times, since_s - self._linger_s)
 
     def received(
         self, queue: str, answer: list[tuple[str, str, int]], asked_s: float, arrived_s: float, lease_s: float
@@ -119,8 +127,8 @@ class QueueOracle:
             self._find_place(where, queue, message, message_id, arrived_s)
             self._same_id(message, message_id)
             self._counts(where, queue, message, attempts)
-            message.leased_from_s = arrived_s
-            message.leased_until_s = asked_s + lease_s - SLACK_S
+            message.heard_s = message.leased_from_s = arrived_s
+            message.leased_until_s = asked_s + lease_s - self._slack_s
             self.delivered += 1
             if self.laws[queue].one_by_one:
                 self._is_alone(where, queue, message)
@@ -136,10 +144,10 @@ class QueueOracle:
             arrived_s >= message.leased_until_s,
             f"{where}: it is leased until {message.leased_until_s:.3f} to somebody else",
         )
-        demand(arrived_s >= message.due_s - SLACK_S, f"{where}: it is due at {message.due_s:.3f}")
+        demand(arrived_s >= message.due_s - self._slack_s, f"{where}: it is due at {message.due_s:.3f}")
         if law.time_to_live_s and queue == message.home:
             ends_s = message.acknowledged_s + message.delay_s + law.time_to_live_s
-            demand(asked_s <= ends_s + SLACK_S, f"{where}: its time was over at {ends_s:.3f}")
+            demand(asked_s <= ends_s + self._slack_s, f"{where}: its time was over at {ends_s:.3f}")
         demand(not (law.at_most_once and message.deliveries), f"{where}: it was delivered before, and at most once")
 
     def _find_place(self, where: str, queue: str, message: Message, message_id: str, arrived_s: float) -> None:
@@ -162,7 +170,7 @@ class QueueOracle:
 
     def _has_died(self, where: str, message: Message, law: Law) -> None:
         self.dead += 1
-        lost = self._lost_receives[law.name] - message.entered_lost
+        lost = self._lost_since(law.name, message.entered_s)
         demand(
             law.kills or law.attempts_max - message.seen <= lost,
             f"{where}: it died in {law.name} after {message.seen} deliveries of {law.attempts_max},"
@@ -171,7 +179,7 @@ class QueueOracle:
 
     def _counts(self, where: str, queue: str, message: Message, attempts: int) -> None:
         law = self.laws[queue]
-        lost = self._lost_receives[queue] - message.lost_then[queue]
+        lost = self._lost_since(queue, message.heard_s)
         before = message.attempts
         demand(attempts > before, f"{where}: it is attempt {attempts}, and there was one of number {before}")
         demand(
@@ -181,7 +189,6 @@ class QueueOracle:
         if law.attempts_max:
             demand(attempts <= law.attempts_max, f"{where}: it is attempt {attempts} of {law.attempts_max}")
         message.attempts = attempts
-        message.lost_then = dict(self._lost_receives)
         message.deliveries += 1
         message.seen += 1
 
@@ -210,7 +217,7 @@ class QueueOracle:
 
     def _may_have_died(self, message: Message) -> bool:
         law = self.laws[message.at]
-        lost = self._lost_receives[message.at] - message.lost_then[message.at]
+        lost = self._lost_since(message.at, message.heard_s)
         return law.attempts_max > 0 and message.attempts + lost >= law.attempts_max
 
     # What consumers do
@@ -223,14 +230,14 @@ class QueueOracle:
         """Said before a lease is asked to end at another time."""
         if self.is_current(key, ticket):
             message = self.messages[key]
-            message.leased_until_s = min(message.leased_until_s, until_s - SLACK_S)
+            message.leased_until_s = min(message.leased_until_s, until_s - self._slack_s)
 
     def changed(self, key: str, ticket: int, until_s: float, *, was_current: bool) -> None:
         """It was, says the node."""
         message = self.messages[key]
         demand(was_current, f"{message}: its lease was changed by a receipt that had been superseded")
         if self.is_current(key, ticket):
-            message.leased_until_s = until_s - SLACK_S
+            message.leased_until_s = until_s - self._slack_s
 
     def settling(self, key: str, ticket: int) -> None:
         """Said before it is asked. A receipt that was superseded settles nothing."""
@@ -267,12 +274,17 @@ class QueueOracle:
 
     def purged(self, queue: str, sure: list[Message], now_s: float) -> None:
         """The node said so: what was there before is gone, and what was sent meanwhile may be."""
-        self.purge_ended(queue)
+        self._purge_may_have_met(queue)
         for message in sure:
             message.purged_s = min(message.purged_s, now_s)
 
-    def purge_ended(self, queue: str) -> None:
-        """It may have happened: what was sent until now may have been met by it."""
+    def purge_lost(self, queue: str, now_s: float) -> None:
+        """It got no answer, so it may have happened, or may happen soon."""
+        self._purge_may_have_met(queue)
+        self._purges_until_s[queue] = now_s + self._linger_s
+
+    def _purge_may_have_met(self, queue: str) -> None:
+        """What was sent until now."""
         for message in self.messages.values():
             if message.at == queue:
                 message.purge_possible = True

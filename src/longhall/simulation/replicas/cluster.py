@@ -1,4 +1,4 @@
-"""Three members on three hosts, each started again whenever it is gone, and clients that write to whoever leads."""
+"""Members on hosts of their own, each started again whenever it is gone, and clients that write to whoever leads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from longhall.log.chores import CHORES
 from longhall.simulation.checkers.violation import Violation, demand
 from longhall.simulation.loop import PowerCut
 from longhall.simulation.replicas.contents import contents_of
-from longhall.simulation.replicas.node import NODES, MemberNode, name_of
+from longhall.simulation.replicas.names import name_of, numbers_up_to
+from longhall.simulation.replicas.node import MemberNode
 from longhall.simulation.replicas.registry import Registry
 from longhall.simulation.replicas.truth import Truth
 from longhall.simulation.world import Host, SimulatedWorld, Simulation
@@ -32,9 +33,10 @@ UNHEARD_EVERY: Final = 20  # Looks; looking through all tasks takes its time.
 class Cluster:
     """See the module."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, size: int = 3) -> None:
         self.simulation = simulation
-        self.registry = Registry(simulation, NODES)
+        self.numbers = numbers_up_to(size)
+        self.registry = Registry(simulation, self.numbers)
         self.truth = Truth()
         self.nodes: dict[int, MemberNode] = {}
         self.down: set[int] = set()  # Kept down on purpose.
@@ -52,7 +54,7 @@ class Cluster:
     def start(self) -> None:
         """Start everything."""
         self.tasks.append(asyncio.ensure_future(self.registry.manage()))
-        for node in NODES:
+        for node in self.numbers:
             self.tasks.append(asyncio.ensure_future(self._supervise(node)))
 
     def leader(self) -> MemberNode | None:
@@ -106,6 +108,9 @@ class Cluster:
     def leader_number(self) -> int:
         return self.registry.state.leader
 
+    def in_sync(self) -> list[int]:
+        return sorted(self.registry.state.in_sync)
+
     def cut_coordinator(self, node: int) -> None:
         self.registry.cut.add(node)
 
@@ -114,6 +119,9 @@ class Cluster:
 
     def lose_words(self, chance: float) -> None:
         self.registry.loss_chance = chance
+
+    def expire_session(self, node: int) -> None:
+        self.registry.expire(node)
 
     def pause(self, node: int) -> Callable[[], None] | None:
         process = self.host(node).process
@@ -175,7 +183,7 @@ class Cluster:
         """Mostly the leader; now and then anybody who believes to be one, or does not."""
         known = self.registry.state.leader
         if chance.random() < 0.2 or known not in self.nodes:
-            known = chance.choice(NODES)
+            known = chance.choice(self.numbers)
         node = self.nodes.get(known)
         return node if node is not None and node.world.process.alive else None
 
@@ -233,7 +241,7 @@ class Cluster:
         if leader is None or leader.member is None or self.registry.state.leader != leader.node:
             return False
         index = leader.member.replica.index
-        for node in NODES:
+        for node in self.numbers:
             member = self.nodes[node].member if node in self.nodes else None
             if member is None or not self.nodes[node].world.process.alive:
                 return False
@@ -245,8 +253,8 @@ class Cluster:
     def _is_in_sync(self) -> bool:
         leader = self.leader()
         led = leader is not None and self.registry.state.leader == leader.node
-        alive = all(node in self.nodes and self.nodes[node].world.process.alive for node in NODES)
-        return led and alive and self.registry.state.in_sync == frozenset(NODES)
+        alive = all(node in self.nodes and self.nodes[node].world.process.alive for node in self.numbers)
+        return led and alive and self.registry.state.in_sync == frozenset(self.numbers)
 
     def _stand(self) -> str:
         stands = [str(self.registry.state)]
@@ -273,7 +281,7 @@ class Cluster:
             await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.5)))
 
     async def _live(self, world: SimulatedWorld, node: int, incarnation: int) -> None:
-        running = MemberNode(world, node, NODES, self.registry, self.truth, incarnation)
+        running = MemberNode(world, node, self.numbers, self.registry, self.truth, incarnation)
         self.nodes[node] = running
         await running.live()
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.errors import Code
 from longhall.log.chores import CHORES
 from longhall.log.reading import Supplied
 from longhall.records.batch import parse_header, read_records
@@ -14,14 +15,16 @@ from longhall.simulation.checkers.violation import demand
 READ_BYTES: Final = 300_000
 
 
-def contents_of(hall: Hall) -> dict[tuple[str, int], dict[int, str]]:
-    """The messages of every partition that a topic shows, by their offsets."""
+def contents_of(hall: Hall, *, damage_allowed: bool = False) -> dict[tuple[str, int], dict[int, str]]:
+    """The messages of every partition that a topic shows, by their offsets; without those that are damaged, if any."""
     return {
-        (topic, partition.number): _messages(partition) for topic, route in hall.routes.items() for partition in route
+        (topic, partition.number): _messages(partition, damage_allowed)
+        for topic, route in hall.routes.items()
+        for partition in route
     }
 
 
-def _messages(partition: Partition) -> dict[int, str]:
+def _messages(partition: Partition, damage_allowed: bool) -> dict[int, str]:
     found: dict[int, str] = {}
     log = partition.log
     offset = log.start_offset
@@ -41,6 +44,9 @@ def _messages(partition: Partition) -> dict[int, str]:
                     cold.path, cold.position, log._files.get(cold.path).read_at(cold.position, cold.size)
                 )
             continue
+        if damage_allowed and result.code is Code.STORAGE_DAMAGED:
+            offset += 1
+            continue
         demand(result.code is None, f"{partition.topic}-{partition.number} cannot be read at {offset}: {result.code}")
         data = b"".join(result.buffers)
         demand(bool(data), f"{partition.topic}-{partition.number} has nothing at {offset}")
@@ -48,7 +54,7 @@ def _messages(partition: Partition) -> dict[int, str]:
         while at < len(data):
             header = parse_header(data, at)
             for record in read_records(data, at):
-                found[record.offset] = (record.value or b"").decode()
+                found[record.offset] = (record.value or b"").decode("latin-1")
             offset = header.next_offset
             at += header.size_bytes
     return found

@@ -1,4 +1,4 @@
-"""Three whole nodes, with their doors, on three hosts, and a ZooKeeper that they share: one hall.
+"""Whole nodes, with their doors, on hosts of their own, and a ZooKeeper that they share: one hall.
 
 A node that has to start anew (it stepped down, its log cannot go on, its data is damaged) does so as a new process:
 what matters is that nothing of the old one's memory is left.
@@ -13,6 +13,8 @@ from typing import Any, Final, final
 
 import msgspec
 
+from longhall.broker.queues.desk import Desk
+from longhall.cluster.electing import REPLICAS_MAX
 from longhall.cluster.member import Role
 from longhall.coordination.ports import CoordinationError
 from longhall.errors import Code, LonghallError
@@ -22,8 +24,9 @@ from longhall.node.assembly import Node, options_of
 from longhall.node.place import take_place
 from longhall.node.settings import Settings
 from longhall.simulation.checkers.violation import Violation, demand
-from longhall.simulation.loop import PowerCut
-from longhall.simulation.replicas.node import NODES, name_of
+from longhall.simulation.loop import PowerCut, Process
+from longhall.simulation.replicas.names import name_of, numbers_up_to
+from longhall.simulation.replicas.observed import Watch, member_of
 from longhall.simulation.scenarios.machine import KAFKA_PORT, SQS_PORT
 from longhall.simulation.scenarios.node import HTTP_PORT, settings_for
 from longhall.simulation.world import Host, SimulatedWorld, Simulation
@@ -41,32 +44,14 @@ class Fallen(Exception):
 
 
 @final
-class Hosts:
-    """Each by its number, and what is done to all of them at once, as if they were one."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-
-    def __call__(self, node: int) -> Host:
-        return self._simulation.host(name_of(node))
-
-    def cut_power(self) -> None:
-        for node in NODES:
-            self(node).cut_power()
-
-    @property
-    def boots(self) -> int:
-        return sum(self(node).boots for node in NODES)
-
-
-@final
 class Fleet:
     """See the module."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, size: int = 3) -> None:
         self.simulation = simulation
+        self.numbers = numbers_up_to(size)
         self.zookeeper = SimulatedZooKeeper(simulation)
-        self.host = Hosts(simulation)
+        self.watch = Watch(self)
         self.nodes: dict[int, Node] = {}
         self.down: set[int] = set()
         self.tasks: list[asyncio.Task[None]] = []
@@ -79,21 +64,58 @@ class Fleet:
     @property
     def addresses(self) -> list[str]:
         """Where Kafka clients may knock."""
-        return [f"{name_of(node)}:{KAFKA_PORT}" for node in NODES]
+        return [f"{name_of(node)}:{KAFKA_PORT}" for node in self.numbers]
+
+    @property
+    def sqs_places(self) -> list[tuple[str, int]]:
+        """Where SQS clients may."""
+        return [(name_of(node), SQS_PORT) for node in self.numbers]
+
+    def host(self, node: int) -> Host:
+        """The machine of a node."""
+        return self.simulation.host(name_of(node))
 
     def start(self) -> None:
         """Start everything."""
-        for node in NODES:
+        self.tasks.append(asyncio.ensure_future(self.watch.look()))
+        for node in self.numbers:
             self.tasks.append(asyncio.ensure_future(self._supervise(node)))
+
+    def skew_clocks(self, offsets_ms: tuple[int, ...], drift_max: float) -> None:
+        """Before anything starts: every host believes something else, and gains or loses time."""
+        for number in self.numbers:
+            host = self.host(number)
+            host.clock_offset_ms = self._chance.choice(offsets_ms)
+            host.clock_drift = self._chance.uniform(-drift_max, drift_max)
 
     def leader(self) -> Node | None:
         """Who serves."""
+        found = self.serving()
+        return found[1] if found is not None else None
+
+    def inside(self) -> tuple[Process, Desk] | None:
+        found = self.serving()
+        return (found[0], found[1]._desk) if found is not None else None
+
+    def serving(self) -> tuple[Process, Node] | None:
+        """The process and the node that lead under the newest epoch."""
+        newest: tuple[int, Process, Node] | None = None
         for number, node in sorted(self.nodes.items()):
-            process = self.host(number).process
-            fellowship = node.fellowship
-            if process is not None and process.alive and fellowship is not None and fellowship.seat.leads(0):
-                return node
-        return None
+            process, fellowship = self.host(number).process, node.fellowship
+            if process is None or not process.alive or fellowship is None or not fellowship.seat.leads(0):
+                continue
+            epoch = fellowship.seat.epoch(CATALOGUE_SHARD)
+            if newest is None or epoch > newest[0]:
+                newest = (epoch, process, node)
+        return newest[1:] if newest is not None else None
+
+    def cut_power(self) -> None:
+        for node in self.numbers:
+            self.host(node).cut_power()
+
+    @property
+    def boots(self) -> int:
+        return sum(self.host(node).boots for node in self.numbers)
 
     async def up(self, seconds: float) -> None:
         """Within this time somebody leads, and everybody is in sync."""
@@ -103,7 +125,7 @@ class Fleet:
             for task in self.tasks:
                 if task.done():
                     task.result()
-            demand(loop.time() < deadline, f"not whole {seconds} s after everything was healed: {self._stand()}")
+            demand(loop.time() < deadline, f"not whole {seconds} s after everything was healed: {self.stand()}")
             await asyncio.sleep(LOOK_S)
 
     async def wait_until_settled(self) -> None:
@@ -117,6 +139,12 @@ class Fleet:
                 return node.fellowship.seat.leader_node(CATALOGUE_SHARD)
         return 0
 
+    def in_sync(self) -> list[int]:
+        for node in self.nodes.values():
+            if node.fellowship is not None:
+                return sorted(node.fellowship.seat.in_sync(CATALOGUE_SHARD))
+        return []
+
     def cut_coordinator(self, node: int) -> None:
         self.zookeeper.cut(name_of(node))
 
@@ -126,6 +154,9 @@ class Fleet:
     def lose_words(self, chance: float) -> None:
         self.zookeeper.weather.lose_before = chance / 2
         self.zookeeper.weather.lose_after = chance / 2
+
+    def expire_session(self, node: int) -> None:
+        self.zookeeper.expire(name_of(node))
 
     def pause(self, node: int) -> Callable[[], None] | None:
         process = self.host(node).process
@@ -210,9 +241,10 @@ class Fleet:
                 failed.set_result(error)
 
         node = Node(world, settings, place)
+        assert node.fellowship is not None
+        self.watch.observe(node.fellowship, world.process.name)
         await node.start(fail)
         self.nodes[number] = node
-        assert node.fellowship is not None
         waited: list[asyncio.Future[Any]] = [failed, node.fellowship.fallen]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
@@ -241,17 +273,21 @@ class Fleet:
 
     def _is_whole(self) -> bool:
         leader = self.leader()
-        if leader is None or leader.fellowship is None or sorted(self.nodes) != NODES:
+        if leader is None or leader.fellowship is None or sorted(self.nodes) != self.numbers:
             return False
-        if sorted(leader.fellowship.seat.in_sync(CATALOGUE_SHARD)) != NODES:
+        seat = leader.fellowship.seat
+        keeping = sorted(seat.replicas(CATALOGUE_SHARD))
+        if len(keeping) < min(REPLICAS_MAX, len(self.numbers)) or sorted(seat.in_sync(CATALOGUE_SHARD)) != keeping:
             return False
-        for node in self.nodes.values():
-            member = node.fellowship.member if node.fellowship is not None else None
-            if member is None or (node is not leader and member.role_of(0) is not Role.FOLLOWER):
+        for number, node in self.nodes.items():
+            member = member_of(node)
+            follows = member is not None and member.role_of(0) is Role.FOLLOWER
+            if member is None or (number in keeping and node is not leader and not follows):
                 return False
         return True
 
-    def _stand(self) -> str:
+    def stand(self) -> str:
+        """Who believes what."""
         stands = []
         for number, node in sorted(self.nodes.items()):
             member = node.fellowship.member if node.fellowship is not None else None

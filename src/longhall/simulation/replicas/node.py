@@ -25,11 +25,11 @@ from longhall.errors import Code, LonghallError
 from longhall.log.frames import Entry
 from longhall.records.batch import build_batch
 from longhall.records.record import Record as Message
+from longhall.simulation.replicas.names import name_of
 from longhall.simulation.replicas.registry import Registry, State
 from longhall.simulation.replicas.truth import Life, Truth
 from longhall.simulation.world import SimulatedWorld
 
-NODES: Final = [1, 2, 3]
 PORT: Final = 7000
 IDENTITY: Final = Identity(hall_id="5" * 32, shards=3, secret="7" * 64, member=True)
 TOUCH_S: Final = 0.5
@@ -37,11 +37,6 @@ LOOK_S: Final = 0.15
 CLEAN: Final = "clean"  # The name of a file that a clean stop leaves.
 
 _log = logging.getLogger("longhall.simulation")
-
-
-def name_of(node: int) -> str:
-    """The host of a node."""
-    return f"n{node}"
 
 
 @final

@@ -43,7 +43,6 @@ class Registry:
         self._trace = simulation.trace
         self._states: deque[State] = deque([State(1, 0, 0, frozenset(nodes))], maxlen=STALE_MAX)
         self._sessions: dict[int, tuple[int, float]] = {}  # Incarnation, and when it was heard of.
-        self._unclean: set[int] = set()
 
     @property
     def state(self) -> State:
@@ -89,6 +88,10 @@ class Registry:
             state = self._record(state._replace(in_sync=in_sync))
         await self._way(node)
         return state if fits else None
+
+    def expire(self, node: int) -> None:
+        """The session of this node is over, whether it lives or not."""
+        self._sessions.pop(node, None)
 
     # The manager
 

@@ -1,130 +1,45 @@
-"""Whole nodes as one hall: the clients and oracles of a single node, against three of them and their ZooKeeper.
+"""Whole nodes as one hall: the clients and oracles of a single node, against three to five of them and their ZooKeeper.
 
-cluster     everybody writes, reads, commits and belongs to groups, through whichever node, while hosts and links fail
-failovers   transactions and idempotent writers while leaders die, stop and are cut off
+cluster           everybody writes, reads, commits and belongs to groups, through whichever node, while all of it fails
+failovers         transactions and idempotent writers while leaders die, stop and are cut off
+cluster-damage    bits flip on one node after another: it fetches anew, and nobody reads them
+cluster-queues    every kind of queue, through whichever node, while hosts, links and disks fail
+cluster-lines     FIFO queues with deduplication while leaders change
+cluster-letters   leases, dead letters and redrives while leaders change and the power fails
+cluster-doors     Kafka producers and transactions feed a queue, SQS clients empty it, Kafka readers look on
+cluster-clocks    the clocks of the hosts differ, run at their own pace and are set, while leaders change
+
+What has a history of its own is in `histories`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final, cast
+from typing import Final
 
 from longhall.simulation.checkers.sends import Place
-from longhall.simulation.checkers.tables import MembershipOracle, OffsetOracle
-from longhall.simulation.replicas.faults import Faults
-from longhall.simulation.replicas.fleet import Fleet
-from longhall.simulation.scenarios.committers import commit_offsets
-from longhall.simulation.scenarios.machine import Machine, Starter
-from longhall.simulation.scenarios.members import come_and_go
-from longhall.simulation.scenarios.nemesis import Nemesis
+from longhall.simulation.replicas.menus import (
+    CLOCKS,
+    COUNTERS,
+    EVERYTHING,
+    FLEET_DAMAGE,
+    LEADERS,
+    LINES,
+    POWER,
+)
+from longhall.simulation.scenarios import consumers, laws, producers
+from longhall.simulation.scenarios.cluster_play import ClusterPlay, ClusterQueuePlay, size_of
+from longhall.simulation.scenarios.consumers import BAD, Habits
+from longhall.simulation.scenarios.machine import Starter
+from longhall.simulation.scenarios.onlookers import look_on
 from longhall.simulation.scenarios.played import Played, Scenario
-from longhall.simulation.scenarios.readers import follow
-from longhall.simulation.scenarios.stage import Stage
-from longhall.simulation.scenarios.transactions import TransactionalWriter
-from longhall.simulation.scenarios.verdict import Verdict
-from longhall.simulation.scenarios.writers import write_idempotently, write_plainly
 from longhall.simulation.world import Simulation
 
-RAGE_S: Final = 180.0
-READY_S: Final = 20.0
-HOST_MENU: Final = (
-    "kill_the_leader",
-    "kill_one",
-    "kill_all",
-    "power_cut",
-    "power_cut_in_the_middle",
-    "power_cut_of_all",
-    "power_cut_of_all_on_slow_disks",
-    "pause_the_leader",
-    "pause_one",
-    "cut_the_leader_from_followers",
-    "cut_one_way",
-    "cut_off",
-    "cut_from_the_coordinator",
-    "lose_words_of_the_coordinator",
-    "reset",
-    "slow_disk",
-    "stuck_disk",
-    "failed_sync",
-    "stop_cleanly",
-    "clock_jump",
-    "kill_in_quick_succession",
-)
-LEADER_MENU: Final = (
-    "kill_the_leader",
-    "pause_the_leader",
-    "cut_the_leader_from_followers",
-    "cut_from_the_coordinator",
-    "kill_in_quick_succession",
-    "stop_cleanly",
-)
-
-
-class Play:
-    """What both begin and end with."""
-
-    def __init__(self, simulation: Simulation, menu: tuple[str, ...]) -> None:
-        self.simulation = simulation
-        self.fleet = Fleet(simulation)
-        self.stage = Stage(simulation, cast(Machine, self.fleet))
-        self.stage.addresses = self.fleet.addresses
-        self.faults = Faults(self.fleet, menu)
-        self.verdict = Verdict(self.stage, cast(Nemesis, self.faults))
-        self.verdict.damage_allowed = True  # Damage is told of in another way: a directory is fetched anew.
-
-    async def begin(self, partitions: int) -> list[Place]:
-        """Start the nodes and make the topic, before anything breaks."""
-        self.fleet.start()
-        await self.fleet.up(READY_S)
-        await self.stage.on_clients(self._make(partitions))
-        self.verdict.logs = [Place("events", number) for number in range(partitions)]
-        return self.verdict.logs
-
-    async def _make(self, partitions: int) -> None:
-        hall = await self.stage.connect("maker")
-        segments = {"segment.bytes": str(self.simulation.stream("play").choice((4_096, 20_000, 2_000_000)))}
-        await hall.topics.create("events", partitions=partitions, configs=segments)
-        self.stage.topics.created("events")
-        hall.close()
-
-    def write(self, places: list[Place], *, plain: int, idempotent: int, transactional: int, pause_s: float) -> None:
-        for number in range(plain):
-            self.stage.act(write_plainly(self.stage, f"plain-{number}", places, pause_s))
-        for number in range(idempotent):
-            self.stage.act(write_idempotently(self.stage, f"idempotent-{number}", places, pause_s))
-        for number in range(transactional):
-            writer = TransactionalWriter(self.stage, f"transactional-{number}", places, rising=number % 2 == 1)
-            self.verdict.transactional.append(writer)
-            self.stage.act(writer.run(pause_s * 2))
-        self.stage.act(follow(self.stage, "follower", places, stable=False))
-        self.stage.act(follow(self.stage, "committed-follower", places, stable=True))
-
-    def commit(self, groups: int, pause_s: float) -> None:
-        for number in range(groups):
-            oracle = OffsetOracle(f"group-{number}", Place("events", 0))
-            self.verdict.offsets.append(oracle)
-            self.stage.act(commit_offsets(self.stage, f"committer-{number}", oracle, pause_s))
-
-    def belong(self, members: int) -> None:
-        oracle = MembershipOracle("members")
-        for number in range(members):
-            self.stage.act(come_and_go(self.stage, f"member-{number}", oracle, ["events"]))
-
-    async def end(self, calm_s: float) -> Played:
-        with self.verdict.reports:
-            raging = asyncio.ensure_future(self.faults.rage(RAGE_S, calm_s))
-            while not raging.done():
-                await self.stage.watch(1.0)
-            await raging
-            await self.verdict.speak()
-        log = self.stage.log
-        seconds = asyncio.get_running_loop().time()
-        digest = self.simulation.trace.digest()
-        return Played(seconds, log.sends, log.acknowledged, self.fleet.host.boots, self.faults.happened, digest)
+DRIFT_MAX: Final = 0.001  # Seconds a second, more than any clock that is not broken.
+SKEW_MS: Final = (-3_600_000, -2_000, 0, 2_000, 3_600_000)
 
 
 async def cluster(simulation: Simulation, starter: Starter) -> Played:
-    play = Play(simulation, HOST_MENU)
+    play = ClusterPlay(simulation, EVERYTHING, size_of(simulation))
     places = await play.begin(3)
     play.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.4)
     play.commit(2, 1.0)
@@ -133,11 +48,115 @@ async def cluster(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def failovers(simulation: Simulation, starter: Starter) -> Played:
-    play = Play(simulation, LEADER_MENU)
+    play = ClusterPlay(simulation, LEADERS)
     places = await play.begin(4)
     play.write(places, plain=0, idempotent=2, transactional=3, pause_s=0.3)
     play.commit(1, 0.5)
     return await play.end(8.0)
 
 
-CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {"cluster": cluster, "failovers": failovers}
+async def cluster_damage(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterPlay(simulation, FLEET_DAMAGE, size_of(simulation))
+    play.fleet.watch.damage_allowed = True
+    places = await play.begin(2)
+    play.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.4)
+    return await play.end(5.0, at_once=False)
+
+
+async def cluster_queues(simulation: Simulation, starter: Starter) -> Played:
+    kinds = [
+        laws.PLAIN,
+        laws.ORDERED,
+        laws.POISON,
+        laws.DEAD,
+        laws.REVIVED,
+        laws.SHORT,
+        laws.EXPIRED,
+        laws.STRICT,
+        laws.ONCE,
+        laws.PURGED,
+    ]
+    play = ClusterQueuePlay(simulation, COUNTERS, kinds, size_of(simulation))
+    clients = play.clients
+    await clients.begin()
+    clients.send(laws.PLAIN, 0.8, 0.2)
+    clients.consume(laws.PLAIN, 2, 0.5)
+    clients.send_in_lines(laws.ORDERED, 2, 0.8)
+    clients.consume(laws.ORDERED, 2, 0.5)
+    clients.poison(1.5)
+    clients.send(laws.SHORT, 1.5, 0.1)
+    clients.consume(laws.SHORT, 1, 4.0, BAD)
+    clients.send(laws.STRICT, 3.0)
+    clients.consume(laws.STRICT, 2, 0.5)
+    clients.pause(laws.STRICT, 20.0)
+    clients.send(laws.ONCE, 1.5)
+    clients.consume(laws.ONCE, 1, 1.0)
+    clients.send(laws.PURGED, 1.5, 0.4)
+    clients.consume(laws.PURGED, 1, 4.0)
+    clients.purge(laws.PURGED, 25.0)
+    play.stage.act(consumers.make_queues(play.stage, "made", 6.0))
+    return await play.end(6.0)
+
+
+async def cluster_lines(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterQueuePlay(simulation, LINES, [laws.ORDERED, laws.LINES, laws.LINES_DEAD], size_of(simulation))
+    clients = play.clients
+    await clients.begin()
+    clients.send_in_lines(laws.ORDERED, 3, 0.3)
+    clients.consume(laws.ORDERED, 4, 0.2)
+    clients.send_in_lines(laws.LINES, 2, 0.6)
+    clients.consume(laws.LINES, 3, 0.3, Habits(settle=0.5, give_back=0.3))
+    clients.consume(laws.LINES_DEAD, 1, 3.0)
+    return await play.end(7.0)
+
+
+async def cluster_letters(simulation: Simulation, starter: Starter) -> Played:
+    kinds = [laws.PLAIN, laws.POISON, laws.DEAD, laws.REVIVED, laws.TRIED]
+    play = ClusterQueuePlay(simulation, (*LEADERS, *POWER), kinds)
+    clients = play.clients
+    await clients.begin()
+    clients.send(laws.PLAIN, 0.4, 0.1)
+    clients.consume(laws.PLAIN, 4, 0.2, Habits(settle=0.55, extend=0.12, give_back=0.1))
+    clients.poison(0.5)
+    clients.send(laws.TRIED, 1.0)
+    clients.consume(laws.TRIED, 2, 0.5, BAD)
+    return await play.end(7.0)
+
+
+async def cluster_doors(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterQueuePlay(simulation, COUNTERS, [laws.PLAIN], size_of(simulation))
+    clients, stage = play.clients, play.stage
+    await clients.begin()
+    name = laws.PLAIN.name
+    clients.send(laws.PLAIN, 1.0, 0.2)
+    clients.consume(laws.PLAIN, 3, 0.3)
+    stage.act(producers.send_by_kafka(stage, clients.oracle, "kafka", name, 0.7))
+    stage.act(producers.send_in_transactions(stage, clients.oracle, "transactional", name, 1.0))
+    stage.act(look_on(stage, "onlooker", Place(name, 0)))
+    return await play.end(6.0)
+
+
+async def cluster_clocks(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterQueuePlay(simulation, CLOCKS, [laws.PLAIN, laws.ORDERED, laws.STRICT])
+    clients = play.clients
+    play.fleet.skew_clocks(SKEW_MS, DRIFT_MAX)
+    await clients.begin()
+    clients.send(laws.PLAIN, 0.5, 0.5)
+    clients.consume(laws.PLAIN, 3, 0.3)
+    clients.send_in_lines(laws.ORDERED, 2, 0.6)
+    clients.consume(laws.ORDERED, 2, 0.4)
+    clients.send(laws.STRICT, 2.0)
+    clients.consume(laws.STRICT, 2, 0.5)
+    return await play.end(7.0)
+
+
+CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
+    "cluster": cluster,
+    "failovers": failovers,
+    "cluster-damage": cluster_damage,
+    "cluster-queues": cluster_queues,
+    "cluster-lines": cluster_lines,
+    "cluster-letters": cluster_letters,
+    "cluster-doors": cluster_doors,
+    "cluster-clocks": cluster_clocks,
+}

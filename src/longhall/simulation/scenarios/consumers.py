@@ -45,6 +45,8 @@ class Consumer:
     """One consumer of one queue."""
 
     def __init__(self, stage: Stage, oracle: QueueOracle, name: str, queue: str, habits: Habits) -> None:
+        self.wish = ""  # A filter: only what fits,
+        self.colour = ""  # which are the messages whose key ends so.
         self._stage = stage
         self._oracle = oracle
         self._queue = queue
@@ -70,9 +72,9 @@ class Consumer:
         wait_s = self._chance.choice(WAITS_S)
         assert lease_s >= wait_s + PATIENCE_S
         try:
-            answer = await self._client.receive(self._queue, count, wait_s, lease_s)
+            answer = await self._client.receive(self._queue, count, wait_s, lease_s, self.wish)
         except Unanswered:
-            self._oracle.unanswered(self._queue, count)
+            self._oracle.unanswered(self._queue, count, _now_s())
             raise
         except Turned as refusal:
             demand(refusal.code in ("OverLimit", "RequestThrottled"), f"{self._queue}: receiving gave {refusal}")
@@ -80,7 +82,9 @@ class Consumer:
         told = [(key_of(got.body), got.message_id, got.attempts) for got in answer]
         tickets = self._oracle.received(self._queue, told, asked_s, _now_s(), lease_s)
         for got in answer:
-            self._oracle.opened(key_of(got.body), got.body)
+            key = key_of(got.body)
+            self._oracle.opened(key, got.body)
+            demand(key.endswith(self.colour), f"{self._queue} gave {key} to somebody who wants {self.colour}")
         found = list(zip(answer, tickets, strict=True))
         self._old.extend(found)
         return found
@@ -152,7 +156,7 @@ async def purge_now_and_then(stage: Stage, oracle: QueueOracle, name: str, queue
         try:
             await client.purge(queue)
         except Unanswered:
-            oracle.purge_ended(queue)
+            oracle.purge_lost(queue, _now_s())
         except Turned as refusal:
             demand(refusal.code == "PurgeQueueInProgress", f"{queue}: purging gave {refusal}")
         else:
@@ -212,11 +216,10 @@ async def pause_now_and_then(stage: Stage, oracle: QueueOracle, name: str, queue
     chance = stage.stream(name)
     while not stage.closing:
         await stage.rest(chance.expovariate(1 / pause_s))
-        if not await _switch(stage, queue, paused=True):
-            continue
-        oracle.paused(queue, _now_s())
-        await asyncio.sleep(chance.uniform(1.0, 15.0))
-        oracle.resuming(queue)
+        if await _switch(stage, queue, paused=True):
+            oracle.paused(queue, _now_s())
+            await asyncio.sleep(chance.uniform(1.0, 15.0))
+            oracle.resuming(queue)
         is_on = False
         while not is_on:
             await asyncio.sleep(0.3)
@@ -228,7 +231,7 @@ async def _switch(stage: Stage, queue: str, *, paused: bool) -> bool:
         await desk.switch(queue, paused)
 
     try:
-        await ask_inside(stage.machine, question)
+        await ask_inside(stage.premises, question)
     except (Unanswered, Turned):
         return False
     return True

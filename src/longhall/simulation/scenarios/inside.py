@@ -12,20 +12,21 @@ from typing import Any, Final
 from longhall.broker.queues.desk import Desk
 from longhall.errors import Code, LonghallError
 from longhall.simulation.loop import PowerCut
-from longhall.simulation.scenarios.machine import Machine
+from longhall.simulation.scenarios.machine import Premises
 from longhall.simulation.scenarios.sqs import Turned, Unanswered
 
 PATIENCE_S: Final = 5.0
+_UNDECIDED: Final = (Code.STORAGE_FULL, Code.NOT_LEADER, Code.NOT_ENOUGH_REPLICAS, Code.NOT_READY)
 
 Question = Callable[[Desk], Coroutine[Any, Any, Any]]
 
 
-async def ask_inside(machine: Machine, question: Question) -> Any:
-    """The answer. Raises Turned for a refusal, Unanswered when the node is down or dies over it."""
-    process = machine.host.process
-    desk = machine.desk
-    if process is None or desk is None:
+async def ask_inside(premises: Premises, question: Question) -> Any:
+    """The answer. Raises Turned for a refusal, Unanswered when nobody serves, or whoever does dies over it."""
+    found = premises.inside()
+    if found is None:
         raise Unanswered
+    process, desk = found
     task = process.start(question(desk))
     await asyncio.wait([task, process.ended], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
@@ -34,7 +35,7 @@ async def ask_inside(machine: Machine, question: Question) -> Any:
     if isinstance(error, PowerCut | OSError):
         raise Unanswered from None
     if isinstance(error, LonghallError):
-        if error.code is Code.STORAGE_FULL:
+        if error.code in _UNDECIDED:
             raise Unanswered
         raise Turned(error.code.value, str(error))
     return task.result()

@@ -16,7 +16,7 @@ from typing import Final, Protocol, final
 from longhall.broker.queues.desk import Desk
 from longhall.log.chores import CHORES
 from longhall.simulation.checkers.violation import Violation
-from longhall.simulation.loop import PowerCut
+from longhall.simulation.loop import PowerCut, Process
 from longhall.simulation.world import SimulatedWorld, Simulation
 
 NODE: Final = "node"
@@ -64,6 +64,25 @@ class Running(Protocol):
 Starter = Callable[[SimulatedWorld], Awaitable[Running]]
 
 
+class Premises(Protocol):
+    """Where the hall is kept, by one node or by several, as far as clients and judges need it."""
+
+    tasks: list[asyncio.Task[None]]
+
+    def inside(self) -> tuple[Process, Desk] | None:
+        """The process that serves, and its desk, which is to be asked in that process only. None if nobody does."""
+
+    async def up(self, seconds: float) -> None:
+        """Within this time everything is well."""
+
+    def cut_power(self) -> None:
+        """Of everything at once."""
+
+    @property
+    def boots(self) -> int:
+        """How often a node was started."""
+
+
 @final
 class Machine:
     """See the module."""
@@ -80,10 +99,18 @@ class Machine:
     def start(self) -> None:
         self.tasks.append(asyncio.ensure_future(self._supervise()))
 
+    def inside(self) -> tuple[Process, Desk] | None:
+        process, running = self.host.process, self._running
+        if running is None or process is None or not process.alive:
+            return None
+        return process, running.desk
+
+    def cut_power(self) -> None:
+        self.host.cut_power()
+
     @property
-    def desk(self) -> Desk | None:
-        """Of the node that is up, if one is. To be called in its process only."""
-        return self._running.desk if self._running is not None and self._is_up() else None
+    def boots(self) -> int:
+        return self.host.boots
 
     async def up(self, seconds: float) -> None:
         """Wait for a node that is ready."""

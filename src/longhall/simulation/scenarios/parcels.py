@@ -62,7 +62,7 @@ async def _send(stage: Stage, queue: str, body: str, priority: int) -> Accepted:
     async def question(desk: Desk) -> list[Accepted]:
         return await desk.send(queue, [Outgoing(body=body.encode(), priority=priority)])
 
-    (accepted,) = await ask_inside(stage.machine, question)
+    (accepted,) = await ask_inside(stage.premises, question)
     assert isinstance(accepted, Accepted)
     return accepted
 
@@ -73,20 +73,20 @@ async def _send_in_parts(stage: Stage, queue: str, body: str, priority: int, *, 
     async def begin(desk: Desk) -> str:
         return await desk.begin(queue)
 
-    upload_id = await ask_inside(stage.machine, begin)
+    upload_id = await ask_inside(stage.premises, begin)
     parts = [body[at : at + PART_BYTES] for at in range(0, len(body), PART_BYTES)]
     for number, part in enumerate(parts[: None if finishes else -1]):
 
         async def add(desk: Desk, number: int = number, part: str = part) -> None:
             await desk.add(queue, upload_id, number, part.encode())
 
-        await ask_inside(stage.machine, add)
+        await ask_inside(stage.premises, add)
     if not finishes:
         return None
 
     async def finish(desk: Desk) -> Accepted:
         return await desk.finish(queue, upload_id, len(parts), Outgoing(body=b"", priority=priority))
 
-    accepted = await ask_inside(stage.machine, finish)
+    accepted = await ask_inside(stage.premises, finish)
     assert isinstance(accepted, Accepted)
     return accepted

@@ -18,6 +18,8 @@ from longhall.simulation.checkers.tables import KeyOracle, MembershipOracle, Off
 from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
 from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from longhall.simulation.scenarios.committers import commit_offsets, make_topics
+from longhall.simulation.scenarios.features import FEATURE_SCENARIOS
+from longhall.simulation.scenarios.histories import HISTORIES
 from longhall.simulation.scenarios.machine import Machine, Starter
 from longhall.simulation.scenarios.members import come_and_go
 from longhall.simulation.scenarios.nemesis import EVERYTHING, Nemesis
@@ -63,6 +65,7 @@ class Play:
 
     async def end(self, rage_s: float, calm_s: float) -> Played:
         with self.verdict.reports:
+            rage_s *= self.simulation.share
             raging = asyncio.ensure_future(self.nemesis.rage(rage_s, calm_s))
             await self.stage.watch(rage_s)
             await raging
@@ -70,7 +73,7 @@ class Play:
         digest = self.simulation.trace.digest()
         log = self.stage.log
         seconds = asyncio.get_running_loop().time()
-        return Played(seconds, log.sends, log.acknowledged, self.machine.host.boots, self.nemesis.happened, digest)
+        return Played(seconds, log.sends, log.acknowledged, self.machine.boots, self.nemesis.happened, digest)
 
     def small_segments(self) -> dict[str, str]:
         """So that segments roll, close and are read cold within a run, or so that large batches go straight to them."""
@@ -190,6 +193,8 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "recycling": recycling,
     "damage": damage,
     **QUEUE_SCENARIOS,
+    **FEATURE_SCENARIOS,
     **REPLICA_SCENARIOS,
     **CLUSTER_SCENARIOS,
+    **HISTORIES,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from typing import Final
 
 from longhall.broker.queues.desk import Desk
@@ -22,6 +23,7 @@ from longhall.simulation.scenarios.stage import Stage
 BODY_BYTES: Final = (5, 600)
 LARGE_BYTES: Final = (70_000, 120_000)
 LARGE_CHANCE: Final = 0.01
+AGAIN_S: Final = 40.0
 DELAYS_S: Final = (1, 2, 5, 20, 65)
 
 
@@ -70,23 +72,29 @@ async def send_freely(stage: Stage, oracle: QueueOracle, name: str, queue: str, 
                 oracle.lost_sight(message)
 
 
-async def send_in_lines(stage: Stage, oracle: QueueOracle, name: str, queue: str, groups: int, pause_s: float) -> None:
-    """A few groups, in each one number after another until it is acknowledged; now and then an old one again."""
+async def send_in_lines(
+    stage: Stage, oracle: QueueOracle, name: str, queue: str, groups: int, pause_s: float, again_s: float = AGAIN_S
+) -> None:
+    """A few groups, in each one number after another until it is acknowledged; now and then one again that is at most
+    so old, settled by then or not: it must not come a second time.
+    """
     chance = stage.stream(name)
     client = SqsClient(stage)
-    sent: list[tuple[Message, str]] = []
+    sent: deque[tuple[Message, str]] = deque()
     numbers = [0] * groups
     while not stage.closing:
         await stage.rest(chance.expovariate(1 / pause_s))
+        while sent and sent[0][0].asked_s < _now_s() - again_s:
+            sent.popleft()
         if sent and chance.random() < 0.15:
-            message, body = chance.choice(sent[-40:])
+            message, body = chance.choice(sent)
         else:
             group = chance.randrange(groups)
             body = body_for(chance, f"{name}/{group}/{numbers[group]}")[:2_000]
             message = oracle.sending(key_of(body), queue, _now_s(), 0.0, f"{name}.{group}", numbers[group])
             numbers[group] += 1
+            sent.append((message, body))
         await _until_sent(client, oracle, message, body, chance)
-        sent.append((message, body))
 
 
 async def _until_sent(
@@ -178,7 +186,7 @@ async def send_far_ahead(
             return await desk.send(queue, [Outgoing(body=body.encode(), delay_ms=delay_ms)])
 
         try:
-            (accepted,) = await ask_inside(stage.machine, question)
+            (accepted,) = await ask_inside(stage.premises, question)
         except (Unanswered, Turned):
             oracle.lost_sight(message)
             await asyncio.sleep(chance.uniform(0.05, 0.5))

@@ -1,4 +1,6 @@
-"""A client of the SQS door in a simulated world: one request at a time on one connection, bytes as SDKs send them.
+"""A client of the SQS door in a simulated world: one request at a time, bytes as SDKs send them.
+
+Where there are several nodes it asks each in its turn, so that what one gave out another is told to settle.
 
 It is impatient: what is not answered within the wait that was asked for and PATIENCE_S is given up, and the connection
 with it. Leases in the scenarios are longer than that, so answers arrive in the order in which the node decided them;
@@ -88,7 +90,8 @@ class SqsClient:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._connection: _Answers | None = None
+        self._connections: dict[tuple[str, int], _Answers] = {}
+        self._turn = stage.next_turn()
 
     async def call(self, action: str, wait_s: float = 0.0, /, **members: Any) -> dict[str, Any]:
         """The answer. Raises Turned, or Unanswered when the outcome is unknown."""
@@ -114,14 +117,17 @@ class SqsClient:
         raise Turned(code, str(answer.get("message")))
 
     async def _connect(self) -> _Answers:
-        connection = self._connection
+        places = self._stage.sqs_places
+        place = places[self._turn % len(places)]
+        self._turn += 1
+        connection = self._connections.get(place)
         if connection is None or connection.lost or (connection.transport and connection.transport.is_closing()):
             network = self._stage.network
             try:
-                made = await asyncio.wait_for(network.connect(_Answers, NODE, SQS_PORT), PATIENCE_S)
+                made = await asyncio.wait_for(network.connect(_Answers, *place), PATIENCE_S)
             except (OSError, TimeoutError):
                 raise Unanswered from None
-            connection = self._connection = cast(_Answers, made)
+            connection = self._connections[place] = cast(_Answers, made)
         return connection
 
     # What actors say
@@ -141,7 +147,9 @@ class SqsClient:
         said = await self.call("SendMessageBatch", QueueUrl=url_of(queue), Entries=entries)
         return {bodies[int(one["Id"])]: one["MessageId"] for one in said.get("Successful", [])}
 
-    async def receive(self, queue: str, count: int, wait_s: int, lease_s: int) -> list[Got]:
+    async def receive(self, queue: str, count: int, wait_s: int, lease_s: int, wish: str = "") -> list[Got]:
+        """With a wish, a filter, only what fits."""
+        wanted: dict[str, Any] = {"MessageAttributeNames": [f"longhall.filter={wish}"]} if wish else {}
         said = await self.call(
             "ReceiveMessage",
             float(wait_s),
@@ -150,6 +158,7 @@ class SqsClient:
             WaitTimeSeconds=wait_s,
             VisibilityTimeout=lease_s,
             MessageSystemAttributeNames=["ApproximateReceiveCount"],
+            **wanted,
         )
         return [
             Got(

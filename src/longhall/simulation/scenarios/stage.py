@@ -1,4 +1,4 @@
-"""The stage of a run: one machine with a node on it, clients elsewhere, and the oracles that everybody reports to.
+"""The stage of a run: the hall on its premises, clients elsewhere, and the oracles that everybody reports to.
 
 Actors are coroutines on the clients' host. They go on until `closing`; the first of them that raises ends the run,
 and the exception is the verdict. Every actor has a random stream of its own, so that adding one does not change the
@@ -16,7 +16,7 @@ from longhall.client.hall import Hall
 from longhall.client.refusals import Refused, Unreachable
 from longhall.simulation.checkers.log import LogOracle
 from longhall.simulation.checkers.tables import TopicOracle
-from longhall.simulation.scenarios.machine import KAFKA_PORT, NODE, Machine
+from longhall.simulation.scenarios.machine import KAFKA_PORT, NODE, SQS_PORT, Premises
 from longhall.simulation.world import Simulation
 from longhall.world.ports import Network
 
@@ -30,18 +30,20 @@ LARGE_CHANCE: Final = 0.02  # How often a batch is large enough to bypass the wr
 class Stage:
     """See the module."""
 
-    def __init__(self, simulation: Simulation, machine: Machine) -> None:
+    def __init__(self, simulation: Simulation, premises: Premises) -> None:
         self.simulation = simulation
-        self.machine = machine
+        self.premises = premises
         self.log = LogOracle()
         self.topics = TopicOracle()
         self.closing = False
         self.large_chance = LARGE_CHANCE
-        self.addresses = [f"{NODE}:{KAFKA_PORT}"]  # Any of them will do.
+        self.addresses = [f"{NODE}:{KAFKA_PORT}"]  # Any of them will do,
+        self.sqs_places = [(NODE, SQS_PORT)]  # and any of these.
         self._world = simulation.host(CLIENTS).boot()
         self._actors: list[asyncio.Task[None]] = []
         self._halls: list[Hall] = []
         self._connects = 0
+        self._turns = 0
 
     def stream(self, name: str) -> random.Random:
         return self.simulation.stream(f"actor/{name}")
@@ -83,9 +85,14 @@ class Stage:
             except (Refused, Unreachable):
                 await asyncio.sleep(0.2)
 
+    def next_turn(self) -> int:
+        """For clients that go from node to node: each begins at another one."""
+        self._turns += 1
+        return self._turns
+
     async def watch(self, seconds: float) -> None:
-        """Let time pass. Raises what an actor, the machine or the loop raised meanwhile."""
-        tasks = [*self._actors, *self.machine.tasks]
+        """Let time pass. Raises what an actor, the premises or the loop raised meanwhile."""
+        tasks = [*self._actors, *self.premises.tasks]
         done: set[asyncio.Task[None]] = set()
         if tasks:
             done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)

@@ -13,7 +13,7 @@ from longhall.simulation.checkers.sends import Place
 from longhall.simulation.checkers.tables import KeyOracle, OffsetOracle, RetentionOracle
 from longhall.simulation.checkers.violation import demand
 from longhall.simulation.scenarios.machine import DamageReports
-from longhall.simulation.scenarios.nemesis import Nemesis
+from longhall.simulation.scenarios.raging import Raging
 from longhall.simulation.scenarios.readers import entries_of, read_all
 from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.scenarios.transactions import TransactionalWriter
@@ -26,7 +26,7 @@ ACTORS_S: Final = 120.0  # A client may have to see a request time out before it
 class Verdict:
     """What there is to check in a run; scenarios fill the lists."""
 
-    def __init__(self, stage: Stage, nemesis: Nemesis) -> None:
+    def __init__(self, stage: Stage, faults: Raging) -> None:
         self.logs: list[Place] = []
         self.keys: list[KeyOracle] = []
         self.retention: list[RetentionOracle] = []
@@ -35,16 +35,16 @@ class Verdict:
         self.damage_allowed = False
         self.reports = DamageReports()
         self._stage = stage
-        self._nemesis = nemesis
+        self._faults = faults
 
     async def speak(self) -> None:
         stage = self._stage
-        self._nemesis.heal()
-        await stage.machine.up(HEALED_S)
+        self._faults.heal()
+        await stage.premises.up(HEALED_S)
         await stage.close_actors(ACTORS_S)
         await stage.on_clients(self._judge("first"))
-        stage.machine.host.cut_power()
-        await stage.machine.up(HEALED_S)
+        stage.premises.cut_power()
+        await stage.premises.up(HEALED_S)
         await stage.on_clients(self._judge("second"))
         said = self.reports.sentences
         demand(self.damage_allowed or not said, f"nobody damaged anything, and the node says: {said[:1]}")

@@ -1,0 +1,135 @@
+"""Planted bugs for the scenarios of clusters that have a history: each is the mistake that its scenario is named for.
+
+Some are bugs of a single node or of the log, put where they hurt in a cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from longhall.broker import replay, send
+from longhall.broker.time import HallTime
+from longhall.broker.verify import verify
+from longhall.cluster import member, seat
+from longhall.cluster.member import Record
+from longhall.cluster.routing import Router
+from longhall.errors import Code, LonghallError
+from longhall.queues.events import Extended
+from longhall.queues.events import decoder as queue_decoder
+from longhall.shards.shard import QUEUES
+from longhall.simulation.bug import Bug
+from longhall.simulation.planted_queues import _forget_deduplication
+from longhall.simulation.planted_replicas import (
+    _answer_before_the_sync,
+    _elect_whoever_is_there,
+    _leave_before_it_is_recorded,
+    _truncate_to_the_commit_position,
+)
+from longhall.simulation.planted_topics import _read_open_transactions, _retry_a_failed_sync, _trust_torn_frames
+from longhall.topics.producers import ProducerTable
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _agree_by_length() -> _Exchanges:
+    return [(member, "common_index", lambda leader, index, follower, other: min(index, other))]
+
+
+def _write_under_an_old_epoch() -> _Exchanges:
+    good: Any = ProducerTable.decide
+
+    def decide(self: Any, header: Any) -> Any:
+        decided = good(self, header)
+        return None if decided is Code.INVALID_PRODUCER_EPOCH else decided
+
+    return [(ProducerTable, "decide", decide), (send, "verify", lambda *arguments: None)]
+
+
+def _write_without_adding() -> _Exchanges:
+    good: Any = verify
+
+    def adding(hall: Any, partition: Any, header: Any, transactional_id: Any, joins: bool) -> Any:
+        return good(hall, partition, header, transactional_id, True)
+
+    return [(send, "verify", adding)]
+
+
+def _carry_once_more() -> _Exchanges:
+    good: Any = Router._ask
+
+    async def ask(self: Any, *arguments: Any) -> Any:
+        try:
+            return await good(self, *arguments)
+        except LonghallError as error:
+            if error.code not in (Code.NOT_READY, Code.TIMED_OUT):
+                raise
+            raise LonghallError(Code.NOT_LEADER, "as if it had not been looked at") from None
+
+    return [(Router, "_ask", ask)]
+
+
+def _believe_what_was_not_answered() -> _Exchanges:
+    good: Any = seat.Seat.record_in_sync
+
+    async def record_in_sync(self: Any, epoch: int, version: int, in_sync: frozenset[int]) -> Any:
+        async def read_back(epoch: int, in_sync: frozenset[int]) -> Record:
+            return Record(version=version + 1, in_sync=in_sync)
+
+        self._read_back = read_back
+        return await good(self, epoch, version, in_sync)
+
+    return [(seat.Seat, "record_in_sync", record_in_sync)]
+
+
+def _keep_ones_own_clock() -> _Exchanges:
+    return [(HallTime, "follow", HallTime.not_before)]
+
+
+def _apply_otherwise() -> _Exchanges:
+    """Whoever replays passes over what only moves the end of a lease."""
+    good: Any = replay.Replay._apply
+
+    def apply(self: Any, shard: int, room: int, event: bytes) -> None:
+        if room != QUEUES or not isinstance(queue_decoder.decode(event), Extended):
+            good(self, shard, room, event)
+
+    return [(replay.Replay, "_apply", apply)]
+
+
+HISTORY_BUGS: Final[dict[str, Bug]] = {
+    "cut-to-the-known-watermark": Bug(
+        "Who comes back cuts what it does not know to be committed.", "kip-101", 4, _truncate_to_the_commit_position
+    ),
+    "agree-by-length": Bug("Logs of one length are taken for equal.", "kip-279", 4, _agree_by_length),
+    "lead-without-everything": Bug("Whoever comes back first leads.", "kip-966", 4, _elect_whoever_is_there),
+    "answer-from-memory": Bug(
+        "Followers answer before their disks do.", "nats-power-failure", 10, _answer_before_the_sync
+    ),
+    "trust-flipped-bits": Bug("The checksum of the log is not looked at.", "nats-flipped-bit", 4, _trust_torn_frames),
+    "believe-a-second-sync": Bug(
+        "A sync that succeeds after one that failed is believed.", "failed-fsync", 20, _retry_a_failed_sync
+    ),
+    "show-open-transactions": Bug(
+        "Readers of what is committed see the rest.", "redpanda-bufstream", 4, _read_open_transactions
+    ),
+    "write-under-an-old-epoch": Bug("A writer that was fenced may write.", "kip-890", 2, _write_under_an_old_epoch),
+    "write-without-adding": Bug(
+        "A partition joins a transaction by being written.", "kip-890", 2, _write_without_adding
+    ),
+    "carry-once-more": Bug(
+        "What may have been done is asked again of the next leader.", "rabbitmq-mirrored-queues", 10, _carry_once_more
+    ),
+    "believe-what-was-not-answered": Bug(
+        "A change without an answer is taken for made.", "zookeeper-lost-answers", 20, _believe_what_was_not_answered
+    ),
+    "go-on-alone": Bug(
+        "A leader does not wait for those it has lost.", "zookeeper-paused-leader", 10, _leave_before_it_is_recorded
+    ),
+    "forget-ids-in-a-failover": Bug(
+        "The next leader knows no deduplication ids.", "sqs-fifo-deduplication", 4, _forget_deduplication
+    ),
+    "keep-ones-own-clock": Bug(
+        "The next leader goes by the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
+    ),
+    "apply-otherwise": Bug("Followers apply something less than the leader.", "cluster-letters", 2, _apply_otherwise),
+}

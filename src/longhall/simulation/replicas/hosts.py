@@ -1,0 +1,102 @@
+"""Hosts that die, lose power, stop and start again: one, whoever leads, all together, one after another."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final, final
+
+from longhall.simulation.disk import SYNC_MS
+from longhall.simulation.replicas.breakable import Breakable
+
+SLOW_MS: Final = (20.0, 400.0)
+
+
+@final
+class HostFaults:
+    """See the module."""
+
+    def __init__(self, cluster: Breakable, chance: random.Random) -> None:
+        self._cluster = cluster
+        self._nodes = cluster.numbers
+        self._chance = chance
+
+    def heal(self) -> None:
+        """Nobody is kept down."""
+        self._cluster.down.clear()
+
+    async def kill_the_leader(self) -> None:
+        self._cluster.host(self._leader()).kill()
+
+    async def kill_one(self) -> None:
+        await self._away(self._chance.choice(self._nodes), power=False)
+
+    async def kill_all(self) -> None:
+        for node in self._nodes:
+            self._cluster.host(node).kill()
+
+    async def power_cut(self) -> None:
+        await self._away(self._chance.choice(self._nodes), power=True)
+
+    async def power_cut_in_the_middle(self) -> None:
+        faults = self._cluster.host(self._chance.choice(self._nodes)).faults
+        faults.cut_after_changes = self._chance.choice((0, 1, 2, 3, 5, 10, 30, 100))
+        await asyncio.sleep(self._chance.uniform(0.5, 5))
+        faults.cut_after_changes = -1
+
+    async def power_cut_of_all(self) -> None:
+        for node in self._nodes:
+            self._cluster.host(node).cut_power()
+
+    async def power_cut_of_all_on_slow_disks(self) -> None:
+        """Whoever answers before the disk is caught here: all disks but one are slow when the power fails."""
+        quick = self._chance.choice(self._nodes)
+        slow = [self._cluster.host(node).faults for node in self._nodes if node != quick]
+        for faults in slow:
+            faults.sync_ms = SLOW_MS
+        await asyncio.sleep(self._chance.uniform(0.5, 3))
+        for node in self._nodes:
+            self._cluster.host(node).cut_power()
+        for faults in slow:
+            faults.sync_ms = SYNC_MS
+
+    async def kill_in_quick_succession(self) -> None:
+        """A leader, and then the next one before it has told anybody."""
+        for _ in range(3):
+            self._cluster.host(self._leader()).kill()
+            await asyncio.sleep(self._chance.choice((0.3, 3.2, 3.5, 4.0)))
+
+    async def restart_one_after_another(self) -> None:
+        """As for a new version."""
+        for node in self._nodes:
+            await self._cluster.stop(node)
+            await asyncio.sleep(self._chance.choice((0.5, 2.0, 4.0)))
+
+    async def stop_cleanly(self) -> None:
+        await self._cluster.stop(self._chance.choice(self._nodes))
+
+    async def pause_the_leader(self) -> None:
+        await self._pause(self._leader())
+
+    async def pause_one(self) -> None:
+        await self._pause(self._chance.choice(self._nodes))
+
+    async def _pause(self, node: int) -> None:
+        resume = self._cluster.pause(node)
+        if resume is not None:
+            await asyncio.sleep(self._chance.choice((0.3, 1.0, 2.5, 4.0, 8.0)))
+            resume()
+
+    async def _away(self, node: int, *, power: bool) -> None:
+        """Gone for a while: back at once, before its session ends, or long after."""
+        self._cluster.down.add(node)
+        host = self._cluster.host(node)
+        if power:
+            host.cut_power()
+        else:
+            host.kill()
+        await asyncio.sleep(self._chance.choice((0.0, 0.5, 2.0, 6.0, 15.0)))
+        self._cluster.down.discard(node)
+
+    def _leader(self) -> int:
+        return self._cluster.leader_number() or self._chance.choice(self._nodes)

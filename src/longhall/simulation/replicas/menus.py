@@ -1,0 +1,72 @@
+"""Which faults a scenario may draw, by their names: see `hosts`, `links` and `disks` for what each does."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EVERYTHING: Final = (
+    "kill_the_leader",
+    "kill_one",
+    "kill_all",
+    "power_cut",
+    "power_cut_in_the_middle",
+    "power_cut_of_all",
+    "power_cut_of_all_on_slow_disks",
+    "pause_the_leader",
+    "pause_one",
+    "cut_the_leader_from_followers",
+    "cut_one_way",
+    "cut_off",
+    "cut_from_clients",
+    "cut_from_the_coordinator",
+    "lose_words_of_the_coordinator",
+    "lose_the_coordinator",
+    "expire_a_session",
+    "reset",
+    "slow_links",
+    "slow_disk",
+    "stuck_disk",
+    "full_disk",
+    "failed_sync",
+    "stop_cleanly",
+    "restart_one_after_another",
+    "clock_jump",
+    "kill_in_quick_succession",
+)
+# Who leads dies, stops and is cut off.
+LEADERS: Final = (
+    "kill_the_leader",
+    "pause_the_leader",
+    "cut_the_leader_from_followers",
+    "cut_from_the_coordinator",
+    "kill_in_quick_succession",
+    "stop_cleanly",
+)
+ELECTIONS: Final = (
+    "kill_the_leader",
+    "pause_the_leader",
+    "cut_the_leader_from_followers",
+    "cut_from_the_coordinator",
+    "kill_in_quick_succession",
+    "power_cut_of_all",
+    "power_cut_of_all_on_slow_disks",
+    "cut_one_way",
+    "slow_disk",
+)
+DAMAGE: Final = ("damage", "damage", "reset", "slow_disk")
+FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
+POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "power_cut_of_all_on_slow_disks")
+# Leases and delays are held against the clients' clock, so no host's must be set by anybody.
+COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")
+LINES: Final = (*LEADERS, *POWER, "cut_from_clients", "cut_one_way", "reset", "expire_a_session")
+# A hall that nobody remembers begins with the clock of whoever comes first, so one node at least goes on.
+CLOCKS: Final = (
+    "clock_jump",
+    "clock_jump",
+    "kill_the_leader",
+    "pause_the_leader",
+    "cut_from_the_coordinator",
+    "expire_a_session",
+    "stop_cleanly",
+    "reset",
+)

@@ -1,0 +1,142 @@
+"""Looking at whole nodes from outside: what each appends, commits, applies and shows, told to the oracle of the log.
+
+Nothing here changes what a node does. Whoever has applied as much as the leader has the same tables, at any moment;
+in the end everybody who keeps the hall has the same messages as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, final
+
+from longhall.broker.hall import Hall
+from longhall.cluster.member import Member, Role
+from longhall.log.frames import Entry
+from longhall.node.assembly import Node
+from longhall.node.fellowship import Fellowship
+from longhall.simulation.checkers.violation import demand
+from longhall.simulation.replicas.contents import contents_of
+from longhall.simulation.replicas.names import name_of
+from longhall.simulation.replicas.states import compare_tables
+from longhall.simulation.replicas.truth import Life, Truth
+
+if TYPE_CHECKING:
+    from longhall.simulation.replicas.fleet import Fleet
+
+LOOK_S: Final = 0.25
+COMPARE_EVERY: Final = 8  # Looks.
+LIVENESS_S: Final = 30.0
+
+
+@final
+class Watch:
+    """See the module."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.damage_allowed = False  # Somebody flips bits.
+        self._fleet = fleet
+        self._truth = Truth()
+        self._lives: dict[str, tuple[Life, Member]] = {}
+
+    def observe(self, fellowship: Fellowship, name: str) -> None:
+        """From the moment on at which it takes its seat: before that nothing can have come."""
+        seat = fellowship.seat
+        take, on_lead = seat.take, seat.on_lead
+
+        async def observed(member: Member, *arguments: Any) -> None:
+            life = Life(self._truth, name, member.replica.applied)
+            life.check_start(member.replica)
+            _look_at(fellowship, member, life)
+            self._lives[name] = (life, member)
+
+            async def leading() -> None:
+                life.leads(member.replica.index)
+                await on_lead()
+
+            seat.on_lead = leading
+            await take(member, *arguments)
+
+        setattr(seat, "take", observed)  # noqa: B010
+
+    async def look(self) -> None:
+        """What leaders show is committed and what followers apply is too, for ever."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_S)
+            demand(not self._truth.broken, self._truth.broken)
+            found = self._fleet.serving()
+            if found is not None:
+                for number, partition in found[1].hall.partitions.items():
+                    self._truth.shows(found[0].name, number, partition.high_watermark)
+            for number in self._fleet.nodes:
+                process = self._fleet.host(number).process
+                if process is not None and process.alive and process.name in self._lives:
+                    life, member = self._lives[process.name]
+                    if member.role_of(0) is Role.FOLLOWER:
+                        life.followed(member.replica.applied)
+            looks += 1
+            if looks % COMPARE_EVERY == 0:
+                self._compare(whole=False)
+
+    async def check_copies(self) -> None:
+        """Everybody is silent: soon all who keep the hall have the same."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + LIVENESS_S
+        while not self._compare(whole=True):
+            sentence = f"not all have everything {LIVENESS_S} s after the last word: {self._fleet.stand()}"
+            demand(loop.time() < deadline, sentence)
+            await asyncio.sleep(LOOK_S)
+
+    def _compare(self, *, whole: bool) -> bool:
+        """Look at those who have applied as much as the leader; whether these are all who keep the hall."""
+        leader = self._fleet.leader()
+        member = member_of(leader) if leader is not None else None
+        if leader is None or member is None:
+            return False
+        same: dict[int, Hall] = {}
+        keeping = set(self._fleet.in_sync())
+        for number in sorted(keeping & set(self._fleet.nodes)):
+            process, node = self._fleet.host(number).process, self._fleet.nodes[number]
+            other = member_of(node)
+            if process is None or not process.alive or other is None or other.epoch != member.epoch:
+                continue
+            if other.replica.applied == member.index:
+                same[number] = node.hall
+        complete = len(same) == len(keeping)
+        for number, hall in same.items():
+            if hall is not leader.hall:
+                compare_tables(leader.hall, hall, name_of(number))
+        if complete and whole:
+            self._compare_messages(leader.hall, same)
+        return complete
+
+    def _compare_messages(self, leader: Hall, halls: dict[int, Hall]) -> None:
+        contents = contents_of(leader, damage_allowed=self.damage_allowed)
+        for number, hall in halls.items():
+            found = contents_of(hall, damage_allowed=self.damage_allowed)
+            name = name_of(number)
+            demand(sorted(found) == sorted(contents), f"{name} has other partitions than the leader")
+            for place, messages in contents.items():
+                same = found[place] == messages
+                if self.damage_allowed:
+                    same = all(found[place].get(offset, value) == value for offset, value in messages.items())
+                demand(same, f"{name} has other messages in {place} than the leader")
+
+
+def member_of(node: Node) -> Member | None:
+    """Its part in the cluster, if it takes one by now."""
+    return node.fellowship.member if node.fellowship is not None else None
+
+
+def _look_at(fellowship: Fellowship, member: Member, life: Life) -> None:
+    rejoined = fellowship._rejoined
+    assert rejoined is not None
+    good = rejoined.replay.take
+
+    def applying(entry: Entry) -> None:
+        life.applied(entry)
+        good(entry)
+
+    setattr(rejoined.replay, "take", applying)  # noqa: B010
+    member.on_bundle = life.appended
+    member.on_committed = life.committed
