@@ -1,9 +1,11 @@
-"""`python -m soak`: kills under load; the options are those of `soak.kill`."""
+"""`python -m soak`: kills of a node under load (`soak.kill`); `python -m soak cluster`: everything that may happen to a
+cluster (`soak.storm`).
+"""
 
 from __future__ import annotations
 
 import sys
 
-from soak.kill import main
+from soak import kill, storm
 
-sys.exit(main())
+sys.exit(storm.main(sys.argv[2:]) if sys.argv[1:2] == ["cluster"] else kill.main())

@@ -1,7 +1,13 @@
-"""Three real nodes around a real ZooKeeper, to be hurt: started, killed, paused, started again; asked how they do."""
+"""Three real nodes around a real ZooKeeper, to be hurt: started, killed, paused, started again; asked how they do.
+
+In a field (`soak.field`) each node is a host with an address, a network and a disk of its own, and so is ZooKeeper;
+without one, everything is on the loopback.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,40 +17,92 @@ from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError
 from longhall.console.company import ClusterView
 from longhall.coordination.ensemble import Ensemble
+from soak.field import LOOPBACK, Field, mount_memory
 from soak.node import Node
+from soak.wall import Wall, build
 
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 120.0
 NODES: Final = (1, 2, 3)
+ZOOKEEPER: Final = "zookeeper"
+DISK_BYTES: Final = 3 << 30
+DOORS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080, "peers": 7092}
 
 
 class Cluster:
     """See the module. Clients get the addresses of all nodes, which stay the same over restarts."""
 
     def __init__(
-        self, home: Path, *, session_ms: int = 6000, zookeeper: Ensemble | None = None, path: str = ""
+        self,
+        home: Path,
+        *,
+        session_ms: int = 6000,
+        zookeeper: Ensemble | None = None,
+        path: str = "",
+        field: Field | None = None,
+        servers: int = 1,
     ) -> None:
         self.home = home
-        self.zookeeper = zookeeper or Ensemble(home / "zookeeper", durable=False)
+        self.field = field
+        self.session_ms = session_ms
+        self.asleep: set[int] = set()  # Nodes that are better not asked.
+        self.nodes: dict[int, Node] = {}
+        self.walls: dict[int, Wall] = {}
+        host = {} if field is None else {"host": field.address(ZOOKEEPER), "prefix": field.prefix(ZOOKEEPER)}
+        self.zookeeper = zookeeper or Ensemble(home / "zookeeper", durable=False, servers=servers, **host)  # type: ignore[arg-type]
         self._own = zookeeper is None
         self._path = path
-        self._session_ms = session_ms
-        self.nodes: dict[int, Node] = {}
+        self._doors: dict[int, dict[str, str]] = {}  # By node, where its doors have to stay where they are.
+        if field is not None:
+            library = build(home)
+            for number in NODES:
+                mount_memory(self.disk(number), DISK_BYTES)
+                if library is not None:
+                    self.walls[number] = Wall(library, home / f"wall{number}")
 
-    def start(self) -> None:
+    def start(self, *, first: int = 0) -> None:
+        """Start everything. `first` is the node that brings the hall, if it has to be a certain one."""
         if self._own:
             self.zookeeper.start()
-        for number in NODES:
+        for number in sorted(NODES, key=lambda one: one != first):
             self.nodes[number] = self.make(number)
             self.nodes[number].launch()
+            if number == first:
+                self.nodes[number].wait_ready(WAIT_SECONDS)
         for node in self.nodes.values():
             node.wait_ready(WAIT_SECONDS)
         self.wait_in_sync()
 
-    def make(self, number: int, data: Path | None = None) -> Node:
-        """A node of this cluster, not started yet."""
+    def make(self, number: int, *, alone: bool = False) -> Node:
+        """A node of this cluster, not started yet; or one that is `alone` with its directory and knows no cluster."""
         options = ["--coordinator", self.zookeeper.url + self._path, "--node-id", str(number)]
-        options += ["--set", f"session_timeout_ms={self._session_ms}"]
-        return Node(data or self.home / f"node{number}", options=options, home=self.home)
+        options += ["--set", f"session_timeout_ms={self.session_ms}"]
+        if alone:
+            options = []
+        if self.field is None:
+            return Node(self.home / f"node{number}", options=options, home=self.home, doors=self._doors.get(number))
+        host = name_of(number)
+        doors = {door: f"{self.field.address(host)}:{port}" for door, port in DOORS.items()}
+        return Node(
+            self.disk(number) / f"node{number}",
+            options=[*options, "--insecure"],
+            home=self.home,
+            doors=doors,
+            prefix=self.field.prefix(host),
+            environment=self.walls[number].environment if number in self.walls else None,
+        )
+
+    def keep_doors(self) -> None:
+        """Without a field: free ports, the same for all lives of a node. Clients go on at the address they know."""
+        with contextlib.ExitStack() as held:
+            for number in NODES:
+                for door in ("kafka", "sqs", "http"):
+                    probe = held.enter_context(socket.socket())
+                    probe.bind((LOOPBACK, 0))
+                    self._doors.setdefault(number, {})[door] = f"{LOOPBACK}:{probe.getsockname()[1]}"
+
+    def disk(self, number: int) -> Path:
+        """Where the disk of a host in a field is."""
+        return self.home / f"disk{number}"
 
     def stop(self) -> None:
         """Everything, at once."""
@@ -62,16 +120,15 @@ class Cluster:
     # How it does
 
     def view(self, besides: int = 0) -> ClusterView | None:
-        """What the leader says; None while nobody leads. A node that sleeps is better not asked."""
+        """What the leader says; None while nobody leads. Of two that believe to lead, the one of the newer epoch."""
+        views: list[ClusterView] = []
         for number, node in self.nodes.items():
-            if node.running and number != besides:
+            if node.running and number != besides and number not in self.asleep:
                 try:
-                    view = ask(node.http)
+                    views.append(ask(node.http))
                 except CommandError:
                     continue
-                if view.serving:
-                    return view
-        return None
+        return max((view for view in views if view.serving), key=lambda view: view.epoch, default=None)
 
     def leader(self, besides: int = 0) -> int:
         """The node that leads, as soon as one does."""
@@ -83,8 +140,13 @@ class Cluster:
                 found.append(view.node)
             return bool(found)
 
-        wait_until(led, "a node leads")
+        wait_until(led, "a node leads", self.log_tails)
         return found[-1]
+
+    def manager(self) -> int:
+        """The node that manages; 0 for none."""
+        view = self.view()
+        return next((host.node for host in view.hosts if host.manages), 0) if view is not None else 0
 
     def followers(self) -> list[int]:
         leader = self.leader()
@@ -104,9 +166,16 @@ class Cluster:
         return "\n".join(f"--- node {number}\n{node.log_tail()}" for number, node in self.nodes.items())
 
 
+def name_of(number: int) -> str:
+    """A host of a field."""
+    return f"node{number}"
+
+
 def wait_until(holds: Callable[[], bool], what: str, explain: Callable[[], str] = str) -> None:
-    """Ask again until it holds."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    """Ask again until it holds. A time in which this very process was stopped does not count for more than a second."""
+    waited, before = 0.0, time.monotonic()
     while not holds():
-        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS:.0f} s: {what}\n{explain()}"
+        assert waited < WAIT_SECONDS, f"not within {WAIT_SECONDS:.0f} s: {what}\n{explain()}"
         time.sleep(0.05)
+        now = time.monotonic()
+        waited, before = waited + min(now - before, 1.0), now

@@ -28,6 +28,7 @@ class Fate:
     acknowledged: bool = False
     due_at: float = 0.0
     leased_until: float | None = None
+    came: tuple[float, float] = (0.0, 0.0)  # When the last delivery was asked for, and when it arrived.
     settle_tried: bool = False
     settled_at: float | None = None
     deliveries: int = 0
@@ -90,17 +91,25 @@ class Book:
         with self._lock:
             for each in answer:
                 fate = self._fates.setdefault((queue, each.key), Fate())
-                self._may_come(queue, each.key, fate, asked_at, arrived_at)
                 self._same_id(queue, each.key, fate, each.message_id)
                 fate.deliveries += 1
+                if asked_at < fate.came[1] and fate.came[1] >= asked_at + lease_seconds - SLACK_SECONDS:
+                    continue  # It was so long under way that the one before it may have been given out after it.
+                self._may_come(queue, each.key, fate, asked_at, arrived_at)
                 fate.leased_until = asked_at + lease_seconds
+                fate.came = (asked_at, arrived_at)
             self._in_order(queue, [each.key for each in answer], asked_at, arrived_at)
 
     def _may_come(self, queue: str, key: str, fate: Fate, asked_at: float, arrived_at: float) -> None:
         if fate.settled_at is not None and asked_at > fate.settled_at:
             self.complain(f"{queue}: {key} came back {asked_at - fate.settled_at:.3f} s after it was settled")
         if fate.leased_until is not None and arrived_at < fate.leased_until - SLACK_SECONDS:
-            self.complain(f"{queue}: {key} was delivered {fate.leased_until - arrived_at:.3f} s before its lease ended")
+            early = fate.leased_until - arrived_at
+            asked, came = arrived_at - asked_at, tuple(round(arrived_at - moment, 3) for moment in fate.came)
+            self.complain(
+                f"{queue}: {key} was delivered {early:.3f} s before its lease ended; it was asked for {asked:.3f} s "
+                f"before, and the delivery before it was asked for and arrived so many seconds before: {came}"
+            )
         if arrived_at < fate.due_at - SLACK_SECONDS:
             self.complain(f"{queue}: {key} was delivered {fate.due_at - arrived_at:.3f} s before it was due")
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -47,6 +47,8 @@ class Worker:
         self.name = name
         self.bootstrap = bootstrap
         self.history = history
+        self.pace = 1.0  # The share of its usual speed.
+        self.settings: dict[str, Any] = {}  # Of its clients, beside those that all have.
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
@@ -75,7 +77,7 @@ class Worker:
         raise NotImplementedError
 
     def producer(self, **settings: Any) -> Producer:
-        return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 2, **_QUICK, **settings})
+        return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 2, **_QUICK, **self.settings, **settings})
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
         base = {
@@ -84,7 +86,7 @@ class Worker:
             "auto.offset.reset": "earliest",
             "session.timeout.ms": 6000,
         }
-        return Consumer({"bootstrap.servers": self.bootstrap, **base, **_QUICK, **settings})
+        return Consumer({"bootstrap.servers": self.bootstrap, **base, **_QUICK, **self.settings, **settings})
 
 
 class IdempotentWriter(Worker):
@@ -102,7 +104,9 @@ class IdempotentWriter(Worker):
                 value = f"{self.name}:{number}".encode() + self.padding
                 producer.produce(PLAIN, value, partition=number % PARTITIONS, on_delivery=self._delivered)
             producer.poll(0)
-            self.stopping.wait(1 / self.rate_per_second)  # A poll alone would end with the first acknowledgement.
+            self.stopping.wait(
+                1 / self.rate_per_second / self.pace
+            )  # A poll alone would end with the first acknowledgement.
         producer.flush(CALL_SECONDS_MAX)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -137,6 +141,7 @@ class TransactionalWriter(Worker):
             self.history.ended(name, outcome)
             if outcome is Outcome.UNKNOWN:
                 producer = None
+            self.stopping.wait(1 / RATE_PER_SECOND / self.pace)
 
     def _open(self) -> Producer | None:
         return _ready(self.producer(**{"transactional.id": self.name, "transaction.timeout.ms": 5_000}))
@@ -200,7 +205,9 @@ class Committer(Worker):
 class Load:
     """All of them together, on topics of their own."""
 
-    def __init__(self, bootstrap: str, history: History) -> None:
+    def __init__(
+        self, bootstrap: str, history: History, *, pace: float = 1.0, settings: Mapping[str, Any] | None = None
+    ) -> None:
         self._bootstrap = bootstrap
         self._workers: list[Worker] = [
             IdempotentWriter("i1", bootstrap, history),
@@ -211,6 +218,9 @@ class Load:
             Carrier("c1", bootstrap, history),
             Committer("m1", bootstrap, history),
         ]
+        for worker in self._workers:
+            worker.pace = pace
+            worker.settings = dict(settings or {})
 
     def start(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
@@ -222,6 +232,11 @@ class Load:
 
     def failures(self) -> list[str]:
         return [f"{worker.name} died: {worker.failure!r}" for worker in self._workers if worker.failure is not None]
+
+    def stop(self) -> None:
+        """Tell them to end, and do not wait."""
+        for worker in self._workers:
+            worker.stopping.set()
 
     def finish(self) -> None:
         for worker in self._workers:

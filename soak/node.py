@@ -31,7 +31,9 @@ class NodeFailed(RuntimeError):
 
 
 class Node:
-    """The life of one node. `prefix` puts another program before it (strace, nice), `options` follow `serve`."""
+    """The life of one node. `prefix` puts another program before it (strace, nice), `options` follow `serve`. With
+    `doors` (`kafka`, `sqs`, `http`) it opens them there; else at free ports, of which later starts keep Kafka's.
+    """
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class Node:
         environment: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
         home: Path | None = None,
+        doors: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
         self.options = list(options)
@@ -52,7 +55,7 @@ class Node:
         self.log_file = home / f"{data.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: dict[str, object] = {}
-        self._kafka = "127.0.0.1:0"
+        self._doors = {"kafka": "127.0.0.1:0", "sqs": "127.0.0.1:0", "http": "127.0.0.1:0", **(doors or {})}
 
     def __enter__(self) -> Self:
         self.start()
@@ -62,6 +65,11 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+
+    @property
+    def ready(self) -> Mapping[str, object]:
+        """What the ready file said."""
+        return self._ready
 
     @property
     def bootstrap(self) -> str:
@@ -91,12 +99,7 @@ class Node:
             "serve",
             "--data",
             str(self.data),
-            "--kafka",
-            self._kafka,
-            "--sqs",
-            "127.0.0.1:0",
-            "--http",
-            "127.0.0.1:0",
+            *(word for door, address in self._doors.items() for word in (f"--{door}", address)),
             "--ready-file",
             str(self.ready_file),
             *self.options,
@@ -129,7 +132,7 @@ class Node:
             time.sleep(0.01)
         self._ready = json.loads(self.ready_file.read_text())
         # Clients keep the address they know, so every later start takes the same port.
-        self._kafka = self.bootstrap
+        self._doors["kafka"] = str(self._ready["kafka"])
 
     def start(self) -> None:
         self.launch()

@@ -47,6 +47,8 @@ def new_client(endpoint: str) -> Any:
 class QueueWorker(Worker):
     """A thread with a client of its own; the same URLs hold through every restart."""
 
+    pause_seconds = PAUSE_SECONDS
+
     def __init__(self, name: str, endpoint: str, urls: dict[str, str], book: Book) -> None:
         super().__init__(name, endpoint, None)  # type: ignore[arg-type]  # It keeps another kind of history.
         self.book = book
@@ -138,7 +140,7 @@ class Sender(QueueWorker):
             said = self.call("send_message_batch", QueueUrl=url, Entries=entries)
             for each in said.get("Successful", []):
                 self.book.acknowledged(self.queue, keys[int(each["Id"])], each["MessageId"])
-        self.stopping.wait(PAUSE_SECONDS * count)
+        self.stopping.wait(self.pause_seconds * count)
 
 
 class PoisonSender(Sender):
@@ -172,7 +174,7 @@ class OrderedSender(QueueWorker):
             return
         self._send(group, number)
         self._open[group] = False
-        self.stopping.wait(PAUSE_SECONDS)
+        self.stopping.wait(self.pause_seconds)
 
     def _send(self, group: int, number: int) -> None:
         name = f"{self.name}.{group}"

@@ -57,6 +57,14 @@ def test_a_delivery_while_leased(book: Book) -> None:
     assert "before its lease ended" in book.complaints[0]
 
 
+def test_an_answer_that_was_longer_under_way_than_its_lease_accuses_nobody(book: Book) -> None:
+    told(book, "a", 5.0)
+    book.delivered(QUEUE, [Delivery("a", "id-a", 1)], 1.0, 6.0, 3.0)  # Given out before 2, and held back since.
+    assert book.complaints == []
+    told(book, "a", 7.0)
+    assert "before its lease ended" in book.complaints[0]
+
+
 def test_a_delivery_after_it_was_given_back_is_none(book: Book) -> None:
     told(book, "a", 1.0)
     book.giving_back(QUEUE, "a")

@@ -1,7 +1,8 @@
 """A real ZooKeeper on this machine, out of the Java archives inside the pyspark package: one server, or three.
 
-For `longhall cluster up` and for tests. All ports are free ones of the loopback, everything lies in one directory, and
-each server is one process with its pid. It needs Java and pyspark; what is missing is said in one line.
+For `longhall cluster up` and for tests. All ports are free ones, on the loopback unless told otherwise; everything lies
+in one directory, and each server is one process with its pid. It needs Java and pyspark; what is missing is said in one
+line.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
 
@@ -59,16 +61,18 @@ class PartMissing(EnsembleError):
 class Server:
     """One server of an ensemble."""
 
-    def __init__(self, directory: Path, number: int, port: int) -> None:
+    def __init__(self, directory: Path, number: int, host: str, port: int, prefix: Sequence[str]) -> None:
         self.directory = directory
         self.number = number
+        self.host = host
         self.port = port
+        self._prefix = prefix
         self.process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -78,7 +82,7 @@ class Server:
     def start(self) -> None:
         """Start the process. `mode` says when it serves."""
         assert self.process is None, "it is running"
-        command = [_java(), *JAVA_OPTIONS, "-cp", _archives(), MAIN, str(self.directory / "zoo.cfg")]
+        command = [*self._prefix, _java(), *JAVA_OPTIONS, "-cp", _archives(), MAIN, str(self.directory / "zoo.cfg")]
         with open(self.directory / "log", "ab") as log:
             # In a session of its own: an interrupt at the terminal is for Longhall, which then stops ZooKeeper itself.
             self.process = subprocess.Popen(
@@ -116,7 +120,7 @@ class Server:
         """One of ZooKeeper's four letter words; nothing if nobody answers."""
         answer = b""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+            with socket.create_connection((self.host, self.port), timeout=2) as connection:
                 connection.sendall(word)
                 while len(answer) < ANSWER_BYTES_MAX and (part := connection.recv(4096)):
                     answer += part
@@ -129,9 +133,19 @@ class Server:
 class Ensemble:
     """Servers that are one ZooKeeper. `start` and `stop` block; a loop calls them in a thread."""
 
-    def __init__(self, directory: Path, *, servers: int = 1, durable: bool = True) -> None:
-        """`durable` off spares the syncs, for tests."""
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        servers: int = 1,
+        durable: bool = True,
+        host: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """`durable` off spares the syncs, for tests. `prefix` is a program that runs another one, on that host."""
         self.directory = directory
+        self._host = host
+        self._prefix = prefix
         self._durable = durable
         self._count = servers
         self.servers: list[Server] = []
@@ -177,14 +191,14 @@ class Ensemble:
     def _lay_out(self) -> None:
         ports = _free_ports(3 * self._count)
         self.servers = []
-        peers = [f"server.{n + 1}=127.0.0.1:{ports[3 * n + 1]}:{ports[3 * n + 2]}" for n in range(self._count)] * (
+        peers = [f"server.{n + 1}={self._host}:{ports[3 * n + 1]}:{ports[3 * n + 2]}" for n in range(self._count)] * (
             self._count > 1
         )
         for number in range(1, self._count + 1):
             directory = self.directory / f"zookeeper-{number}"
             (directory / "data").mkdir(parents=True, exist_ok=True)
             (directory / "data" / "myid").write_text(f"{number}\n")
-            server = Server(directory, number, ports[3 * (number - 1)])
+            server = Server(directory, number, self._host, ports[3 * (number - 1)], self._prefix)
             lines = [*_settings(server, durable=self._durable), *peers]
             (directory / "zoo.cfg").write_text("\n".join(lines) + "\n")
             self.servers.append(server)
@@ -205,7 +219,7 @@ def _settings(server: Server, *, durable: bool) -> list[str]:
     quick = ["snapCount=1000000", "preAllocSize=1024", "forceSync=no"]
     return [
         f"dataDir={server.directory / 'data'}",
-        "clientPortAddress=127.0.0.1",
+        f"clientPortAddress={server.host}",
         f"clientPort={server.port}",
         f"tickTime={TICK_MS}",
         "initLimit=50",

@@ -1,0 +1,131 @@
+"""A network of its own for a cluster: each host in a namespace, the clients on the router between them, cuts at will.
+
+    clients (here, 10.77.N.1) ---- 10.77.N.2 (host N, with its own loopback)
+
+A cut is a rule of the router: what goes from one host to another disappears without a word, in one direction, for
+connections that stand as for new ones. Clients reach every host all the while. The whole field hangs on the process
+that laid it out: `enclosed` runs a program in namespaces of its own (network, mounts, processes), so that nothing of it
+is left when that program ends, however it ends. It needs `unshare` and `ip`, and root or user namespaces.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, final
+
+MARK: Final = "LONGHALL_SOAK_ENCLOSED"
+LOOPBACK: Final = "127.0.0.1"
+_SPACES: Final = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+TRY_SECONDS_MAX: Final = 60.0
+
+
+class FieldFailed(RuntimeError):
+    """The system did not let us."""
+
+
+def is_enclosed() -> bool:
+    """Whether this process runs in namespaces of its own."""
+    return MARK in os.environ
+
+
+def enclosed(command: Sequence[str]) -> list[str]:
+    """The command that runs `command` in namespaces of its own; nothing where that cannot be done."""
+    if shutil.which("unshare") is None or shutil.which("ip") is None or shutil.which("nsenter") is None:
+        return []
+    users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    shell = ["unshare", *users, *_SPACES, "env", f"{MARK}=1"]
+    trial = [sys.executable, "-m", "soak.field"]
+    done = subprocess.run([*shell, *trial], capture_output=True, timeout=TRY_SECONDS_MAX, check=False)
+    return [*shell, *command] if done.returncode == 0 else []
+
+
+@final
+class Field:
+    """See the module. Hosts have names; `""` is where the clients are."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        assert is_enclosed(), "the network of the machine is not to be touched"
+        self._numbers = {host: number for number, host in enumerate(hosts, start=1)}
+        self._holders: dict[str, subprocess.Popen[bytes]] = {}
+        self._cuts: set[tuple[str, str]] = set()
+        _run("ip", "link", "set", "lo", "up")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        for host in hosts:
+            self._lay_out(host)
+
+    def address(self, host: str) -> str:
+        return f"10.77.{self._numbers[host]}.2"
+
+    def prefix(self, host: str) -> list[str]:
+        """What runs a program on that host."""
+        return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net"]
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing gets from one to the other any more; the way back is another cut."""
+        if (source, target) not in self._cuts:
+            self._cuts.add((source, target))
+            _run("ip", "rule", "add", *self._rule(source, target))
+
+    def cut_between(self, one: str, others: Iterable[str]) -> None:
+        """Both ways."""
+        for other in others:
+            self.cut(one, other)
+            self.cut(other, one)
+
+    def heal(self) -> None:
+        for source, target in self._cuts:
+            _run("ip", "rule", "del", *self._rule(source, target))
+        self._cuts.clear()
+
+    def _rule(self, source: str, target: str) -> list[str]:
+        return ["from", self.address(source), "to", self.address(target), "blackhole"]
+
+    def _lay_out(self, host: str) -> None:
+        number = self._numbers[host]
+        # Somebody has to be in a namespace for it to last, and says so when it is there.
+        holder = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", "ip link set lo up && echo && exec sleep infinity"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        self._holders[host] = holder
+        assert holder.stdout is not None
+        if holder.stdout.readline() != b"\n":
+            raise FieldFailed("no namespace for a host")
+        near, there = f"lh{number}", self.prefix(host)
+        _run("ip", "link", "add", near, "type", "veth", "peer", "name", "far", "netns", str(holder.pid))
+        _run("ip", "address", "add", f"10.77.{number}.1/24", "dev", near)
+        _run("ip", "link", "set", near, "up")
+        _run(*there, "ip", "address", "add", f"10.77.{number}.2/24", "dev", "far")
+        _run(*there, "ip", "link", "set", "far", "up")
+        _run(*there, "ip", "route", "add", "default", "via", f"10.77.{number}.1")
+
+
+def mount_memory(directory: Path, size_bytes: int) -> None:
+    """A disk of this size, which goes with the namespaces."""
+    assert is_enclosed(), "the mounts of the machine are not to be touched"
+    directory.mkdir(parents=True, exist_ok=True)
+    _run("mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(directory))
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise FieldFailed(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+
+
+def _try() -> None:
+    """Whether everything is allowed that a field needs."""
+    field = Field(["one", "two"])
+    field.cut_between("one", ["two"])
+    field.heal()
+    mount_memory(Path("/tmp"), 1 << 20)
+
+
+if __name__ == "__main__":
+    _try()

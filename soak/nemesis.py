@@ -1,0 +1,256 @@
+"""What goes wrong with a cluster, one thing after another: each begins, lasts for a while and heals.
+
+Which comes next the seed decides. What the machine does not allow (cuts and full disks need a field, clocks a compiler)
+is left out, and `left_out` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from soak.cluster import NODES, ZOOKEEPER, Cluster, name_of
+from soak.kill import Say
+from soak.replicas import is_of_the_load
+
+READY_SECONDS: Final = 90.0
+BEYOND_SECONDS: Final = 2.0  # How much longer than the session something lasts that is to outlast it.
+LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to nothing, or less than is kept in reserve.
+SEGMENT_BYTES_MIN: Final = 4096
+NOTICED: Final = "a message cannot be read here"
+JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
+
+
+class Nemesis:
+    """Every fault is a method that says in its docstring what it does; `kills` are those that senders notice first."""
+
+    def __init__(self, cluster: Cluster, seed: int, say: Say) -> None:
+        self._cluster = cluster
+        self._random = random.Random(seed)
+        self._say = say
+        self._bag: list[Callable[[], None]] = []
+        self.on_damage: Callable[[], None] = _nothing  # Read everything: whoever is damaged has to notice.
+        always: list[Callable[[], None]] = [
+            self.kill_the_leader,
+            self.kill_a_follower,
+            self.kill_the_manager,
+            self.pause_the_leader,
+            self.pause_a_follower,
+            self.restart_in_turn,
+            self.cut_the_power,
+            self.lose_a_disk,
+            self.zookeeper_goes_away,
+            self.kill_a_zookeeper,
+        ]
+        in_a_field: list[Callable[[], None]] = [
+            self.cut_the_leader_from_zookeeper,
+            self.cut_the_leader_from_followers,
+            self.cut_the_leader_off,
+            self.cut_one_way,
+            self.fill_the_disk_of_the_leader,
+            self.damage_the_leader,
+        ]
+        self.menu = always + (in_a_field if cluster.field is not None else [])
+        self.left_out = [] if cluster.field is not None else [fault.__name__ for fault in in_a_field]
+        if cluster.walls:
+            self.menu.append(self.set_a_clock)
+        else:
+            self.left_out.append(self.set_a_clock.__name__)
+
+    def next(self) -> Callable[[], None]:
+        """Everything comes once, in an order of its own, before anything comes again."""
+        if not self._bag:
+            self._bag = list(self.menu)
+            self._random.shuffle(self._bag)
+        return self._bag.pop()
+
+    # Processes
+
+    def kill_the_leader(self) -> None:
+        """kill -9 of the leader."""
+        self._kill(self._cluster.leader())
+
+    def kill_a_follower(self) -> None:
+        """kill -9 of a node that follows."""
+        self._kill(self._random.choice(self._cluster.followers()))
+
+    def kill_the_manager(self) -> None:
+        """kill -9 of the node that manages."""
+        self._kill(self._cluster.manager() or self._cluster.leader())
+
+    def _kill(self, number: int) -> None:
+        node = self._cluster.nodes[number]
+        node.kill()
+        self._last(0.0, 4.0)
+        self._start(number)
+
+    def pause_the_leader(self) -> None:
+        """SIGSTOP of the leader beyond its session, then SIGCONT."""
+        self._pause(self._cluster.leader())
+
+    def pause_a_follower(self) -> None:
+        """The same of a node that follows."""
+        self._pause(self._random.choice(self._cluster.followers()))
+
+    def _pause(self, number: int) -> None:
+        self._cluster.asleep.add(number)
+        self._cluster.nodes[number].suspend()
+        try:
+            self._outlast_the_session()
+        finally:
+            self._cluster.nodes[number].resume()
+            self._cluster.asleep.discard(number)
+
+    def restart_in_turn(self) -> None:
+        """SIGTERM of each node in turn."""
+        for number in self._random.sample(NODES, len(NODES)):
+            code = self._cluster.nodes[number].stop()
+            assert code == 0, f"asked to stop, node {number} ended with {code}\n{self._cluster.log_tails()}"
+            self._start(number)
+            self._cluster.wait_in_sync()
+
+    def cut_the_power(self) -> None:
+        """kill -9 of all nodes at once."""
+        for node in self._cluster.nodes.values():
+            node.kill()
+        for number in self._random.sample(NODES, len(NODES)):
+            self._cluster.nodes[number].launch()
+            self._last(0.0, 0.5)
+        for node in self._cluster.nodes.values():
+            node.wait_ready(READY_SECONDS)
+
+    def lose_a_disk(self) -> None:
+        """kill -9 of a node that follows, which comes back under its number with an empty disk."""
+        number = self._random.choice(self._cluster.followers())
+        node = self._cluster.nodes[number]
+        node.kill()
+        shutil.rmtree(node.data)
+        self._start(number)
+
+    # ZooKeeper
+
+    def zookeeper_goes_away(self) -> None:
+        """kill -9 of all of ZooKeeper, for longer than a session."""
+        ensemble = self._cluster.zookeeper
+        for server in ensemble.servers:
+            server.kill()
+        try:
+            self._outlast_the_session()
+        finally:
+            for server in ensemble.servers:
+                server.start()
+            for server in ensemble.servers:
+                ensemble.wait_serving(server)
+
+    def kill_a_zookeeper(self) -> None:
+        """kill -9 of the server that leads ZooKeeper."""
+        ensemble = self._cluster.zookeeper
+        server = ensemble.leader()
+        server.kill()
+        self._last(0.5, 3.0)
+        server.start()
+        ensemble.wait_serving(server)
+
+    # The network
+
+    def cut_the_leader_from_zookeeper(self) -> None:
+        """The leader and ZooKeeper do not hear each other; everybody else does."""
+        self._cut(name_of(self._cluster.leader()), [ZOOKEEPER])
+
+    def cut_the_leader_from_followers(self) -> None:
+        """The leader and the other nodes do not hear each other; ZooKeeper hears all."""
+        self._cut(name_of(self._cluster.leader()), [name_of(one) for one in self._cluster.followers()])
+
+    def cut_the_leader_off(self) -> None:
+        """The leader hears nobody but its clients."""
+        others = [name_of(one) for one in self._cluster.followers()]
+        self._cut(name_of(self._cluster.leader()), [*others, ZOOKEEPER])
+
+    def _cut(self, one: str, others: list[str]) -> None:
+        field = self._cluster.field
+        assert field is not None
+        field.cut_between(one, others)
+        self._outlast_the_session()
+        field.heal()
+
+    def cut_one_way(self) -> None:
+        """What one says the other does not hear, but the other way round it does."""
+        field = self._cluster.field
+        assert field is not None
+        source, target = self._random.sample([*(name_of(one) for one in NODES), ZOOKEEPER], 2)
+        self._say(f"  from {source} to {target}")
+        field.cut(source, target)
+        self._outlast_the_session()
+        field.heal()
+
+    # Disks and clocks
+
+    def fill_the_disk_of_the_leader(self) -> None:
+        """There is no space left where the leader keeps everything, until there is again."""
+        number = self._cluster.leader()
+        disk = self._cluster.disk(number)
+        filler = disk / "filler"
+        free = os.statvfs(disk)
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - self._random.choice(LEFT_BYTES))
+        try:
+            self._outlast_the_session()
+        finally:
+            filler.unlink()
+        if not self._cluster.nodes[number].running:
+            self._say(f"  node {number} had ended")
+            self._start(number)
+
+    def damage_the_leader(self) -> None:
+        """A bit flips in a message that the leader keeps."""
+        number = self._cluster.leader()
+        said = self._cluster.nodes[number].log_text()
+        found = _large_segments(self._cluster.nodes[number].data)
+        if not found:
+            self._say("  nothing is on the disk yet")
+            return
+        segment = self._random.choice(found)
+        at = self._random.randrange(segment.stat().st_size // 2)
+        with segment.open("r+b") as file:
+            file.seek(at)
+            before = file.read(1)
+            file.seek(at)
+            file.write(bytes([before[0] ^ 0x10]))
+        self._say(f"  node {number}, {segment.parent.name}/{segment.name} at byte {at}")
+        self.on_damage()
+        if NOTICED not in self._cluster.nodes[number].log_text()[len(said) :]:
+            raise AssertionError(f"node {number} gives out what is damaged\n{self._cluster.log_tails()}")
+
+    def set_a_clock(self) -> None:
+        """The wall clock of a node jumps, and jumps back."""
+        number, shift_s = self._random.choice(NODES), self._random.choice(JUMPS_S)
+        self._say(f"  node {number} by {shift_s} s")
+        self._cluster.walls[number].set(shift_s)
+        self._last(2.0, 5.0)
+        self._cluster.walls[number].set(0)
+
+    # What they have in common
+
+    def _start(self, number: int) -> None:
+        self._cluster.nodes[number].launch()
+        self._cluster.nodes[number].wait_ready(READY_SECONDS)
+
+    def _last(self, least: float, most: float) -> None:
+        time.sleep(self._random.uniform(least, most))
+
+    def _outlast_the_session(self) -> None:
+        time.sleep(self._cluster.session_ms / 1000 + BEYOND_SECONDS)
+
+
+def _large_segments(data: Path) -> list[Path]:
+    found = [one for one in data.glob("partitions/*/*.log") if one.stat().st_size > SEGMENT_BYTES_MIN]
+    return sorted(one for one in found if is_of_the_load(one))
+
+
+def _nothing() -> None:
+    """Nobody has to look."""

@@ -1,0 +1,174 @@
+"""`python -m soak cluster`: three nodes, a ZooKeeper of three, clients of all kinds, and one fault after another.
+
+It ends with 0 when no acknowledged message was lost, none of an idempotent producer is there twice or out of order, no
+transaction is torn for read-committed readers, no group of a FIFO queue was out of order, nothing leased or settled
+came again, and at the end all nodes keep the same messages. On a violation it says what, keeps the directory with the
+logs, and ends with 1. For every kill it prints for how long senders were refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from soak import replicas
+from soak.cluster import NODES, ZOOKEEPER, Cluster, name_of
+from soak.cluster_load import EARLY, KAFKA, SQS, ClusterLoad, read_early, send_early
+from soak.field import Field, enclosed, is_enclosed
+from soak.kill import Say, Violation
+from soak.nemesis import Nemesis
+
+CALM_SECONDS: Final = 2.0  # Between two faults, with everybody in sync.
+RECKON_EVERY: Final = 5
+RESET_SECONDS_MAX: Final = 3.0  # Senders are to be refused no longer where connections were reset,
+SILENT_SECONDS_MAX: Final = 8.0  # and no longer than this wherever a leader is lost. Said, not enforced: see docs.
+FIRST: Final = 1
+KILLS: Final = {"kill_the_leader": RESET_SECONDS_MAX, "pause_the_leader": SILENT_SECONDS_MAX}
+
+
+class Storm:
+    """A cluster, its clients and its nemesis."""
+
+    def __init__(self, home: Path, seed: int, say: Say, *, servers: int = 3, session_ms: int = 6000) -> None:
+        field = Field([*(name_of(one) for one in NODES), ZOOKEEPER]) if is_enclosed() else None
+        self.cluster = Cluster(home, session_ms=session_ms, field=field, servers=servers)
+        if field is None:
+            self.cluster.keep_doors()
+        self._seed = seed
+        self._say = say
+        self.rounds = 0
+        self.longest: dict[str, float] = {}
+
+    def run(self, seconds: float, faults: Sequence[str] = ()) -> ClusterLoad:
+        """Raises Violation. With `faults`, only those."""
+        cluster = self.cluster
+        self._begin_alone()
+        cluster.start(first=FIRST)
+        load = ClusterLoad(cluster)
+        nemesis = Nemesis(cluster, self._seed, self._say)
+        nemesis.on_damage = lambda: self._judge(load.reckon())
+        if nemesis.left_out:
+            self._say(f"left out, because this system does not allow it: {', '.join(nemesis.left_out)}")
+        if faults:
+            nemesis.menu = [one for one in nemesis.menu if one.__name__ in faults]
+        load.start()
+        try:
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                self._one_round(load, nemesis)
+            self._judge([*load.finish(), *(["what was sent before is not there"] * (read_early(cluster) != EARLY))])
+            self._compare()
+            self._is_nobodys_alone()
+        except Violation:
+            raise
+        except (AssertionError, RuntimeError) as failure:  # Somebody waited in vain.
+            raise Violation(str(failure)) from failure
+        finally:
+            load.stop()
+        return load
+
+    def _begin_alone(self) -> None:
+        """The hall is a lone node's before it is a cluster's."""
+        with self.cluster.make(FIRST, alone=True) as lone:
+            send_early(lone.bootstrap)
+            assert lone.stop() == 0
+
+    def _is_nobodys_alone(self) -> None:
+        """A directory of a cluster cannot be opened without it."""
+        lone = self.cluster.make(FIRST, alone=True)
+        lone.launch()
+        if lone.wait_end() != 1 or "--coordinator" not in lone.log_tail():
+            raise Violation(f"a directory of the cluster was opened alone\n{lone.log_tail()}")
+
+    def _one_round(self, load: ClusterLoad, nemesis: Nemesis) -> None:
+        self.rounds += 1
+        fault = nemesis.next()
+        self._say(f"round {self.rounds}: {fault.__doc__}")
+        began = time.monotonic()
+        fault()
+        load.wait_for_more()
+        self.cluster.wait_in_sync()
+        load.wait_for_more()
+        healed = time.monotonic()
+        refused = {kind: load.pulse.longest_gap(kind, began) for kind in (KAFKA, SQS)}
+        self._say(
+            f"  all in sync after {healed - began:.1f} s; sends were refused for {refused[KAFKA]:.2f} s (Kafka) and "
+            f"{refused[SQS]:.2f} s (SQS)" + self._about_bound(fault.__name__, max(refused.values()))
+        )
+        self._judge(load.failures())
+        if self.rounds % RECKON_EVERY == 0:
+            self._judge(load.reckon())
+        time.sleep(CALM_SECONDS)
+
+    def _about_bound(self, fault: str, seconds: float) -> str:
+        if fault not in KILLS:
+            return ""
+        self.longest[fault] = max(self.longest.get(fault, 0.0), seconds)
+        return "" if seconds <= KILLS[fault] else f" -- LATE: at most {KILLS[fault]:.0f} s are allowed"
+
+    def _compare(self) -> None:
+        """Stop everybody and look into their directories."""
+        leader = self.cluster.leader()
+        # The leader last: the others have all it has by then.
+        for number in sorted(NODES, key=lambda one: one == leader):
+            code = self.cluster.nodes[number].stop()
+            if code:
+                raise Violation(f"asked to stop, node {number} ended with {code}\n{self.cluster.log_tails()}")
+        self._judge(replicas.compare({number: node.data for number, node in self.cluster.nodes.items()}))
+
+    def keep(self) -> None:
+        """Copy what is on disks that go with the field."""
+        for number, node in self.cluster.nodes.items():
+            node.kill()
+            if self.cluster.field is not None and node.data.exists():
+                shutil.copytree(node.data, self.cluster.home / f"kept{number}")
+
+    def _judge(self, complaints: Sequence[str]) -> None:
+        if complaints:
+            raise Violation("\n  ".join([*complaints, "the ends of the logs:", self.cluster.log_tails()]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="soak cluster", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", default="", help="only these, by name and with commas between")
+    parser.add_argument("--servers", type=int, default=3, help="of ZooKeeper: 1 or 3")
+    parser.add_argument("--session-ms", type=int, default=6000)
+    parser.add_argument("--directory", type=Path, help="where everything goes; kept afterwards")
+    parser.add_argument("--loopback", action="store_true", help="no network of its own: no cuts, no full disks")
+    given = parser.parse_args(arguments)
+    if not given.loopback and not is_enclosed():
+        command = enclosed([sys.executable, "-m", "soak", "cluster", *arguments])
+        if command:
+            sys.stdout.flush()
+            os.execvp(command[0], command)
+    home = given.directory or Path(tempfile.mkdtemp(prefix="longhall-storm-"))
+    home.mkdir(parents=True, exist_ok=True)
+    storm = Storm(home, given.seed, _say, servers=given.servers, session_ms=given.session_ms)
+    try:
+        load = storm.run(given.minutes * 60, [one for one in given.faults.split(",") if one])
+    except Violation as violation:
+        storm.keep()
+        _say(f"VIOLATION (seed {given.seed}, kept in {home}):\n  {violation}")
+        return 1
+    finally:
+        storm.cluster.stop()
+    counts = ", ".join(f"{count} {what}" for what, count in load.counts().items())
+    longest = ", ".join(f"{name.replace('_', ' ')}: {seconds:.2f} s" for name, seconds in storm.longest.items())
+    _say(f"{storm.rounds} rounds: {counts}; all accounted for, and the same on all nodes")
+    _say(f"sends were refused at most, after {longest or 'no kill'}")
+    if given.directory is None:
+        shutil.rmtree(home, ignore_errors=True)
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
