@@ -10,6 +10,7 @@ BENCHES = {
     "growth": "many partitions, idle partitions, a long log, cold readers (--quick: smaller)",
     "sqs": "Longhall's SQS door beside ElasticMQ, moto and a bare HTTP loop (about ten minutes; --quick: one)",
     "queues": "queues that grow: ten million waiting, groups, idle queues, delays and leases (--quick: smaller)",
+    "cluster": "three nodes beside three of Apache Kafka: throughput, latency, many queues, a hot one, a killed leader",
     "spark": "reading through Spark beside Parquet and Spark's Kafka connector (about ten minutes; --quick: two)",
     "profile": "where the node's time goes under a chosen load: py-spy, perf or cProfile",
     "report": "render docs/benchmarks.md again from the kept results",

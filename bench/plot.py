@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench import sqs_tables
+from bench import cluster_tables, sqs_tables
 from bench.tables import LATENCY, THROUGHPUT, TITLES, Result, spread
 
 _SHORT = {"ping_1k": "one in\nflight", "half_own_1k": "half load,\nits own", "half_same_1k": "half load,\nsame rate"}
@@ -31,7 +31,18 @@ def kafka_picture(result: Result, path: Path) -> None:
     _set_style()
     brokers = [name for name in TITLES if name in result["settings"]["brokers"]]
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=[2.4, 2.4, 1.3], layout="constrained")
-    _throughput(axes[0], result, brokers)
+    _throughput(axes[0], result, brokers, THROUGHPUT)
+    _latency(axes[1], result, brokers)
+    _memory(axes[2], result, brokers)
+    _save(figure, axes[0], path, len(brokers))
+
+
+def cluster_picture(result: Result, path: Path) -> None:
+    """The same of three nodes each."""
+    _set_style()
+    brokers = [name for name in TITLES if name in result["settings"]["brokers"]]
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=[2.4, 2.4, 1.3], layout="constrained")
+    _throughput(axes[0], result, brokers, cluster_tables.LINES)
     _latency(axes[1], result, brokers)
     _memory(axes[2], result, brokers)
     _save(figure, axes[0], path, len(brokers))
@@ -72,9 +83,9 @@ def _save(figure: Figure, axes: Axes, path: Path, columns: int) -> None:
     plt.close(figure)
 
 
-def _throughput(axes: Axes, result: Result, brokers: list[str]) -> None:
-    _bars(axes, result, brokers, [(line, "megabytes_per_second") for line in THROUGHPUT])
-    axes.set_xticks(range(len(THROUGHPUT)), [title.replace(", ", "\n") for title in THROUGHPUT.values()])
+def _throughput(axes: Axes, result: Result, brokers: list[str], lines: dict[str, str]) -> None:
+    _bars(axes, result, brokers, [(line, "megabytes_per_second") for line in lines])
+    axes.set_xticks(range(len(lines)), [title.replace(", ", "\n") for title in lines.values()])
     axes.set_ylabel("MB/s of record values")
     axes.set_title("Throughput, acks=all (higher is better)")
 

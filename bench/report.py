@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import plot, queues_tables, spark_tables, sqs_tables
+from bench import cluster_tables, plot, queues_tables, spark_tables, sqs_tables
 from bench.tables import THROUGHPUT, TITLES, bottleneck, growth_tables, kafka_tables, ratio, spread, table
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -19,6 +19,7 @@ _RESULTS = Path(__file__).with_name("results")
 _PAGE = _ROOT / "docs" / "benchmarks.md"
 _PICTURE = _ROOT / "docs" / "benchmarks" / "kafka.svg"
 _SQS_PICTURE = _PICTURE.with_name("sqs.svg")
+_CLUSTER_PICTURE = _PICTURE.with_name("cluster.svg")
 
 __all__ = ["growth_tables", "kafka_tables", "main", "publish"]
 
@@ -26,8 +27,8 @@ Result = dict[str, Any]
 
 _HEAD = """# Benchmarks
 
-Rendered by `./dev bench kafka`, `growth`, `sqs`, `queues` and `spark` from the results kept in `bench/results/`; not
-edited by hand.
+Rendered by `./dev bench kafka`, `growth`, `cluster`, `sqs`, `queues` and `spark` from the results kept in
+`bench/results/`; not edited by hand.
 Absolute figures belong to the machine they were taken on. The ratios are the message: both sides ran in the same
 minutes, on the same disk, under the same client.
 """
@@ -62,6 +63,10 @@ def publish() -> None:
         parts.append(_kafka_section(result))
     if (_RESULTS / "growth.json").exists():
         parts.append(_growth_section(json.loads((_RESULTS / "growth.json").read_text())))
+    if (_RESULTS / "cluster.json").exists():
+        result = json.loads((_RESULTS / "cluster.json").read_text())
+        plot.cluster_picture(result, _CLUSTER_PICTURE)
+        parts.append(cluster_tables.section(result, _machine_words(result)))
     if (_RESULTS / "sqs.json").exists():
         result = json.loads((_RESULTS / "sqs.json").read_text())
         plot.sqs_picture(result, _SQS_PICTURE)

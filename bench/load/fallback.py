@@ -150,19 +150,22 @@ def _ping(arguments: list[str]) -> None:
     _report(sent, int(size), elapsed)
 
 
-def _pace(arguments: list[str]) -> None:
+def _pace(arguments: list[str], *, many: bool = False) -> None:
     address, topic, partitions, size, seconds, linger_ms, rate_text, samples = arguments
-    payload, deliveries, rate = os.urandom(int(size)), _Deliveries(), float(rate_text)
+    payload, deliveries, rate = os.urandom(int(size)).hex()[: int(size)].encode(), _Deliveries(), float(rate_text)
     producer = _producer(address, linger_ms, None)
-    _first_message(producer, topic, payload)
+    places = [(f"{topic}{at}", 0) if many else (topic, at) for at in range(int(partitions))]
+    for name in {name for name, _ in places}:
+        _first_message(producer, name, payload)
     began_ns = time.monotonic_ns()
-    sent, width = 0, int(partitions)
+    sent = 0
     while (now_ns := time.monotonic_ns()) - began_ns < float(seconds) * 1e9:
         due = int(rate * (now_ns - began_ns) / 1e9)
         while sent < due:
             report = deliveries.timed(began_ns + int(sent / rate * 1e9))
             try:
-                producer.produce(topic, payload, partition=sent % width, on_delivery=report)
+                name, partition = places[sent % len(places)]
+                producer.produce(name, payload, partition=partition, on_delivery=report)
             except BufferError:
                 break
             sent += 1
@@ -182,8 +185,10 @@ def main() -> None:
     arguments = [each for each in words if "=" not in each]
     if mode in ("produce", "fill"):
         _produce(arguments, by_count=mode == "fill")
+    elif mode in ("pace", "spread"):
+        _pace(arguments, many=mode == "spread")
     else:
-        {"consume": _consume, "ping": _ping, "pace": _pace}[mode](arguments)
+        {"consume": _consume, "ping": _ping}[mode](arguments)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,21 @@ def pace(
     return run
 
 
+def spread(
+    address: str, prefix: str, *, topics: int, size_bytes: int, seconds: float, rate: float, linger_ms: int = 5
+) -> Run:
+    """A steady rate over many topics of one partition each, one message to each in turn."""
+    with tempfile.NamedTemporaryFile(prefix="bench-samples-") as samples:
+        run = _run("spread", address, prefix, topics, size_bytes, seconds, linger_ms, rate, samples.name)
+        run.latencies_ns.frombytes(Path(samples.name).read_bytes())
+    return run
+
+
+def begin_produce(address: str, topic: str, *, size_bytes: int, seconds: float, linger_ms: int = 5) -> Process:
+    """A writer that goes on beside another measurement."""
+    return Process("produce", address, topic, 1, size_bytes, seconds, linger_ms, 1)
+
+
 def begin_consume(address: str, topic: str, *, partitions: int, count: int, seconds_max: float) -> Process:
     """A reader that goes on beside another measurement."""
     return Process("consume", address, topic, partitions, count, seconds_max)

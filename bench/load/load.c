@@ -6,6 +6,8 @@
  *   load consume ADDRESS TOPIC PARTITIONS COUNT SECONDS_MAX         from the beginning, COUNT messages
  *   load ping    ADDRESS TOPIC SIZE SECONDS SAMPLES                 one message in flight
  *   load pace    ADDRESS TOPIC PARTITIONS SIZE SECONDS LINGER_MS RATE SAMPLES   RATE messages a second
+ *   load spread  ADDRESS PREFIX TOPICS SIZE SECONDS LINGER_MS RATE SAMPLES      the same to the topics PREFIX0, PREFIX1...
+ *                                                                        of one partition, one message to each in turn
  *
  * Words of the form KEY=VALUE after these are settings of librdkafka. The result is one JSON object on standard output. SAMPLES is a file that gets one int64 of nanoseconds for each message,
  * from the moment it was due (not the moment the client came to it) to its delivery report. Payloads are not copied and
@@ -281,14 +283,30 @@ static void *serve_reports(void *rk) {
     return NULL;
 }
 
-static void pace(char **args) {
+/* One message to each topic, before the clock starts: the client then knows who leads them. */
+static rd_kafka_topic_t **meet_topics(rd_kafka_t *rk, const char *prefix, int count, void *payload, size_t size) {
+    rd_kafka_topic_t **topics = calloc((size_t)count, sizeof *topics);
+    for (int i = 0; i < count; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "%s%d", prefix, i);
+        topics[i] = rd_kafka_topic_new(rk, name, NULL);
+        if (rd_kafka_produce(topics[i], 0, 0, payload, size, NULL, 0, NULL)) die("produce", rd_kafka_err2str(rd_kafka_last_error()));
+        rd_kafka_poll(rk, 0);
+    }
+    if (rd_kafka_flush(rk, 2 * FLUSH_MS_MAX)) die("first messages", "not acknowledged in time");
+    atomic_store(&delivered, 0);
+    return topics;
+}
+
+static void pace(char **args, int many) {
     int partitions = atoi(args[2]);
     size_t size = (size_t)atol(args[3]);
     double seconds = atof(args[4]), rate = atof(args[6]);
     rd_kafka_t *rk = producer(args[0], args[5], DEFAULT_BATCH, 1);
-    rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, args[1], NULL);
-    void *payload = payload_of(size, 0);
-    first_message(rk, topic, payload, size);
+    void *payload = payload_of(size, many);
+    rd_kafka_topic_t **topics = NULL, *topic = NULL;
+    if (many) topics = meet_topics(rk, args[1], partitions, payload, size);
+    else first_message(rk, topic = rd_kafka_topic_new(rk, args[1], NULL), payload, size);
     samples_max = (size_t)(rate * seconds) + 1000;
     samples = calloc(samples_max, sizeof *samples);
     pthread_t reports;
@@ -299,7 +317,9 @@ static void pace(char **args) {
         long due = (long)(rate * (double)(now - start) / 1e9);
         for (; sent < due; sent++) {
             int64_t due_ns = start + (int64_t)((double)sent / rate * 1e9);
-            if (rd_kafka_produce(topic, (int32_t)(sent % partitions), 0, payload, size, NULL, 0, (void *)(intptr_t)due_ns)) {
+            int32_t next = (int32_t)(sent % partitions);
+            if (rd_kafka_produce(many ? topics[next] : topic, many ? 0 : next, 0, payload, size, NULL, 0,
+                                 (void *)(intptr_t)due_ns)) {
                 if (rd_kafka_last_error() != QUEUE_FULL) die("produce", rd_kafka_err2str(rd_kafka_last_error()));
                 break; /* Saturated: try again in the next turn; the wait counts into the latency. */
             }
@@ -324,7 +344,8 @@ int main(int count, char **args) {
     if (!strcmp(mode, "fill") && count == 9) produce(args + 2, 1);
     if (!strcmp(mode, "consume") && count == 7) consume(args + 2);
     if (!strcmp(mode, "ping") && count == 7) ping(args + 2);
-    if (!strcmp(mode, "pace") && count == 10) pace(args + 2);
+    if (!strcmp(mode, "pace") && count == 10) pace(args + 2, 0);
+    if (!strcmp(mode, "spread") && count == 10) pace(args + 2, 1);
     fprintf(stderr, "load: see the head of load.c for how it is called\n");
     return 2;
 }

@@ -13,6 +13,7 @@
  *   count        messages at most            rate       requests a second, 0: as fast as answers come (0)
  *   delay        DelaySeconds to send with   groups     MessageGroupId from so many groups, in turn (0: none)
  *   visibility   VisibilityTimeout asked     wait       WaitTimeSeconds asked (0)
+ *   spread       send: the URL is a beginning, and requests go in turn to so many queues that have a number behind it
  *   samples      file: one int64 of nanoseconds for each request, from when it was due to its answer
  *   handles      file of receipt handles, one in a line: written by receive, read by delete
  *   lateness     file (drain): one int64 of milliseconds for each message, from when it was due to its arrival
@@ -57,7 +58,7 @@ typedef struct {
 
 static int mode;
 static long connections_count = 32, batch = 1, size = 1024, count_max = 1L << 62, groups, visibility = -1, wait_s;
-static long delay = -1, after_ms;
+static long delay = -1, after_ms, spread, spread_next;
 static double seconds = 2.0, rate;
 static const char *samples_path, *handles_path, *lateness_path, *due_from = "sent", *prefix;
 static char *urls[URLS_MAX];
@@ -105,6 +106,7 @@ static void write_list(const char *path, int64_t *list, size_t count) {
 /* ---- requests ---- */
 
 static char *write_entries_head(Connection *c, char *at) {
+    if (spread) return at + sprintf(at, "{\"QueueUrl\":\"%s%ld\"", c->url, spread_next++ % spread);
     return at + sprintf(at, "{\"QueueUrl\":\"%s\"", c->url);
 }
 
@@ -445,6 +447,7 @@ static void option(char *word) {
     else if (!strcmp(word, "visibility")) visibility = atol(value);
     else if (!strcmp(word, "wait")) wait_s = atol(value);
     else if (!strcmp(word, "after")) after_ms = atol(value);
+    else if (!strcmp(word, "spread")) spread = atol(value);
     else if (!strcmp(word, "samples")) samples_path = value;
     else if (!strcmp(word, "handles")) handles_path = value;
     else if (!strcmp(word, "lateness")) lateness_path = value;

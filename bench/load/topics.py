@@ -9,16 +9,17 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 _TIMEOUT_SECONDS = 60.0
+_TOPICS_A_REQUEST = 1000
 
 
 def _settings(address: str) -> dict[str, str | int | float | bool]:
     return {"bootstrap.servers": address, "log_level": 2}
 
 
-def create(address: str, topic: str, *, partitions: int = 1) -> None:
+def create(address: str, topic: str, *, partitions: int = 1, replicas: int = 1) -> None:
     """Make a topic and wait until every partition has a leader."""
     admin = AdminClient(_settings(address))
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
     admin.create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
@@ -27,6 +28,23 @@ def create(address: str, topic: str, *, partitions: int = 1) -> None:
             return
         time.sleep(0.05)
     raise TimeoutError(f"{topic}: not every partition had a leader after {_TIMEOUT_SECONDS:.0f} s")
+
+
+def create_many(address: str, names: list[str], *, replicas: int) -> None:
+    """Make topics of one partition each, a thousand to a request."""
+    admin = AdminClient(_settings(address))
+    for at in range(0, len(names), _TOPICS_A_REQUEST):
+        new = [
+            NewTopic(name, num_partitions=1, replication_factor=replicas) for name in names[at : at + _TOPICS_A_REQUEST]
+        ]
+        for made in admin.create_topics(new, operation_timeout=_TIMEOUT_SECONDS).values():
+            made.result(_TIMEOUT_SECONDS)
+
+
+def leader(address: str, topic: str) -> int:
+    """The number of the node that leads the first partition; -1 if nobody does."""
+    found = AdminClient(_settings(address)).list_topics(topic, timeout=10).topics[topic].partitions
+    return int(found[0].leader) if found else -1
 
 
 def delete(address: str, *topics: str) -> None:

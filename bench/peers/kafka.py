@@ -1,4 +1,4 @@
-"""Apache Kafka 4 as one KRaft node on loopback, from its own artefacts on Maven Central.
+"""Apache Kafka 4 as one KRaft node on loopback, or one of several, from its own artefacts on Maven Central.
 
 `with ApacheKafka() as broker: broker.address`, or `python -m bench.peers.kafka` from the root of the repository. The
 broker has the defaults of its own distribution: the settings of its `server.properties`, the heap and the collector's
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
@@ -98,8 +98,22 @@ def fetch_jars() -> Path:
     return libraries
 
 
+class Place:
+    """One node's number and ports, known to the others before any of them starts."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.broker_port, self.controller_port = free_ports(2)
+
+    @property
+    def voter(self) -> str:
+        return f"{self.node_id}@127.0.0.1:{self.controller_port}"
+
+
 class ApacheKafka(Node):
-    """One Apache Kafka node, broker and controller in one process."""
+    """One Apache Kafka node, broker and controller in one process. `company` are the places of a cluster's nodes, this
+    one's first; all of them are given the same `cluster_id`.
+    """
 
     def __init__(
         self,
@@ -108,10 +122,15 @@ class ApacheKafka(Node):
         settings: Mapping[str, str] | None = None,
         heap: str = "1G",
         directory: Path | None = None,
+        company: Sequence[Place] = (),
+        cluster_id: str = "",
     ) -> None:
         super().__init__(name="kafka-flush" if flush_every_message else "kafka", directory=directory)
         self._heap = heap
-        self._broker_port, self._controller_port = free_ports(2)
+        self._place = company[0] if company else Place(1)
+        self._voters = ",".join(sorted(place.voter for place in company))
+        self._cluster_id = cluster_id or new_cluster_id()
+        self._broker_port, self._controller_port = self._place.broker_port, self._place.controller_port
         self._settings = dict(settings or {})
         if flush_every_message:
             self._settings["log.flush.interval.messages"] = "1"
@@ -130,9 +149,9 @@ class ApacheKafka(Node):
         self._properties_path().write_text("\n".join(lines) + "\n")
         if (self.directory / "data" / "meta.properties").exists():
             return
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", *self._logging_flags(), "-cp", f"{libraries}/*"]
-        arguments = ["format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(self._properties_path())]
+        alone = [] if self._voters else ["--standalone"]
+        arguments = ["format", *alone, f"--cluster-id={self._cluster_id}", "-c", str(self._properties_path())]
         done = subprocess.run(
             [*command, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True, check=False
         )
@@ -153,10 +172,13 @@ class ApacheKafka(Node):
 
     def _properties(self) -> dict[str, str]:
         """The settings of the distribution's own file for one node, with free ports and a directory of ours."""
+        quorum = {"controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_port}"}
+        if self._voters:
+            quorum = {"controller.quorum.voters": self._voters}
         return {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_port}",
+            "node.id": str(self._place.node_id),
+            **quorum,
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller_port}",
             "inter.broker.listener.name": "PLAINTEXT",
@@ -182,6 +204,10 @@ class ApacheKafka(Node):
             "log.retention.check.interval.ms": "300000",
             **self._settings,
         }
+
+
+def new_cluster_id() -> str:
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _jars_present() -> bool:

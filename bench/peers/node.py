@@ -41,6 +41,7 @@ class Node(ABC):
         self._given_directory = directory
         self._directory: Path | None = directory
         self._process: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
         self._start_seconds = 0.0
 
     @property
@@ -88,10 +89,7 @@ class Node(ABC):
         return dict(os.environ)
 
     def __enter__(self) -> Self:
-        # An ended bench must not leave its brokers behind: SIGTERM leaves the context like any error.
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        leave_when_told()
         if self._given_directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix=f"bench-{self._name.replace(' ', '-')}-"))
         else:
@@ -113,13 +111,22 @@ class Node(ABC):
 
     def start(self) -> None:
         """Start the process and wait until a client gets an answer from it."""
+        self.launch()
+        self.await_answer()
+
+    def launch(self) -> None:
+        """Start the process; several that need each other are all launched before any is waited for."""
         assert self._process is None, "the node is already running"
-        began = time.monotonic()
+        self._began = time.monotonic()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment()
             )
-        deadline = began + START_SECONDS_MAX
+
+    def await_answer(self) -> None:
+        """Wait until a client gets an answer."""
+        assert self._process is not None, "the node was not launched"
+        deadline = self._began + START_SECONDS_MAX
         while not (self.listening() and self.answers()):
             if self._process.poll() is not None:
                 code = self._process.returncode
@@ -129,7 +136,7 @@ class Node(ABC):
                 self.kill()
                 raise BrokerFailed(f"{self._name} gave no answer within {START_SECONDS_MAX:.0f} s:\n{self.log_tail()}")
             time.sleep(0.005)
-        self._start_seconds = time.monotonic() - began
+        self._start_seconds = time.monotonic() - self._began
 
     def stop(self) -> None:
         if self._process is None:
@@ -170,6 +177,13 @@ class Node(ABC):
         self.kill()
         if self._given_directory is None and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def leave_when_told() -> None:
+    """An ended bench must not leave its brokers behind: SIGTERM leaves the context like any error."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def answers_metadata(address: str) -> bool:

@@ -1,0 +1,188 @@
+"""Three nodes that keep everything three times: Longhall with its ZooKeeper, and Apache Kafka in KRaft mode.
+
+Both are as their users would start them: `longhall cluster up --nodes 3`, and three Kafka nodes that are broker and
+controller at once. A trio knows which process is which node, so that the work of leading and of following can be told
+apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bench.load import topics
+from bench.peers.kafka import ApacheKafka, Place, new_cluster_id
+from bench.peers.longhall import COMMAND
+from bench.peers.node import BrokerFailed, Node, leave_when_told
+
+NODES = 3
+IN_SYNC_MIN = 2
+
+
+class Trio(ABC):
+    """The life of three nodes. `nodes` are the processes by node number; `beside` is one from which they and all that
+    serves them descend, if there is one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.nodes: dict[int, int] = {}
+        self.beside = 0
+        self.start_seconds = 0.0
+        self._stack = ExitStack()
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Every node, with commas."""
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        leave_when_told()
+        began = time.monotonic()
+        with self._stack:
+            self.start()
+            self._stack = self._stack.pop_all()
+        self.start_seconds = time.monotonic() - began
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def leader(self, topic: str) -> int:
+        """The number of the node that leads a topic of one partition."""
+        found = topics.leader(self.address, topic)
+        if found not in self.nodes:
+            raise BrokerFailed(f"{self.name}: nobody leads {topic}")
+        return found
+
+    def kill(self, node: int) -> None:
+        """As a crash would."""
+        os.kill(self.nodes[node], signal.SIGKILL)
+
+
+class KafkaTrio(Trio):
+    """Three Kafka nodes with the defaults of the distribution, but for what three copies need."""
+
+    def __init__(self, *, flush_every_message: bool = False) -> None:
+        super().__init__("kafka-flush" if flush_every_message else "kafka")
+        self._flush = flush_every_message
+        self._brokers: list[ApacheKafka] = []
+
+    @property
+    def address(self) -> str:
+        return ",".join(each.address for each in self._brokers)
+
+    def start(self) -> None:
+        places = [Place(number) for number in range(1, NODES + 1)]
+        cluster_id = new_cluster_id()
+        for at in range(NODES):
+            broker = ApacheKafka(
+                flush_every_message=self._flush,
+                settings=_KAFKA_SETTINGS,
+                company=places[at:] + places[:at],
+                cluster_id=cluster_id,
+                directory=Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-{at + 1}-")),
+            )
+            self._stack.callback(shutil.rmtree, broker.directory, ignore_errors=True)
+            broker.prepare()
+            self._brokers.append(broker)
+        for broker in self._brokers:
+            broker.launch()
+            self._stack.callback(broker.kill)
+        for at, broker in enumerate(self._brokers):
+            broker.await_answer()
+            self.nodes[at + 1] = broker.pid
+
+
+_KAFKA_SETTINGS = {
+    "default.replication.factor": str(NODES),
+    "min.insync.replicas": str(IN_SYNC_MIN),
+    "offsets.topic.replication.factor": str(NODES),
+    "transaction.state.log.replication.factor": str(NODES),
+    "transaction.state.log.min.isr": str(IN_SYNC_MIN),
+    # Deleted topics of one line must not fill the disk during the next.
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+class LonghallTrio(Trio):
+    """`longhall cluster up`, with everything it brings."""
+
+    def __init__(self, *, arguments: Sequence[str] = ()) -> None:
+        super().__init__("longhall")
+        self._arguments = list(arguments)
+        self._ready: dict[str, Any] = {}
+
+    @property
+    def address(self) -> str:
+        return ",".join(str(each["kafka"]) for each in self._ready["nodes"])
+
+    def door(self, node: int, name: str) -> str:
+        """Where a node's `sqs` or `http` is."""
+        return str(next(each for each in self._ready["nodes"] if each["node"] == node)[name])
+
+    def start(self) -> None:
+        command = _Up(self._arguments)
+        self._stack.enter_context(command)
+        self._ready = command.ready
+        self.nodes = {int(each["node"]): int(each["pid"]) for each in self._ready["nodes"]}
+        self.beside = command.pid
+
+
+class _Up(Node):
+    """The process of `cluster up`. It is ready when it says so, and then its nodes are in sync."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        super().__init__(name="longhall")
+        self.ready: dict[str, Any] = {}
+        self._arguments = arguments
+
+    @property
+    def address(self) -> str:
+        return ""
+
+    def prepare(self) -> None:
+        pass
+
+    def command(self) -> list[str]:
+        where = ["--data", str(self.directory / "cluster"), "--ready-file", str(self._ready_path())]
+        return [str(COMMAND), "cluster", "up", "--nodes", str(NODES), "--free-ports", *where, *self._arguments]
+
+    def listening(self) -> bool:
+        try:
+            self.ready = json.loads(self._ready_path().read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return False
+        return True
+
+    def answers(self) -> bool:
+        return bool(self.ready)
+
+    def _leave(self) -> None:
+        self.stop()  # In order, because what it started stands in sessions of their own.
+        super()._leave()
+
+    def _ready_path(self) -> Path:
+        return self.directory / "ready.json"
+
+
+TRIOS: dict[str, Callable[[], Trio]] = {
+    "longhall": LonghallTrio,
+    "kafka": KafkaTrio,
+    "kafka-flush": lambda: KafkaTrio(flush_every_message=True),
+}
