@@ -217,15 +217,16 @@ def run(
         result["rounds"] = rounds_of(names, rounds=rounds, seconds=seconds, fill_share=fill_share)
     if "many" in parts:
         say("many queues")
-        with LonghallTrio() as trio:
-            result["many"] = many(trio, sizes)
+        with LonghallTrio() as cluster:
+            result["many"] = many(cluster, sizes)
     compared = [name for name in names if name != "kafka-flush"]
     if "hot" in parts:
-        result["hot"] = {}
+        shares: dict[str, dict[str, Figures]] = {}
         for name in compared:
             say(f"{name}: one hot queue beside another")
             with TRIOS[name]() as trio:
-                result["hot"] |= {name: hot(trio, sizes)}
+                shares[name] = hot(trio, sizes)
+        result["hot"] = shares
     if "failover" in parts:
         say("the leader is killed")
         result["failover"] = {name: failover(TRIOS[name], sizes) for name in compared}
