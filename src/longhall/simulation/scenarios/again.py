@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar, final
 
 from longhall.broker.queues.rewind import Destination
+from longhall.errors import Code
 from longhall.queues.settings import QueueSettings
 from longhall.simulation.checkers.again import Backlog
 from longhall.simulation.checkers.violation import Violation, demand
@@ -103,7 +104,8 @@ class Historian:
         try:
             await self._surely(lambda: self._inside(lambda desk: desk.rewind(self._queue, to)))
         except Turned as refusal:  # Nobody has been given anything there yet.
-            demand("OFFSET_OUT_OF_RANGE" in str(refusal).upper(), f"{self._queue}: going back gave {refusal}")
+            known = Code.OFFSET_OUT_OF_RANGE.value
+            demand(refusal.code == known, f"{self._queue}: going back gave {refusal}")
             return
         self.backlog.went_back(again)
 
