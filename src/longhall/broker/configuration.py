@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, final
 from longhall.broker.options import HallOptions
 from longhall.errors import Code, LonghallError
 from longhall.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from longhall.shards.shard import ALL, ONE, QUORUM
 
 ALWAYS: Final = 2
 INTERVAL: Final = 1
@@ -80,6 +81,8 @@ _COMPRESSIONS: Final = {
     "lz4": LZ4,
     "zstd": ZSTD,
 }
+ACKNOWLEDGE: Final = "longhall.acknowledge"
+_ACKNOWLEDGERS: Final = {"one": ONE, "quorum": QUORUM, "all": ALL}
 _DURABILITIES: Final = {"always": ALWAYS, "interval": INTERVAL, "none": NEVER}
 
 SETTINGS: Final[dict[str, Setting]] = {
@@ -133,6 +136,12 @@ SETTINGS: Final[dict[str, Setting]] = {
         _one_of(*_DURABILITIES),
         "Acknowledge what is on the disk (always), what will be within an interval, or what is in memory (none).",
     ),
+    ACKNOWLEDGE: Setting(
+        STRING,
+        _fixed("all"),
+        _one_of(*_ACKNOWLEDGERS),
+        "Acknowledge what one host of a cluster has, what a quorum of those in sync has, or what all of them have.",
+    ),
     "longhall.archive": Setting(
         STRING,
         _fixed("none"),
@@ -163,6 +172,7 @@ class TopicOptions:
         self.segment_bytes = int(values["segment.bytes"])
         self.segment_ms = int(values["segment.ms"])
         self.durability = _DURABILITIES[values["longhall.durability"]]
+        self.acknowledge = _ACKNOWLEDGERS[values[ACKNOWLEDGE]]
         self.archive_required = values["longhall.archive"] == "required"
 
 

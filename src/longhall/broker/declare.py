@@ -8,6 +8,7 @@ from typing import Final
 from longhall.broker.archived import archived_end
 from longhall.broker.catalogue import Topic
 from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved
+from longhall.broker.gates import check_topic
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.recount import recount
@@ -25,6 +26,7 @@ async def create_topic(
 ) -> Topic | None:
     """Make a topic; None when it was only asked whether it could be made."""
     _must_lead(hall)
+    check_topic(hall, configuration)
     if partitions == -1:
         partitions = hall.options.default_partitions
     event = hall.catalogue.decide_create(
@@ -80,6 +82,7 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
     """Give a topic another configuration, whole."""
     _must_lead(hall)
+    check_topic(hall, configuration)
     event = hall.catalogue.decide_configure(name, configuration)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))

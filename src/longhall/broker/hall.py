@@ -99,6 +99,7 @@ class Hall:
         self.draining = False
         self.leadership: Leadership | None = None  # None: alone, and leader of everything.
         self.replica: Replica | None = None  # Of a member of a cluster: what it knows of the log that all of them keep.
+        self.feature_level = 1  # Of the formats that may be written: what every node of the cluster can read.
         self.positions = Positions()  # Likewise: where the entries of that log stand here.
         self.on_release: Callable[[int], int] = _all_of_it  # Likewise: how much of the log others still need.
         self.pinned = False  # Likewise: somebody reads the files of the last checkpoint, so there is no other now.
@@ -168,7 +169,7 @@ class Hall:
         if self.wal.room_bytes() >= size_bytes:
             return True
         try:
-            self.wal.prepare_spare()
+            self.wal.prepare_room(size_bytes)
         except OSError:
             self.storage_full = True
         return self.wal.room_bytes() >= size_bytes

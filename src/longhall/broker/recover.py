@@ -37,7 +37,8 @@ from longhall.topics.settings import GroupSettings, TransactionSettings
 from longhall.topics.transactions import Transactions
 from longhall.world.ports import Disk, Entropy
 
-FORMAT: Final = 1
+FORMAT: Final = 1  # Of a new directory. A cluster's has the feature level from which on it was written: see `gates`.
+FORMAT_MAX: Final = 2
 
 _decoder = msgspec.msgpack.Decoder()
 
@@ -52,12 +53,18 @@ class Identity(msgspec.Struct, kw_only=True):
     member: bool = False  # Whether other nodes keep the same hall: its log and snapshots are read by `rejoin` then.
 
 
-def identify(disk: Disk, entropy: Entropy, options: HallOptions, shared: Identity | None = None) -> Identity:
+def identify(
+    disk: Disk,
+    entropy: Entropy,
+    options: HallOptions,
+    shared: Identity | None = None,
+    format_max: int = FORMAT_MAX,
+) -> Identity:
     """The identity of the data directory, made if it is new. Fixes what can only be chosen once.
 
     A member of a cluster has the identity that all of them share.
     """
-    identity = read_identity(disk)
+    identity = read_identity(disk, format_max)
     if identity is not None:
         if shared is not None and identity.hall_id != shared.hall_id:
             raise LonghallError(
@@ -77,8 +84,8 @@ def identify(disk: Disk, entropy: Entropy, options: HallOptions, shared: Identit
     return identity
 
 
-def read_identity(disk: Disk) -> Identity | None:
-    """The identity of the data directory; None if it is new."""
+def read_identity(disk: Disk, format_max: int = FORMAT_MAX) -> Identity | None:
+    """The identity of the data directory; None if it is new. One in a newer format is refused."""
     if not disk.exists(IDENTITY):
         return None
     file = disk.open(IDENTITY)
@@ -88,10 +95,10 @@ def read_identity(disk: Disk) -> Identity | None:
         identity = msgspec.json.decode(data, type=Identity)
     except msgspec.DecodeError as error:
         raise LonghallError(Code.STORAGE_DAMAGED, f"{IDENTITY} cannot be read ({error}): restore it") from None
-    if identity.format > FORMAT:
+    if identity.format > format_max:
         raise LonghallError(
             Code.UNSUPPORTED_VERSION,
-            f"the data directory has format {identity.format} and this version knows up to {FORMAT}: "
+            f"the data directory has format {identity.format} and this version knows up to {format_max}: "
             "start the version that wrote it",
         )
     return identity

@@ -45,7 +45,7 @@ def rejoin(hall: Hall) -> Rejoined:
     report = Recovered()
     make_rooms(hall)
     replica = hall.replica = Replica(len(hall.shards))
-    replay = Replay(hall, {}, report, replica.parts)
+    replay = Replay(hall, {}, report, replica.parts, replica.batch_parts)
     position = _restore(hall, replica)
     hall.positions.note(replica.index, position)
     end = find_end(hall, position, position, report)
@@ -80,7 +80,7 @@ def convert(hall: Hall) -> Rejoined:
     if replica.index:
         replica.epochs.note(max(shard.epoch for shard in hall.shards), 1)
     hall.replica = replica
-    return Rejoined(report, Replay(hall, {}, report, replica.parts))
+    return Rejoined(report, Replay(hall, {}, report, replica.parts, replica.batch_parts))
 
 
 def apply_committed(replica: Replica, replay: Replay) -> None:

@@ -20,7 +20,16 @@ from longhall.broker.events import (
 )
 from longhall.broker.hall import Hall
 from longhall.errors import LonghallError
-from longhall.log.frames import BATCH, CONTINUED, CONTINUES, EVENT, Entry
+from longhall.log.frames import (
+    BATCH,
+    BATCH_CONTINUED,
+    BATCH_CONTINUES,
+    CONTINUED,
+    CONTINUES,
+    EVENT,
+    STARTS_SEGMENT,
+    Entry,
+)
 from longhall.log.wal import Damage
 from longhall.queues.events import decoder as queue_decoder
 from longhall.queues.steps import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
@@ -52,13 +61,19 @@ class Replay:
     """See the module."""
 
     def __init__(
-        self, hall: Hall, waiting: dict[int, list[Any]], report: Recovered, parts: dict[int, bytes] | None = None
+        self,
+        hall: Hall,
+        waiting: dict[int, list[Any]],
+        report: Recovered,
+        parts: dict[int, bytes] | None = None,
+        batch_parts: dict[int, list[bytes]] | None = None,
     ) -> None:
         self._hall = hall
         self._waiting = waiting
         self._report = report
         # By shard: the beginning of an event that takes several entries.
         self._parts: dict[int, bytes] = {} if parts is None else parts
+        self._batch_parts: dict[int, list[bytes]] = {} if batch_parts is None else batch_parts  # Likewise of a batch.
 
     def take(self, entry: Entry) -> None:
         """Apply one entry. What followed from a damaged stretch may make no sense any more, and is passed over then."""
@@ -78,23 +93,47 @@ class Replay:
 
     def _take_batch(self, entry: Entry) -> None:
         hall = self._hall
+        stored = entry.batch()
+        flags = entry.flags
+        if entry.kind == BATCH:
+            if flags & (BATCH_CONTINUED | BATCH_CONTINUES):
+                joined = self._join(entry)
+                if joined is None:
+                    return
+                stored, flags = joined
+            else:
+                self._batch_parts.pop(entry.shard, None)  # A crash cut it off; nobody was promised it.
         partition = hall.partitions.get(entry.partition())
         if partition is None:
             return  # Its topic was deleted later on.
         now_ms = hall.time.now_ms()
-        stored = entry.batch()
         header = parse_header(stored, 0)
         if entry.kind == BATCH:
-            partition.log.replay_batch(header, stored, entry.flags, now_ms)
+            partition.log.replay_batch(header, stored, flags, now_ms)
             hall.note_tail(partition, header.size_bytes)
         else:
             hall.flush_tail(partition)
-            partition.log.replay_reference(header, entry.segment_position(), entry.flags, now_ms)
+            partition.log.replay_reference(header, entry.segment_position(), flags, now_ms)
             hall.referenced_bytes += header.size_bytes
         partition.fold(header, stored, now_ms)
         partition.high_watermark = header.next_offset
 
+    def _join(self, entry: Entry) -> tuple[bytes, int] | None:
+        """A batch that took several entries, with the flags of its first, when this is the last of them."""
+        if entry.flags & BATCH_CONTINUES:
+            parts = self._batch_parts.get(entry.shard)
+            if parts is None:
+                return None  # Its beginning is lost.
+        else:
+            parts = self._batch_parts[entry.shard] = [bytes((entry.flags,))]
+        parts.append(entry.batch())
+        if entry.flags & BATCH_CONTINUED:
+            return None
+        del self._batch_parts[entry.shard]
+        return b"".join(parts[1:]), parts[0][0] & STARTS_SEGMENT
+
     def _take_event(self, entry: Entry) -> None:
+        self._batch_parts.pop(entry.shard, None)  # A crash cut it off; nobody was promised it.
         event = entry.event()
         if entry.flags & CONTINUES:
             before = self._parts.pop(entry.shard, None)

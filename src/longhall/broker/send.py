@@ -4,7 +4,7 @@
     decide     the producer's sequence and transaction allow it
     append     to the write-ahead log, or to its segment with a reference in the log
     apply      the partition's tables see it, so that the next decision does
-    release    the caller waits on the shard, or on the write for topics that asked for less
+    release    the caller waits on the shard, for as many hosts as its topic asks, or on the write if that is enough
 
 Batches are not opened: their records stay as the producer made them, compressed or not.
 """
@@ -33,7 +33,7 @@ from longhall.records.batch import (
     validate_records,
     with_log_append_time,
 )
-from longhall.shards.shard import Committable
+from longhall.shards.shard import ONE, Committable
 from longhall.topics.producers import Duplicate
 
 DIRECT_BYTES_MIN: Final = 64 * 1024  # From here on a batch is worth a sync of its own segment.
@@ -44,6 +44,9 @@ DIRECT_FILES_MAX: Final = 8
 DIRECT_BYTES_MANY: Final = 512 * 1024
 DIRECT_TAILS_MAX: Final = 32  # With more partitions at work a sync of one segment may wait for the data of them all.
 ENTRY_SLACK_BYTES: Final = 4096
+ONE_ENTRY_BYTES_MAX: Final = ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES
+PARTS_LEVEL: Final = 2  # From this feature level on a batch may take several entries,
+PARTS_BYTES_MAX: Final = 64 * 1024 * 1024  # up to this size.
 _PREFIX_BYTES: Final = 16
 
 
@@ -128,24 +131,27 @@ def append_here(
 ) -> Code | None:
     """The same in this partition alone, whatever the priorities of its messages."""
     size = header.size_bytes
+    # Queues and other hosts must find it in the log.
+    whole = size >= DIRECT_BYTES_MIN and (partition.wants_bodies or hall.replica is not None)
+    if size > ONE_ENTRY_BYTES_MAX and whole and not _goes_in_parts(hall, size):
+        return Code.MESSAGE_TOO_LARGE
+    options = partition.options
     if message:
-        if hall.refusal is not None:
+        if hall.refusal is not None and (hall.refusal is not Code.NOT_ENOUGH_REPLICAS or options.acknowledge != ONE):
             return hall.refusal
         if hall.space_bytes < size:
             hall.storage_full = True
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
             return Code.STORAGE_FULL
         hall.space_bytes -= size  # A fast producer could use up the reserve between two looks.
-    if size > ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES and (partition.wants_bodies or hall.replica is not None):
-        return Code.MESSAGE_TOO_LARGE  # A queue, and the others of a cluster, must find it whole in the log.
     log = partition.log
     shard = partition.shard
     header.base_offset = log.next_offset
     header.leader_epoch = shard.epoch
     prefix = stored_prefix(header.base_offset, size, shard.epoch)
     journal = hall.journal
-    if size > ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES or (
-        size >= DIRECT_BYTES_MIN and not partition.wants_bodies and _goes_direct(hall, log, header, now_ms)
+    if (size > ONE_ENTRY_BYTES_MAX and not whole) or (
+        size >= DIRECT_BYTES_MIN and not whole and _goes_direct(hall, log, header, now_ms)
     ):
         tail_before = log.tail_bytes
         try:
@@ -166,11 +172,14 @@ def append_here(
     else:
         stored = b"".join((prefix, memoryview(frame)[at + _PREFIX_BYTES : at + size]))
         flags = log.append(header, stored, now_ms)
-        shard.append_batch(log.partition, flags, stored)
+        if size > ONE_ENTRY_BYTES_MAX:
+            shard.append_batch_in_parts(log.partition, flags, stored)
+        else:
+            shard.append_batch(log.partition, flags, stored)
         hall.note_tail(partition, size)
     partition.fold(header, stored, now_ms)
-    journal.touch(shard, partition.options.durability == ALWAYS)
-    if partition.options.durability == ALWAYS:
+    journal.touch(shard, options.durability == ALWAYS)
+    if options.durability == ALWAYS:
         shard.wait(partition, header.next_offset)
     else:
         journal.wait_written(partition, header.next_offset)
@@ -178,20 +187,26 @@ def append_here(
     return None
 
 
-def wait(hall: Hall, partition: Partition, target: Committable, value: int) -> None:
-    """Call `target.committed(value)` when what was sent to this partition so far is as durable as its topic asks."""
+def wait(hall: Hall, partition: Partition, target: Committable, value: int, *, leader_only: bool = False) -> None:
+    """Call `target.committed(value)` when what was sent to this partition so far is as durable as its topic asks.
+
+    With `leader_only` it need not be kept by any other host, whatever the topic asks.
+    """
     if partition.options.durability == ALWAYS:
-        partition.shard.wait(target, value)
+        partition.shard.wait_for(ONE if leader_only else partition.options.acknowledge, target, value)
     else:
         hall.journal.wait_written(target, value)
         hall.commits.kick()
 
 
+def _goes_in_parts(hall: Hall, size: int) -> bool:
+    """Whether a batch may take several entries: those do not stand or fall with what is written around them."""
+    return hall.feature_level >= PARTS_LEVEL and size <= PARTS_BYTES_MAX and not hall.wal.is_held
+
+
 def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int) -> bool:
     """Whether a large batch is better written to its segment; otherwise the write-ahead log has room for it too."""
     files = hall.journal.file_count
-    if hall.replica is not None:
-        return False  # Everybody who keeps the hall gets the batch from the log.
     if files >= DIRECT_FILES_MAX or (files >= DIRECT_FILES_MIN and header.size_bytes < DIRECT_BYTES_MANY):
         return False
     if len(hall.tails) > DIRECT_TAILS_MAX:

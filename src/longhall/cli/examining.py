@@ -17,10 +17,10 @@ import msgspec
 from longhall.broker.catalogue import Catalogue
 from longhall.broker.events import catalogue_decoder
 from longhall.broker.options import HallOptions
-from longhall.broker.recover import FORMAT, Identity
+from longhall.broker.recover import FORMAT_MAX, Identity
 from longhall.errors import LonghallError
 from longhall.log.chores import verify_segment
-from longhall.log.frames import BATCH, EVENT, REFERENCE, Entry
+from longhall.log.frames import BATCH, BATCH_CONTINUES, EVENT, REFERENCE, STARTS_SEGMENT, Entry
 from longhall.log.layout import IDENTITY, segment_path
 from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import FILE_BYTES_MIN, Damage, Wal
@@ -115,8 +115,8 @@ class Examination:
         finally:
             file.close()
         self.facts.update(hall_id=identity.hall_id, format=identity.format, shards=identity.shards)
-        if identity.format > FORMAT:
-            self._note(IDENTITY, f"format {identity.format} is newer than this version knows ({FORMAT})")
+        if identity.format > FORMAT_MAX:
+            self._note(IDENTITY, f"format {identity.format} is newer than this version knows ({FORMAT_MAX})")
         return identity
 
     def _read_snapshot(self, shard: int) -> None:
@@ -169,11 +169,11 @@ class Examination:
             if entry.room() == CATALOGUE:
                 self._catalogue.apply(catalogue_decoder.decode(entry.event()), replayed=True)
             return
-        if entry.kind not in (BATCH, REFERENCE):
+        if entry.kind not in (BATCH, REFERENCE) or (entry.kind == BATCH and entry.flags & BATCH_CONTINUES):
             return
         header = parse_header(entry.batch(), 0)
         partition = entry.partition()
-        if entry.flags or partition not in self._bases:
+        if entry.flags & STARTS_SEGMENT or partition not in self._bases:
             self._bases[partition] = header.base_offset
         if entry.kind == REFERENCE and promised and len(self._references) < _REFERENCES_CHECKED_MAX:
             place = (partition, self._bases[partition], entry.segment_position(), header.size_bytes, header.crc)

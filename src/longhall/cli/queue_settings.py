@@ -81,6 +81,12 @@ OPTIONS: Final = (
     Option("repeated_sends", "--repeated-sends", "answer|refuse", "answer a repeat like the first, or refuse it."),
     Option("filter", "--filter", "FILTER", "Of a queue over a topic: only messages that fit stand in it."),
     Option("settled", "--settled", "free|keep", "free what is settled soon, or keep it until retention ends."),
+    Option(
+        "acknowledge",
+        "--acknowledge",
+        "one|quorum|all",
+        "In a cluster: a message is taken when one host has it, a quorum, or all in sync.",
+    ),
     Option("dead_letters.queue", "--dead-letters", TEXT, "Where messages go that cannot be delivered."),
     Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message goes there."),
     Option(

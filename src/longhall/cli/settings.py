@@ -55,6 +55,7 @@ def settings(
             "meaning": setting.meaning,
         }
         for setting in every_setting()
+        if not setting.hidden
     ]
     columns = _COLUMNS if file is None else (*_COLUMNS[:2], Column("shown", "value"), _COLUMNS[3])
     show_rows(rows, columns, output, "")
@@ -68,6 +69,8 @@ def settings_file() -> str:
     lines = ["# Settings of a Longhall node. What is commented out is the default."]
     section: tuple[str, ...] = ()
     for setting in sorted(every_setting(), key=lambda each: each.path[:-1]):
+        if setting.hidden:
+            continue
         if setting.path[:-1] != section:
             section = setting.path[:-1]
             lines += ["", f"[{'.'.join(section)}]"]

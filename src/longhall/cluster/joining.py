@@ -3,6 +3,7 @@
 number      given by the settings, kept in the directory, or taken from the coordinator, once; whoever had it before on
             another directory must be gone, which a killed one is when its session has ended
 hall        the id, the number of shards and the secret of receipts, which whoever came first has brought
+level       the feature level of the cluster, which a node must know; the first one brings its own
 confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
             else is there who is: then its log, which was synced before each acknowledgement, is the best there is
 """
@@ -15,9 +16,12 @@ from typing import Final
 
 import msgspec
 
+from longhall.broker.gates import OLDEST
 from longhall.broker.recover import Identity
 from longhall.cluster.card import Card
+from longhall.cluster.levels import level_of
 from longhall.coordination.ports import (
+    ABSENT,
     NOBODY,
     Conflict,
     CoordinationError,
@@ -72,8 +76,20 @@ async def outlive(coordinator: Coordinator, node: int, directory: str, patience_
         await asyncio.sleep(LOOK_S)
 
 
-async def share_identity(coordinator: Coordinator, node: int, own: Identity) -> Identity:
-    """The identity of the hall that the cluster keeps: `own`, if there is none yet."""
+async def check_level(coordinator: Coordinator, level_max: int) -> int:
+    """The feature level of the cluster; OLDEST while there is none. Whoever does not know it cannot belong to it."""
+    level = level_of((await coordinator.feature_level()).level)
+    if level > level_max:
+        raise LonghallError(
+            Code.UNSUPPORTED_VERSION,
+            f"the cluster is at feature level {level}, and this version knows up to {level_max}: "
+            "start the newer version on this node",
+        )
+    return level
+
+
+async def share_identity(coordinator: Coordinator, node: int, own: Identity, level: int = OLDEST) -> Identity:
+    """The identity of the hall that the cluster keeps: `own`, if there is none yet, and then at this level."""
     hall_id = await coordinator.cluster_id(own.hall_id)
     for _ in range(TRIES_MAX):
         state = await coordinator.shard(CATALOGUE_SHARD)
@@ -89,6 +105,8 @@ async def share_identity(coordinator: Coordinator, node: int, own: Identity) -> 
             shard=CATALOGUE_SHARD, replicas=(node,), in_sync=(node,), more={SECRET: own.secret, SHARDS: own.shards}
         )
         try:
+            if level > OLDEST and (record := await coordinator.feature_level()).version == ABSENT:
+                await coordinator.change_feature_level(record, level)
             await coordinator.change_shard(None, first)
         except (Conflict, OutcomeUnknown):
             continue

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Final, final
+
+import msgspec
 
 from longhall.broker.events import CommittedTo, EpochStarted, Truncated, encoder
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -29,7 +30,9 @@ from longhall.cluster.following import Following
 from longhall.cluster.link import Link
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import Offer
+from longhall.cluster.releasing import Releases
 from longhall.cluster.roles import FollowerStatus, MemberOptions, MemberStatus, Record, Registrar, Role
+from longhall.cluster.standing import followers_of
 from longhall.cluster.streams import Stream
 from longhall.cluster.wire import (
     AGREED,
@@ -44,6 +47,7 @@ from longhall.cluster.wire import (
     Refusal,
     Synced,
     decode,
+    said_level,
 )
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import encode_event
@@ -73,6 +77,7 @@ class Member(Feed):
         self.node = node
         self.on_step_down: Callable[[str], None] = _nobody_listens  # Throw hall and member away and recover anew.
         self.on_refetch: Callable[[int, str], None] = _nobody_asks  # The log here cannot go on: fetch all from there.
+        self.on_level: Callable[[int], None] = self.raise_level  # The leader writes in this one: be ready for it first.
         self.on_bundle: Callable[[Bundle], None] = _nobody_looks  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody_counts  # and epoch and index of what is committed.
         self.epoch = hall.replica.epoch  # The newest that this node was told or has written.
@@ -98,7 +103,7 @@ class Member(Feed):
         self._opened: asyncio.Future[None] | None = None
         self._bundling = Bundling()
         self._recent = Recent(options.recent_bytes)
-        self._uncommitted: deque[Bundle] = deque()
+        self._releases = Releases(hall.shards)
         self._streams: dict[int, Stream] = {}
         self._early: list[tuple[Link, int, Follow]] = []  # Followers that came before the epoch was on the disk.
         self._recording: asyncio.Task[None] | None = None
@@ -136,19 +141,7 @@ class Member(Feed):
         leading = self._leading
         followers: list[FollowerStatus] = []
         if leading is not None:
-            now_ms = self._clock.monotonic_ms()
-            for node, follower in sorted(leading.followers.items()):
-                caught_up_ms = follower.caught_up_ms
-                followers.append(
-                    FollowerStatus(
-                        node=node,
-                        connected=node in self._streams,
-                        in_sync=node in leading.in_sync,
-                        index=follower.synced,
-                        lag_entries=leading.lag(node, self.index),
-                        lag_ms=now_ms - caught_up_ms if caught_up_ms >= 0 and leading.lag(node, self.index) else 0,
-                    )
-                )
+            followers = followers_of(leading, self._streams, self.index, self._clock.monotonic_ms())
         return MemberStatus(
             node=self.node,
             role=self.role_of(CATALOGUE_SHARD),
@@ -213,6 +206,22 @@ class Member(Feed):
         _log.info("stepping down", extra={"reason": reason, "epoch": self.epoch})
         self._end()
         self._loop.call_soon(self.on_step_down, reason)
+
+    def raise_level(self, level: int) -> None:
+        """From now on entries may be written in the formats of this feature level; followers are told before any is."""
+        if level > self._hall.feature_level:
+            self._hall.feature_level = level
+            for stream in list(self._streams.values()):
+                stream.beat(self._hall.time.now_ms())
+
+    def stand(self, epoch: int) -> tuple[int, int]:
+        """Somebody chooses a leader for an epoch behind this one, and asks what is here. From now on nothing is taken
+        of leaders up to this epoch, so that nobody acknowledges what the next leader does not know.
+        """
+        self.become_follower(epoch, 0)
+        if self._ended or self.epoch != epoch or self._leading is not None or self._following is not None:
+            raise LonghallError(Code.NOT_READY, f"this node does not stand for election behind epoch {epoch}")
+        return self.position()
 
     async def stop(self) -> None:
         """Close the streams. What was not committed stays so; nothing waits for it."""
@@ -285,7 +294,7 @@ class Member(Feed):
         """Everything is in the page cache: off to the followers with it, while the disk is at work."""
         self._hall.positions.note(self.index, self._hall.wal.end)
         if self._hall.wal.end - self._marked_position >= self._options.mark_bytes:
-            self._mark_now()
+            self._loop.call_soon(self._mark_now)  # Not now: a round is about to begin with what is written.
         if self._leading is not None:
             self._close_bundle(time_ms)
             for stream in list(self._streams.values()):
@@ -312,21 +321,22 @@ class Member(Feed):
         bundle = self._bundling.close(self.index, time_ms)
         if bundle is not None:
             self._recent.add(bundle)
-            self._uncommitted.append(bundle)
+            self._releases.add(bundle)
             self.on_bundle(bundle)
 
     def _advance(self) -> None:
         """Release what is committed by now."""
         leading = self._leading
-        if leading is None or leading.committed <= self.replica.committed:
+        if leading is None:
             return
-        self.replica.commit(leading.committed)
-        self.on_committed(leading.epoch, self.replica.committed)
-        while self._uncommitted and self._uncommitted[0].last <= self.replica.committed:
-            for number, sequence in self._uncommitted.popleft().reached:
-                self._hall.shards[number].advance(sequence)
-        if self._opened is not None and not self._opened.done() and not self._uncommitted:
-            self._opened.set_result(None)
+        if leading.committed > self.replica.committed:
+            self.replica.commit(leading.committed)
+            self.on_committed(leading.epoch, self.replica.committed)
+            self._releases.commit(self.replica.committed)
+            if self._opened is not None and not self._opened.done() and self._releases.is_done:
+                self._opened.set_result(None)
+        if self._serving:
+            self._releases.reach(leading.synced, leading.quorum)
 
     # Leading: followers
 
@@ -372,7 +382,8 @@ class Member(Feed):
         leading.met(node, 0, now_ms)
         link.on_frame = lambda kind, body: self._answered(stream, kind, body)
         link.on_lost = lambda: self._lost(stream)
-        link.send(AGREED, Agreed(epoch=leading.epoch, index=common, committed=self.replica.committed))
+        level = said_level(self._hall.feature_level)
+        link.send(AGREED, Agreed(epoch=leading.epoch, index=common, committed=self.replica.committed, level=level))
         stream.begin(common + 1, self._options.credit_bytes, now_ms)
 
     def _reaches(self, index: int) -> bool:
@@ -463,6 +474,7 @@ class Member(Feed):
 
     def agreed(self, agreed: Agreed) -> int:
         """Cut the log to where it agrees with the leader's; returns what is synced of that."""
+        self._hear_level(agreed.level)
         if agreed.index < self.replica.committed:
             self.refetch(f"the leader lacks entries from {agreed.index + 1} on that were committed here")
         elif agreed.index < self.replica.index:
@@ -508,6 +520,7 @@ class Member(Feed):
 
     def take_beat(self, beat: Beat) -> int:
         """Hear what is committed; returns what is synced."""
+        self._hear_level(beat.level)
         self._hall.time.follow(beat.time_ms)
         self._hear(beat.committed)
         return self._synced
@@ -518,6 +531,10 @@ class Member(Feed):
             leader = self._leader
             self._end()
             self._loop.call_soon(self.on_refetch, leader, reason)
+
+    def _hear_level(self, level: int | msgspec.UnsetType) -> None:
+        if isinstance(level, int) and level > self._hall.feature_level:
+            self.on_level(level)
 
     def _hear(self, committed: int) -> None:
         self.replica.commit(committed)
@@ -545,7 +562,7 @@ class Member(Feed):
         self._mark_now()
 
     def _mark_now(self) -> None:
-        if self.replica.committed > self._marked and self._hall.commits.failure is None:
+        if self.replica.committed > self._marked and self._hall.commits.failure is None and not self._ended:
             self._marked = self.replica.committed
             self._marked_position = self._hall.wal.end
             self._note(CommittedTo(index=self._marked))

@@ -1,8 +1,8 @@
 """Connections between the nodes of a hall: one listener a node, a connection for each purpose, frames on it.
 
-Every connection begins with a greeting (version, hall, node, incarnation, purpose); who is of another hall or speaks
-another version is refused. Requests and answers of the rest of the cluster (`request`, `serve`) have connections of
-their own, so that they never wait behind the log.
+Every connection begins with a greeting (version, hall, node, incarnation, purpose); who is of another hall, or does not
+read the feature level that is written here, is refused. Requests and answers of the rest of the cluster (`request`,
+`serve`) have connections of their own, so that they never wait behind the log.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, final
 
+import msgspec
+
+from longhall.broker.gates import NEWEST, OLDEST
 from longhall.cluster.link import Link
 from longhall.cluster.wire import (
     ANSWER,
     GREETING,
     REFUSAL,
     REQUEST,
-    VERSION,
     WELCOME,
     Greeting,
     Refusal,
@@ -60,6 +62,8 @@ class Peers:
         self.incarnation = incarnation
         self.addresses: dict[int, tuple[str, int]] = {}  # Where the other nodes listen; the assembly keeps it fresh.
         self.on_follower: OnFollower = _no_leader
+        self.level = OLDEST  # That is written here,
+        self.level_max = NEWEST  # and the newest that is read here.
         self._network = world.network
         self._hall_id = hall_id
         self._handlers: dict[str, Handler] = {}
@@ -118,8 +122,7 @@ class Peers:
             async with asyncio.timeout(GREETING_S_MAX):
                 await self._network.connect(lambda: link, *address)
                 self._links[link] = None
-                greeting = Greeting(hall=self._hall_id, node=self.node, incarnation=self.incarnation, purpose=purpose)
-                link.send(GREETING, greeting)
+                link.send(GREETING, self._greeting(purpose))
                 await welcomed
         except BaseException:
             link.abort("not welcome")
@@ -128,6 +131,16 @@ class Peers:
                 welcomed.exception()
             raise
         return link
+
+    def _greeting(self, purpose: str) -> Greeting:
+        return Greeting(
+            version=self.level,
+            hall=self._hall_id,
+            node=self.node,
+            incarnation=self.incarnation,
+            purpose=purpose,
+            reads=self.level_max if self.level_max > OLDEST else msgspec.UNSET,
+        )
 
     def forget(self, link: Link) -> None:
         """The connection is gone."""
@@ -178,8 +191,11 @@ class Peers:
             raise LonghallError(Code.INVALID_REQUEST, "a connection between nodes begins with a greeting")
         greeting = decode(body, Greeting)
         reason = ""
-        if greeting.version != VERSION:
+        reads = greeting.reads if isinstance(greeting.reads, int) else greeting.version
+        if greeting.version > self.level_max:
             reason = f"version {greeting.version} of the peers' protocol is not spoken here"
+        elif reads < self.level:
+            reason = f"the cluster is at feature level {self.level}, and node {greeting.node} knows up to {reads}"
         elif greeting.hall != self._hall_id:
             reason = f"this is the hall {self._hall_id}, not {greeting.hall}"
         if reason:
@@ -196,7 +212,7 @@ class Peers:
         link.on_known.clear()
         link.on_lost = lambda: self.forget(link)
         link.greeted()
-        link.send(WELCOME, Welcome(node=self.node, incarnation=self.incarnation))
+        link.send(WELCOME, Welcome(version=self.level, node=self.node, incarnation=self.incarnation))
         if greeting.purpose == FOLLOW_PURPOSE:
             self.on_follower(link, greeting)
         elif greeting.purpose == REQUEST_PURPOSE:

@@ -5,7 +5,9 @@
     the record       the member leads or follows, as it says; the one that leads starts to serve
     no manager       somebody campaigns, rather one who does not lead
     unfit            said to all: a manager lets another one lead, if there is one
-    as manager       `electing.decide` is asked whenever something changed, and its answer written, under the term
+    as manager       `electing.decide` is asked whenever something changed, and its answer written, under the term;
+                     who is to lead is asked of those in sync, see `choosing`
+    the level        what may be written is told to the node, or that it cannot belong here any more
     session over     registered anew; whether somebody else was chosen meanwhile the record says
 
 A seat lives as long as its hall. It makes nothing safe by itself: the record is changed by compare-and-set alone, and
@@ -21,8 +23,11 @@ from typing import Final, final
 
 import msgspec
 
+from longhall.broker.gates import ACKNOWLEDGE_LEVEL
 from longhall.broker.leadership import NOBODY, Host
-from longhall.cluster.electing import decide, may_campaign, should_resign
+from longhall.cluster.choosing import ANSWER_S, STAND, Stand, Standing, most_complete
+from longhall.cluster.electing import Wanted, decide, may_campaign, should_resign
+from longhall.cluster.levels import Outlook, level_of, outlook
 from longhall.cluster.member import Member, Record, Role
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import addresses_of
@@ -31,6 +36,7 @@ from longhall.coordination.ports import (
     CoordinationError,
     Coordinator,
     Expired,
+    FeatureLevel,
     Manager,
     OutcomeUnknown,
     Session,
@@ -38,7 +44,7 @@ from longhall.coordination.ports import (
     Watch,
 )
 from longhall.coordination.ports import Member as Described
-from longhall.errors import LonghallError
+from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.world.ports import Network
 
@@ -62,9 +68,12 @@ class Seat:
         self.on_lead: Callable[[], Awaitable[None]] = _nothing
         self.condition: Callable[[], str] = _fit  # Why this node should rather not lead, if it should not.
         self.on_lost: Callable[[str], None] = _ignored  # The seat is lost: start anew.
+        self.on_level: Callable[[int], None] = _unheard  # The feature level that the cluster is at.
+        self.raises_level = False  # Whether this node, as manager, raises it as soon as that can be.
         self._coordinator = coordinator
         self._network = network
         self._state = state
+        self._level = FeatureLevel()
         self._living: Mapping[int, Described] = {}
         self._manager: Manager | None = None
         self._heard_manager = False
@@ -85,6 +94,7 @@ class Seat:
         """Be seen, and take part from now on. CoordinationError when that cannot be."""
         self._member = member
         self._peers = peers
+        peers.serve(STAND, self._stand)
         self._described = await self._coordinator.register(described)
         await self._raise_epoch(member.position()[0])
         self._watches = [
@@ -92,6 +102,7 @@ class Seat:
             self._coordinator.watch_members(self._members_changed),
             self._coordinator.watch_shards(self._shards_changed),
             self._coordinator.watch_manager(self._manager_changed),
+            self._coordinator.watch_feature_level(self._level_changed),
         ]
         self._vacant_since_s = self._loop.time()
         self._employ(self._tend_always())
@@ -154,6 +165,16 @@ class Seat:
             )
             for number, one in sorted(self._living.items())
         ]
+
+    @property
+    def living(self) -> Mapping[int, Described]:
+        """The live nodes, as they describe themselves."""
+        return self._living
+
+    @property
+    def outlook(self) -> Outlook:
+        """The feature level, and what the nodes allow for."""
+        return outlook(self._level.level, self._living, self._state.replicas)
 
     @property
     def manager(self) -> int:
@@ -249,6 +270,27 @@ class Seat:
         if state is not None:
             self._take_state(state)
 
+    def _level_changed(self, level: FeatureLevel) -> None:
+        if level.level >= self._level.level:
+            self._level = level
+            self._changed.set()
+            self._tell_level()
+
+    def _tell_level(self) -> None:
+        """Also again and again: a disk that was full may have room by now to note it."""
+        try:
+            self.on_level(level_of(self._level.level))
+        except LonghallError as error:
+            _log.warning("the feature level cannot be followed yet", extra={"reason": str(error)})
+
+    async def _stand(self, node: int, asked: bytes) -> bytes:
+        """Another node, which manages, asks what is here."""
+        member = self._member
+        if member is None:
+            raise LonghallError(Code.NOT_READY, "this node takes no part")
+        epoch, index = member.stand(msgspec.msgpack.decode(asked, type=Stand).epoch)
+        return msgspec.msgpack.encode(Standing(epoch=epoch, index=index))
+
     def _take_state(self, state: ShardState) -> None:
         if state.version < self._state.version:
             return
@@ -329,6 +371,7 @@ class Seat:
         if self._coordinator.session is not Session.CONNECTED or not self._heard_manager:
             return
         await self._tell_condition()
+        self._tell_level()
         alive = frozenset(self._living)
         if self._office is None:
             vacant_ms = int((self._loop.time() - self._vacant_since_s) * 1000)
@@ -361,7 +404,10 @@ class Seat:
         unfit = frozenset(number for number, one in members.items() if one.unfit)
         wanted = decide(state, frozenset(members), suspects, unfit)
         if wanted is None:
+            await self._raise_level()
             return
+        if wanted.elects and level_of(self._level.level) >= ACKNOWLEDGE_LEVEL:
+            state, wanted = await self._weigh(office, state, wanted)
         epoch = await self._coordinator.next_epoch(above=state.epoch) if wanted.elects else state.epoch
         after = msgspec.structs.replace(
             state, leader=wanted.leader, replicas=wanted.replicas, in_sync=wanted.in_sync, epoch=epoch
@@ -370,6 +416,53 @@ class Seat:
         if wanted.elects:
             told = {"leader": wanted.leader, "epoch": epoch, "in_sync": wanted.in_sync, "was": state.leader}
             _log.info("a leader was chosen", extra=told)
+
+    async def _weigh(self, office: Manager, state: ShardState, wanted: Wanted) -> tuple[ShardState, Wanted]:
+        """The same with the most complete of those in sync as leader. The old one is deposed before they are asked."""
+        candidates = [wanted.leader, *(node for node in wanted.in_sync if node not in (wanted.leader, state.leader))]
+        if len(candidates) == 1:
+            return state, wanted
+        if state.leader != NOBODY:
+            epoch = await self._coordinator.next_epoch(above=state.epoch)
+            after = msgspec.structs.replace(state, leader=NOBODY, epoch=epoch)
+            state = await self._coordinator.change_shard(state, after, under=office)
+            self._take_state(state)
+        leader = await most_complete(self._ask_standing, candidates, state.epoch, len(state.in_sync))
+        return state, wanted._replace(leader=leader)
+
+    async def _ask_standing(self, node: int, epoch: int) -> Standing:
+        asked = msgspec.msgpack.encode(Stand(epoch=epoch))
+        if node == self.node:
+            return msgspec.msgpack.decode(await self._stand(node, asked), type=Standing)
+        assert self._peers is not None
+        return msgspec.msgpack.decode(await self._peers.request(node, STAND, asked, ANSWER_S), type=Standing)
+
+    async def _raise_level(self) -> None:
+        """To the newest that all nodes know, where the settings leave it to the manager."""
+        if self.raises_level:
+            found = self.outlook
+            if found.possible > found.level:
+                await self.upgrade(found.possible)
+
+    async def upgrade(self, level: int, *, dry_run: bool = False) -> Outlook:
+        """Raise the feature level; returns how things stand then. LonghallError when not every node allows for it,
+        CoordinationError when the coordinator is of no help.
+        """
+        record = await self._coordinator.feature_level()
+        state = await self._read()
+        found = outlook(record.level, await self._coordinator.members(), state.replicas)
+        if level < found.level:
+            reason = f"the cluster is at feature level {found.level}, and a level never goes down"
+            raise LonghallError(Code.INVALID_CONFIGURATION, reason)
+        if level > found.possible:
+            why = "; ".join(found.obstacles)
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"feature level {level} cannot be reached: {why}")
+        if dry_run:
+            return found
+        if level > found.level:
+            self._level_changed(await self._coordinator.change_feature_level(record, level))
+            _log.info("the feature level was raised", extra={"level": level, "was": found.level})
+        return self.outlook
 
     async def _suspects(self, state: ShardState) -> frozenset[int]:
         """A node whose machine refuses connections where it used to listen is dead, whatever its session says; one that
@@ -429,4 +522,8 @@ def _fit() -> str:
 
 
 def _ignored(reason: str) -> None:
+    """Likewise."""
+
+
+def _unheard(level: int) -> None:
     """Likewise."""

@@ -20,7 +20,7 @@ from longhall.broker.hall import Hall
 from longhall.cluster.bundles import Recent
 from longhall.cluster.catchup import LogReader, Stretch
 from longhall.cluster.link import Link
-from longhall.cluster.wire import BEAT, REFUSAL, Beat, Refusal, encode_push
+from longhall.cluster.wire import BEAT, REFUSAL, Beat, Refusal, encode_push, said_level
 from longhall.errors import LonghallError
 from longhall.shards.replica import Replica
 
@@ -66,7 +66,14 @@ class Stream:
     def beat(self, time_ms: int) -> None:
         """Say that the leader is there, and how far it is."""
         replica = self._replica
-        self.link.send(BEAT, Beat(epoch=self._epoch, index=replica.index, committed=replica.committed, time_ms=time_ms))
+        beat = Beat(
+            epoch=self._epoch,
+            index=replica.index,
+            committed=replica.committed,
+            time_ms=time_ms,
+            level=said_level(self._hall.feature_level),
+        )
+        self.link.send(BEAT, beat)
 
     def pump(self) -> None:
         """Send what there is, as far as the credit goes."""

@@ -13,7 +13,8 @@
                9  that word, then the answer or a sentence
 
 All numbers are big-endian. A size is looked at before anything is kept; until both sides have greeted each other it is
-small. The versions that a node speaks are in its greeting; fields that a node does not know are passed over.
+small. The version in a greeting is the feature level that its sender writes, and beside it stands the newest one that
+it reads; fields that a node does not know are passed over, and those of a newer level are left out below it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from crc32c import crc32c
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, Entry, decode_entries
 
-VERSION: Final = 1
 FRAME_BYTES_BEFORE_GREETING: Final = 64 * 1024
 PEER_FRAME_BYTES_MAX: Final = FRAME_BYTES_MAX + ENTRY_BYTES_MAX + 64 * 1024
 
@@ -53,17 +53,18 @@ _T = TypeVar("_T")
 class Greeting(msgspec.Struct, kw_only=True):
     """The first frame of whoever connects."""
 
-    version: int = VERSION
+    version: int = 1
     hall: str
     node: int
     incarnation: int
     purpose: str
+    reads: int | msgspec.UnsetType = msgspec.UNSET  # Not said by who reads level 1 alone.
 
 
 class Welcome(msgspec.Struct, kw_only=True):
     """The answer, if the greeting was welcome."""
 
-    version: int = VERSION
+    version: int = 1
     node: int
     incarnation: int
 
@@ -91,6 +92,7 @@ class Agreed(msgspec.Struct, kw_only=True):
     epoch: int
     index: int
     committed: int
+    level: int | msgspec.UnsetType = msgspec.UNSET  # That what follows may be written in; not said below level 2.
 
 
 class Beat(msgspec.Struct, kw_only=True):
@@ -100,6 +102,7 @@ class Beat(msgspec.Struct, kw_only=True):
     index: int
     committed: int
     time_ms: int
+    level: int | msgspec.UnsetType = msgspec.UNSET  # As in `Agreed`: said before anything is pushed in it.
 
 
 class Synced(msgspec.Struct, kw_only=True):
@@ -127,6 +130,11 @@ class Push:
         if len(found) != self.count:
             raise LonghallError(Code.INVALID_REQUEST, "a push does not have the entries that it says")
         return found
+
+
+def said_level(level: int) -> int | msgspec.UnsetType:
+    """A feature level as frames have it: those of level 1 did not speak of it."""
+    return level if level > 1 else msgspec.UNSET
 
 
 def encode(kind: int, message: msgspec.Struct) -> bytes:

@@ -25,6 +25,8 @@ class HostView(msgspec.Struct, kw_only=True):
     http: str = ""
     peers: str = ""
     rack: str = ""
+    level_min: int | None = None  # The feature levels that it knows; null while it is away.
+    level_max: int | None = None
 
 
 class ClusterView(msgspec.Struct, kw_only=True):
@@ -39,12 +41,15 @@ class ClusterView(msgspec.Struct, kw_only=True):
     committed: int
     applied: int
     hosts: list[HostView]
+    level: int = 1  # The feature level: what all of them may write.
+    level_possible: int = 1  # What it could be raised to.
 
 
 def company_families(view: ClusterView) -> Iterator[Family]:
     """The same as numbers."""
     yield gauge("longhall_cluster_leader", "The number of the node that leads the hall; 0 for none.", view.leader)
     yield gauge("longhall_cluster_epoch", "The epoch of the leader.", view.epoch)
+    yield gauge("longhall_cluster_feature_level", "The feature level: what all nodes may write.", view.level)
     yield gauge("longhall_cluster_in_sync", "Nodes in sync.", sum(host.in_sync for host in view.hosts))
     yield gauge("longhall_cluster_nodes", "Nodes that live.", sum(host.alive for host in view.hosts))
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)

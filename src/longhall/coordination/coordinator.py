@@ -218,6 +218,14 @@ class TreeCoordinator:
         change = Create(at.LEVEL, data) if new else Put(at.LEVEL, data, before.version)
         return FeatureLevel(level=level, version=(await self._commit(change))[0])
 
+    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> Follower[FeatureLevel]:
+        single = Single(self._tree, at.LEVEL)
+
+        async def refresh() -> FeatureLevel:
+            return at.decode_level(at.LEVEL, await single.refresh())
+
+        return self._follow(single, refresh, heard)
+
     async def drains(self) -> frozenset[int]:
         await self._catch_up()
         return at.decode_numbers(at.DRAINS, await self._tree.children(at.DRAINS))

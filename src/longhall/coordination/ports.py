@@ -190,6 +190,8 @@ class Coordinator(Protocol):
 
     async def change_feature_level(self, before: FeatureLevel, level: int) -> FeatureLevel: ...
 
+    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> Watch: ...
+
     async def drains(self) -> frozenset[int]:
         """The nodes that are to lead and keep nothing, alive or not."""
 

@@ -18,7 +18,7 @@ was).
     44  u32  0, kept for later
     48  entries
 
-    body of a BATCH       u64 partition, then the batch as stored
+    body of a BATCH       u64 partition, then the batch as stored, or a part of it: see its flags
     body of a REFERENCE   u64 partition, u64 position in its segment, then the 61 bytes of the batch's header as stored
     body of an EVENT      u8 room, then the event in MessagePack, or a part of it: see its flags
 
@@ -46,6 +46,8 @@ REFERENCE: Final = 2
 EVENT: Final = 3
 
 STARTS_SEGMENT: Final = 1  # Flag of BATCH and REFERENCE: the partition rolled before this batch.
+BATCH_CONTINUED: Final = 2  # Flags of BATCH: the next entry of the shard has more of it,
+BATCH_CONTINUES: Final = 4  # this entry has more of the one before.
 CONTINUED: Final = 1  # Flags of EVENT: the next entry of the shard has more of it,
 CONTINUES: Final = 2  # this entry has more of the one before.
 

@@ -38,6 +38,7 @@ FILE_HEADER_BYTES: Final = 64
 FILE_BYTES_MIN: Final = 16 * 1024 * 1024  # More than the largest frame.
 PIECE_BYTES_MIN: Final = 4096  # What is larger on average is written from where it lies.
 FREE_FILES_MIN: Final = 2  # Kept for later use.
+SPARE_FILES_MAX: Final = 8  # Made ahead for one large batch.
 
 _MAGIC: Final = b"LHWL"
 _FREE: Final = b"FREE"  # In the place of the magic: this file holds nothing, whatever it looks like.
@@ -213,6 +214,12 @@ class Wal:
         if not self._reserved:
             self._reserve_current()
         if not self._free:
+            self._free.append(self._make_file())
+
+    def prepare_room(self, size_bytes: int) -> None:
+        """Have as many files ready as so much needs, within a bound. OSError when the disk has no room for them."""
+        self.prepare_spare()
+        while self.room_bytes() < size_bytes and len(self._free) < SPARE_FILES_MAX:
             self._free.append(self._make_file())
 
     def release_before(self, position: int) -> None:

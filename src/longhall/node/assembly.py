@@ -26,6 +26,7 @@ from longhall.broker.transact import Transactor
 from longhall.cluster.electing import REPLICAS_MAX
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
+from longhall.console.api.upgrading import upgrade_route
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry
 from longhall.console.process import process_families
@@ -47,6 +48,7 @@ from longhall.node.fellowship import Fellowship
 from longhall.node.place import Place
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
+from longhall.node.upgrades import NodeUpgrades
 from longhall.world.ports import World
 
 TAIL_SHARE: Final = 2  # The tails may hold this part of the memory budget.
@@ -98,7 +100,8 @@ class Node:
         self.status = NodeStatus(self.hall, self._kafka, budget)
         registry = Registry()
         registry.collect(process_families)
-        api = Api(self._desk, ROUTES, budget, self.known.credentials, closed_api(settings))
+        routes = (*ROUTES, upgrade_route(NodeUpgrades(self)))
+        api = Api(self._desk, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
         if self.fellowship is not None:

@@ -7,6 +7,8 @@ from http import HTTPStatus
 
 import msgspec
 
+from longhall.broker.gates import OLDEST
+from longhall.cluster.levels import newest_of
 from longhall.console.company import ClusterView, HostView, company_families
 from longhall.console.http import Response
 from longhall.console.metrics import Family
@@ -22,6 +24,7 @@ def view_of(fellowship: Fellowship) -> ClusterView:
     living = {host.node: host for host in seat.members()}
     status = member.status() if member is not None else None
     followers = {one.node: one for one in status.followers} if status is not None and seat.serving else {}
+    outlook = seat.outlook
     hosts: list[HostView] = []
     for node in sorted({*living, *seat.replicas(CATALOGUE_SHARD)}):
         view = HostView(
@@ -40,6 +43,7 @@ def view_of(fellowship: Fellowship) -> ClusterView:
                 host.peers,
                 host.rack,
             )
+            view.level_min, view.level_max = OLDEST, newest_of(seat.living[node])
         follower = followers.get(node)
         if follower is not None:
             view.connected, view.lag_entries, view.lag_ms = follower.connected, follower.lag_entries, follower.lag_ms
@@ -54,6 +58,8 @@ def view_of(fellowship: Fellowship) -> ClusterView:
         committed=status.committed if status is not None else 0,
         applied=status.applied if status is not None else 0,
         hosts=hosts,
+        level=outlook.level,
+        level_possible=outlook.possible,
     )
 
 

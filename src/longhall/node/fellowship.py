@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.leadership import NOBODY
+from longhall.broker.gates import OLDEST
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
@@ -21,6 +21,7 @@ from longhall.cluster.peers import Peers
 from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
 from longhall.coordination.ports import Member as Described
+from longhall.errors import Code, LonghallError
 from longhall.front.carried import answer_carried
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
@@ -49,10 +50,14 @@ class Fellowship:
         self._node = node
         hall, world = node.hall, node.world
         self.peers = Peers(world, hall.hall_id, place.node, place.card.life)
+        self.peers.level, self.peers.level_max = place.level, place.level_max
+        hall.feature_level = place.level
         self.seat = Seat(place.coordinator, place.node, place.state, world.network)
         self.seat.on_lead = self._lead
         self.seat.condition = self._condition
         self.seat.on_lost = self._fall
+        self.seat.on_level = self._raise_level
+        self.seat.raises_level = node.settings.feature_level_automatic
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
         hall.leadership = self.seat
@@ -78,6 +83,7 @@ class Fellowship:
         member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
         member.on_step_down = self._fall
         member.on_refetch = self._refetch
+        member.on_level = self._raise_level
         wanted = parse_address(settings.peers)
         self.peers_at = Address(wanted.host, await self.peers.open(wanted.host, wanted.port))
         door = node.kafka_door
@@ -91,6 +97,8 @@ class Fellowship:
                 "peer": str(self.peers_at),
             },
             rack=settings.rack,
+            feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version said nothing.
+            feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
         )
         await self.seat.take(member, self.peers, described)
 
@@ -130,11 +138,26 @@ class Fellowship:
     def _fall(self, reason: str) -> None:
         if not self.fallen.done():
             leader = self.seat.leader_node(CATALOGUE_SHARD)
-            if self.member is not None and self.member.damaged and leader not in (NOBODY, self.seat.node):
+            others = set(self.seat.in_sync(CATALOGUE_SHARD)) - {self.seat.node}
+            if self.member is not None and self.member.damaged and leader != self.seat.node and (leader or others):
                 self.damaged = True
-                self.refetch_from = leader
+                self.refetch_from = leader  # NOBODY while the next one is being chosen: it is asked for again.
             _log.warning("the hall is started anew", extra={"reason": reason})
             self.fallen.set_result(reason)
+
+    def _raise_level(self, level: int) -> None:
+        """The cluster is at this feature level: the directory says so before anything is written in it."""
+        if level > self.place.level_max:
+            self._fall(f"the cluster is at feature level {level}, and this version knows up to {self.place.level_max}")
+            return
+        try:
+            if level > self.place.level:
+                self.place.raise_level(self._node.world, level)
+        except OSError as error:
+            raise LonghallError(Code.STORAGE_FULL, f"the new feature level cannot be noted: {error}") from None
+        self.peers.level = self.place.level
+        if self.member is not None:
+            self.member.raise_level(self.place.level)
 
     def _refetch(self, node: int, reason: str) -> None:
         self.refetch_from = node

@@ -7,10 +7,11 @@ from typing import Final, final
 
 import msgspec
 
+from longhall.broker.gates import NEWEST
 from longhall.broker.options import HallOptions
-from longhall.broker.recover import Identity, identify, read_identity
+from longhall.broker.recover import Identity, identify, read_identity, write_identity
 from longhall.cluster.card import Card, read_card, write_card
-from longhall.cluster.joining import confess, number_of, outlive, share_identity
+from longhall.cluster.joining import check_level, confess, number_of, outlive, share_identity
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch, finish_switch
 from longhall.cluster.routing import addresses_of
@@ -27,17 +28,28 @@ _log = logging.getLogger("longhall.node")
 class Place:
     """See the module. `identity` is that of the directory: it may have been a lone node's until now."""
 
-    def __init__(self, coordinator: Coordinator, card: Card, identity: Identity, state: ShardState) -> None:
+    def __init__(
+        self, coordinator: Coordinator, card: Card, identity: Identity, state: ShardState, level: int, level_max: int
+    ) -> None:
         self.coordinator = coordinator
         self.card = card
         self.identity = identity
         self.state = state
+        self.level = level  # The feature level of the cluster,
+        self.level_max = level_max  # and the newest that this node knows.
         self.fetched = False  # Everything in the directory came from another node just now.
 
     @property
     def node(self) -> int:
         """The number of this node."""
         return self.card.node
+
+    def raise_level(self, world: World, level: int) -> None:
+        """Say in the directory that it may hold what only this feature level knows. Waits for the disk."""
+        self.level = level
+        self.identity = msgspec.structs.replace(self.identity, format=max(self.identity.format, level))
+        if self.identity.member:  # Else it is written when the directory becomes a member's.
+            write_identity(world.disk, self.identity)
 
     def leave_cleanly(self, world: World) -> None:
         """Everything is on the disk."""
@@ -53,6 +65,7 @@ async def take_place(
     *,
     damaged: bool = False,
     source: int = 0,
+    level_max: int = NEWEST,
     patience_ms: int = PATIENCE_MS,
 ) -> Place:
     """Settle everything with the coordinator. CoordinationError or LonghallError when that cannot be.
@@ -60,10 +73,11 @@ async def take_place(
     With a `source`, everything is fetched from that node; if it cannot be now, it will be asked for again. For
     `patience_ms` it waits until whoever had the number on another directory is gone.
     """
+    await check_level(coordinator, level_max)
     disk = world.disk
     finish_switch(disk)
     card = read_card(disk, world.entropy)
-    own = read_identity(disk)
+    own = read_identity(disk, level_max)
     card.node = await number_of(coordinator, card, wished)
     await outlive(coordinator, card.node, card.directory, patience_ms)
     clean, card.clean = card.clean, False
@@ -72,10 +86,15 @@ async def take_place(
     proposed = own or Identity(
         hall_id=world.entropy.bytes(16).hex(), shards=options.shards, secret=world.entropy.bytes(32).hex(), member=True
     )
-    shared = await share_identity(coordinator, card.node, proposed)
-    identity = identify(disk, world.entropy, options, shared)
+    first_level = own.format if own is not None and own.member else level_max
+    shared = await share_identity(coordinator, card.node, proposed, first_level)
+    level = await check_level(coordinator, level_max)
+    shared = msgspec.structs.replace(shared, format=level)
+    identity = identify(disk, world.entropy, options, shared, level_max)
     state = await confess(coordinator, card.node, clean, empty=own is None or damaged)
-    place = Place(coordinator, card, identity, state)
+    place = Place(coordinator, card, identity, state, level, level_max)
+    if identity.format < level:
+        place.raise_level(world, level)
     if source and source != card.node:
         place.fetched = await _fetch(world, place, source)
     return place
@@ -84,6 +103,7 @@ async def take_place(
 async def _fetch(world: World, place: Place, source: int) -> bool:
     members = await place.coordinator.members()
     peers = Peers(world, place.identity.hall_id, place.node, place.card.life)
+    peers.level, peers.level_max = place.level, place.level_max
     peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
     try:
         await fetch(world, peers, source)

@@ -121,6 +121,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),
     ] = 3 * _SECOND
 
+    feature_level_automatic: Annotated[
+        bool,
+        Meta(
+            description="The feature level is raised as soon as every node has the new version; else by "
+            "`longhall cluster upgrade`, and until then the old version can be started again."
+        ),
+    ] = False
+    feature_level_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=2,
+            description="Write and speak as the version before did: for tests of upgrades.",
+            extra={"hidden": True},
+        ),
+    ] = 2
+
     # Topics.
     auto_create_topics: Annotated[bool, Meta(description="Make a topic when a client first asks for it.")] = True
     default_partitions: Annotated[

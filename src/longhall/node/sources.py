@@ -36,6 +36,7 @@ class Setting(NamedTuple):
     kind: str  # A word for people, and what decides how text is read.
     default: object
     meaning: str
+    hidden: bool = False  # Not listed.
 
     @property
     def name(self) -> str:
@@ -102,12 +103,12 @@ def _leaves(struct: type[msgspec.Struct], defaults: msgspec.Struct, above: tuple
             yield from _leaves(type(default), default, path)
             continue
         metas = [meta for meta in getattr(hint, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
-        kinds = [meta.extra["kind"] for meta in metas if meta.extra]
+        extras = {name: value for meta in metas for name, value in (meta.extra or {}).items()}
         meanings = [meta.description for meta in metas if meta.description]
         plain = typing.get_args(hint)[0] if metas else hint
         choices = typing.get_args(plain) if typing.get_origin(plain) is typing.Literal else ()
-        kind = kinds[0] if kinds else " | ".join(choices) if choices else _plain_kind(default)
-        yield Setting(path, hint, kind, default, meanings[0] if meanings else "")
+        kind = extras.get("kind") or (" | ".join(choices) if choices else _plain_kind(default))
+        yield Setting(path, hint, kind, default, meanings[0] if meanings else "", bool(extras.get("hidden")))
 
 
 def _plain_kind(default: object) -> str:

@@ -62,6 +62,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     deduplication_window_ms: _Milliseconds = 300_000
     repeated_sends: Literal["answer", "refuse"] = "answer"
     settled: Literal["free", "keep"] = "free"
+    acknowledge: Literal["one", "quorum", "all"] = "all"  # How many of a cluster's hosts have a message that was taken.
     dead_letters: DeadLetters | None = None
     retry: RetryPolicy | None = None
     hours: DeliveryHours | None = None

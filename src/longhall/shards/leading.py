@@ -3,6 +3,8 @@
     in_sync     what the coordinator has recorded: from these, and no others, the next leader is chosen
     asked       the set that the leader has asked the coordinator to record, until it knows what became of that
     committed   the last index that everybody in `in_sync` and in `asked` has synced
+    quorum      the last index that more than half of `in_sync`, and of `asked`, have synced: what that many have is
+                still there when one of three is lost, provided that the most complete of the rest leads next
 
 While a change is under way the coordinator may have recorded either set, so both count: a follower that is to join
 holds the commit back from before the question is asked, one that is to leave until the answer is there. Without the
@@ -45,6 +47,7 @@ class Leading:
         # where its log ended when its epoch began.
         self.begun_at = index
         self.committed = committed
+        self.quorum = committed
         self.synced = 0
         self.followers: dict[int, Follower] = {member: Follower(now_ms) for member in sorted(in_sync) if member != node}
 
@@ -122,3 +125,18 @@ class Leading:
                 follower = self.followers.get(node)
                 reached = min(reached, follower.synced if follower is not None else 0)
         self.committed = max(self.committed, reached)
+        most = self._kept_by_most(self.in_sync)
+        if self.asked is not None:
+            most = min(most, self._kept_by_most(self.asked))
+        self.quorum = max(self.quorum, self.committed, most)
+
+    def _kept_by_most(self, nodes: frozenset[int]) -> int:
+        kept: list[int] = []
+        for node in nodes:
+            if node == self.node:
+                kept.append(self.synced)
+            else:
+                follower = self.followers.get(node)
+                kept.append(follower.synced if follower is not None else 0)
+        kept.sort(reverse=True)
+        return kept[len(kept) // 2]

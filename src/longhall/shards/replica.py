@@ -39,6 +39,7 @@ class Replica:
         self.pending: deque[tuple[Entry, int]] = deque()  # With the hall time of each.
         self.pending_bytes = 0
         self.parts: dict[int, bytes] = {}  # Beginnings of events that take several entries, as far as they are applied.
+        self.batch_parts: dict[int, list[bytes]] = {}  # Likewise of batches, behind the flags of the first.
 
     @property
     def epoch(self) -> int:
@@ -115,6 +116,8 @@ class Replica:
                 for entry, time_ms in self.pending
             ],
             "parts": dict(self.parts),
+            # Of a feature level that not every reader knows: not there unless there are any.
+            **({"batch_parts": dict(self.batch_parts)} if self.batch_parts else {}),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -126,6 +129,8 @@ class Replica:
         self.epochs.restore([(int(epoch), int(first)) for epoch, first in state["epochs"]])
         self.sequences = list(state["sequences"])
         self.parts.update(state["parts"])
+        for number, parts in state.get("batch_parts", {}).items():
+            self.batch_parts[number] = list(parts)
         for kind, flags, shard, sequence, epoch, body, time_ms in state["pending"]:
             self.pending.append((Entry(kind, flags, shard, sequence, epoch, body), time_ms))
             self.pending_bytes += len(body)

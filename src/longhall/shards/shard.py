@@ -4,6 +4,9 @@ Many partitions, groups and transactions live in one shard. Whoever appends says
 everything appended so far is committed; until then nobody outside learns of it. On one node an entry is committed when
 the write-ahead log is synced behind it; in a cluster every entry also goes to the feed, and whoever stands behind that
 says when it is committed.
+
+Who is content with less says so with `wait_for`: one host, or most of those in sync, on whose disks it is. What is
+committed is both; on one node all three are the same.
 """
 
 from __future__ import annotations
@@ -13,11 +16,25 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-from longhall.log.frames import CONTINUED, CONTINUES, encode_batch, encode_event, encode_reference
+from longhall.log.frames import (
+    BATCH_CONTINUED,
+    BATCH_CONTINUES,
+    CONTINUED,
+    CONTINUES,
+    encode_batch,
+    encode_event,
+    encode_reference,
+)
 from longhall.log.wal import Wal
 from longhall.shards.feed import Feed
 
 EVENT_PART_BYTES: Final = 1024 * 1024  # Of one event in one entry.
+BATCH_PART_BYTES: Final = 2 * 1024 * 1024  # Of one batch in one entry, where it takes several.
+
+# By whom an entry must be kept before its sender is told.
+ONE: Final = 0  # The host that leads.
+QUORUM: Final = 1  # More than half of those in sync.
+ALL: Final = 2  # All of them: committed.
 
 # Rooms that events are for; part of the stored format.
 CATALOGUE: Final = 0
@@ -53,6 +70,8 @@ class Shard:
         self.opened = 0  # Messages in batches that are opened when they are appended, and again in a replay.
         self._wal = wal
         self._waiting: deque[tuple[int, Committable, int]] = deque()
+        self._reached = [0, 0]  # The last entries that ONE and QUORUM have.
+        self._content: list[deque[tuple[int, Committable, int]]] = [deque(), deque()]  # Who waits for that alone.
 
     def append_batch(self, partition: int, flags: int, stored: bytes) -> None:
         """A small batch: its bytes go into the write-ahead log."""
@@ -62,6 +81,18 @@ class Shard:
             self.feed.entry(self.number, sequence, head, stored)
         self.sequence = sequence
         self._wal.append(head, stored)
+
+    def append_batch_in_parts(self, partition: int, flags: int, stored: bytes) -> None:
+        """A batch that is too large for one entry. All of it is appended here and now, so nothing comes between."""
+        at = 0
+        flags |= BATCH_CONTINUED
+        while at < len(stored):
+            part = stored[at : at + BATCH_PART_BYTES]
+            at += len(part)
+            if at >= len(stored):
+                flags &= ~BATCH_CONTINUED
+            self.append_batch(partition, flags, part)
+            flags = BATCH_CONTINUED | BATCH_CONTINUES
 
     def append_reference(self, partition: int, flags: int, position: int, header: bytes) -> None:
         """A large batch that lies in its segment already. With a feed there is none: it takes batches whole."""
@@ -93,17 +124,39 @@ class Shard:
         else:
             self._waiting.append((self.sequence, target, value))
 
+    def wait_for(self, whom: int, target: Committable, value: int) -> None:
+        """The same when everything appended so far is kept by ONE host, by a QUORUM, or by ALL."""
+        if whom == ALL:
+            self.wait(target, value)
+        elif max(self._reached[whom], self.committed) >= self.sequence and not self._content[whom]:
+            target.committed(value)
+        else:
+            self._content[whom].append((self.sequence, target, value))
+
     def advance(self, sequence: int) -> None:
         """Everything up to `sequence` is committed now: release what waited for it, in order."""
         if sequence <= self.committed:
             return
         self.committed = sequence
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= sequence:
-            _, target, value = waiting.popleft()
-            target.committed(value)
+        for content in self._content:
+            if content:
+                _release(content, sequence)
+        _release(self._waiting, sequence)
+
+    def reach(self, whom: int, sequence: int) -> None:
+        """Everything up to `sequence` is kept by ONE or by a QUORUM now: release who waited for that."""
+        if sequence > self._reached[whom]:
+            self._reached[whom] = sequence
+            if self._content[whom]:
+                _release(self._content[whom], sequence)
 
     @property
     def waiting(self) -> int:
         """How many wait."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._content[ONE]) + len(self._content[QUORUM])
+
+
+def _release(waiting: deque[tuple[int, Committable, int]], sequence: int) -> None:
+    while waiting and waiting[0][0] <= sequence:
+        _, target, value = waiting.popleft()
+        target.committed(value)

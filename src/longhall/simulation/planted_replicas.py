@@ -6,11 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker import checkpoint, rejoin
+from longhall.broker import checkpoint, recover, rejoin, replay
 from longhall.broker.events import Truncated
 from longhall.cluster import electing, seat
+from longhall.cluster.levels import level_of
 from longhall.cluster.member import Member
 from longhall.log.wal import Wal
+from longhall.node import place
 from longhall.shards.leading import Leading
 from longhall.shards.replica import Replica
 from longhall.simulation.bug import Bug
@@ -151,6 +153,66 @@ def _follow_in_memory() -> _Exchanges:
     return [(Wal, "append_together", lambda self, entries, count: None)]
 
 
+def _elect_without_asking() -> _Exchanges:
+    async def most_complete(ask: Any, candidates: list[int], epoch: int, in_sync: int) -> int:
+        return candidates[-1]
+
+    return [(seat, "most_complete", most_complete)]
+
+
+def _one_is_a_quorum() -> _Exchanges:
+    return [(Leading, "_kept_by_most", lambda self, nodes: self.synced)]
+
+
+def _forget_parts_of_a_batch() -> _Exchanges:
+    good: Any = Replica.snapshot
+
+    def snapshot(self: Any) -> dict[str, Any]:
+        state: dict[str, Any] = good(self)
+        state.pop("batch_parts", None)
+        return state
+
+    return [(Replica, "snapshot", snapshot)]
+
+
+def _join_what_does_not_belong() -> _Exchanges:
+    """A batch that was cut off by an election stays, and the next one is taken for its end."""
+    good: Any = replay.Replay._join
+
+    def join(self: Any, entry: Any) -> Any:
+        if not entry.flags & 4 and entry.shard in self._batch_parts:
+            entry = type(entry)(entry.kind, entry.flags | 4, entry.shard, entry.sequence, entry.epoch, entry.body)
+        return good(self, entry)
+
+    def take_event(self: Any, entry: Any) -> None:
+        kept = self._batch_parts.pop(entry.shard, None)
+        event(self, entry)
+        if kept is not None:
+            self._batch_parts[entry.shard] = kept
+
+    event: Any = replay.Replay._take_event
+    return [(replay.Replay, "_join", join), (replay.Replay, "_take_event", take_event)]
+
+
+def _let_everybody_in() -> _Exchanges:
+    """Neither the record nor the directory is looked at."""
+    read: Any = recover.read_identity
+    identify: Any = recover.identify
+
+    async def check_level(coordinator: Any, level_max: int) -> int:
+        return min(level_of((await coordinator.feature_level()).level), level_max)
+
+    return [
+        (place, "check_level", check_level),
+        (place, "read_identity", lambda disk, format_max: read(disk)),
+        (
+            place,
+            "identify",
+            lambda disk, entropy, options, shared, format_max: identify(disk, entropy, options, shared),
+        ),
+    ]
+
+
 def _elect_whoever_is_there() -> _Exchanges:
     good: Any = electing.decide
 
@@ -181,6 +243,15 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     ),
     "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
+    "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 10, _elect_without_asking),
+    "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 10, _one_is_a_quorum),
+    "forget-parts-of-a-batch": Bug(
+        "A snapshot lacks the beginning of a batch that is not whole yet.", "parts", 20, _forget_parts_of_a_batch
+    ),
+    "join-what-does-not-belong": Bug(
+        "What is left of a batch that was cut becomes part of another.", "parts", 20, _join_what_does_not_belong
+    ),
+    "let-everybody-in": Bug("A version that is too old joins.", "upgrades", 2, _let_everybody_in),
     "leave-before-it-is-recorded": Bug(
         "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
     ),

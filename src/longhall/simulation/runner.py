@@ -27,6 +27,7 @@ from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
 from longhall.simulation.scenarios.plays import SCENARIOS
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
+from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.world import Simulation
 
 TWICE_EVERY: Final = 20  # One seed of so many is run twice.
@@ -66,7 +67,7 @@ def scenario_of(seed: int, kind: str = "all") -> str:
 
 def kind_of(scenario: str) -> str:
     """What a scenario is about."""
-    if scenario in REPLICA_SCENARIOS or scenario in CLUSTER_SCENARIOS or scenario in HISTORIES:
+    if any(scenario in some for some in (REPLICA_SCENARIOS, CLUSTER_SCENARIOS, HISTORIES, VERSION_SCENARIOS)):
         return "cluster"
     return "queues" if scenario in QUEUE_SCENARIOS or scenario in FEATURE_SCENARIOS else "topics"
 

@@ -16,7 +16,7 @@ from typing import Final, final
 
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.nodes import Event, Nodes
-from longhall.coordination.tree import Fired, Operation
+from longhall.coordination.tree import Fired, Node, Operation
 from longhall.simulation.loop import Process
 from longhall.simulation.world import Simulation
 from longhall.simulation.zookeeper_client import SimulatedTree
@@ -67,6 +67,10 @@ class SimulatedZooKeeper:
     ) -> TreeCoordinator:
         """The very coordinator that nodes have, over the model."""
         return TreeCoordinator(self.tree(name, process, timeout_ms=timeout_ms))
+
+    def peek(self, path: str) -> Node | None:
+        """What stands there, as a scenario may know and no client."""
+        return self._tip.get(path)
 
     # What a scenario does to it.
 

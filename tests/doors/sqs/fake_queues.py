@@ -82,7 +82,7 @@ class FakeQueues:
     async def send(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:
         return self.send_nowait(name, messages)
 
-    def release(self, name: str, target: Committable) -> None:
+    def release(self, name: str, target: Committable, sends: bool = False) -> None:
         asyncio.get_running_loop().call_soon(target.committed, 0)
 
     def send_nowait(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:

@@ -6,8 +6,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
+from longhall.broker.configuration import ACKNOWLEDGE
 from longhall.broker.declare import commit_event
 from longhall.broker.events import QueueRemoved, TopicConfigured, TopicCreated, TopicDeleted
+from longhall.broker.gates import check_acknowledge
 from longhall.broker.hall import Hall
 from longhall.broker.queues.bury_everything import bury_everything
 from longhall.broker.queues.companions import check_companions, make_companions
@@ -78,6 +80,9 @@ async def _declare(
     if not hall.has_room(1024 * 1024):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     check_companions(name, settings)
+    if topic is None and settings.acknowledge != "all":
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic is acknowledged as the topic says.")
+    check_acknowledge(hall, settings.acknowledge)
     identity = topic.topic_id if topic is not None else topic_id
     assert identity is not None
     number = topic.partitions[-1] + 1 if topic is not None else hall.catalogue.next_partition
@@ -118,8 +123,13 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
         if queue.entry.owns_topic:
             raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic.")
         compile_filter(settings.filter)
+    if settings.acknowledge != "all" and not queue.entry.owns_topic:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic is acknowledged as the topic says.")
+    check_acknowledge(hall, settings.acknowledge)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
     configuration = topic.configuration | _configuration(hall, settings)
+    if settings.acknowledge == "all":
+        configuration.pop(ACKNOWLEDGE, None)
     if queue.entry.owns_topic and configuration != topic.configuration:
         hall.append_catalogue(TopicConfigured(topic_id=topic.topic_id, configuration=configuration), Commit())
     check_companions(queue.entry.name, settings)
@@ -162,6 +172,7 @@ def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
         "segment.bytes": str(hall.options.queue_segment_bytes),
         "segment.ms": str(max(SEGMENT_MS_MIN, min(settings.retention_ms or SEGMENT_MS_MAX, SEGMENT_MS_MAX) // 10)),
         "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
+        **({ACKNOWLEDGE: settings.acknowledge} if settings.acknowledge != "all" else {}),
     }
 
 

@@ -43,7 +43,7 @@ from longhall.queues.messages import (
     QueueView,
 )
 from longhall.queues.settings import QueueSettings
-from longhall.shards.shard import Committable
+from longhall.shards.shard import ALL, Committable
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
 ATTEMPTS_MAX: Final = 10_000
@@ -185,9 +185,10 @@ class Desk:
         """Messages are done with; to be told after `release`. None if it has to wait."""
         return settle_nowait(self._hall, self._find(name), receipts, consumer)
 
-    def release(self, name: str, target: Committable) -> None:
-        """Tell `target` when all that was done to this queue so far is committed."""
-        when_committed(self._hall, self._find(name).shard, target)
+    def release(self, name: str, target: Committable, sends: bool = False) -> None:
+        """Tell `target` when all that was done to this queue so far is committed; of a send, acknowledged."""
+        queue = self._find(name)
+        when_committed(self._hall, queue.shard, target, queue.acknowledgers if sends else ALL)
 
     async def receive(
         self,

@@ -73,6 +73,11 @@ class RunningQueue(Listener):
         self.filter = compile_filter(entry.settings.filter) if entry.settings.filter else None
 
     @property
+    def acknowledgers(self) -> int:
+        """Whom a send waits for: see `shards.shard`. A queue over a topic is acknowledged as the topic."""
+        return self.route[0].options.acknowledge
+
+    @property
     def counts_bytes(self) -> bool:
         """Whether the sizes of messages matter to the cursor."""
         return self.settings.bytes_max > 0

@@ -44,7 +44,7 @@ async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[O
     answers = send_nowait(hall, stager, queue, messages)
     if answers is None:
         answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
-    await committed(hall, queue.shard)
+    await committed(hall, queue.shard, queue.acknowledgers)
     return answers
 
 
@@ -66,7 +66,7 @@ async def send_parcel(
     answer = await _send_one(hall, stager, queue, msgspec.structs.replace(message, body=b""), parcel)
     if answer.repeated:
         give_up(hall, upload_id)
-    await committed(hall, queue.shard)
+    await committed(hall, queue.shard, queue.acknowledgers)
     return answer
 
 

@@ -6,7 +6,9 @@ import typer
 
 from longhall.cli.cluster.status import status
 from longhall.cli.cluster.up import up
+from longhall.cli.cluster.upgrade import upgrade
 
 app = typer.Typer(name="cluster", help="Nodes that keep one hall together.", no_args_is_help=True)
 app.command()(up)
 app.command()(status)
+app.command()(upgrade)

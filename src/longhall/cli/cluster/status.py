@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, show_rows
+from longhall.cli.output import Column, Format, Row, age_of, note, show_rows
 from longhall.cli.watching import WatchOption, watch
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _COLUMNS = (
     Column("alive", "alive"),
     Column("in_sync", "in sync"),
     Column("behind", "behind"),
+    Column("levels", "levels"),
     Column("kafka", "kafka"),
     Column("sqs", "sqs"),
     Column("http", "http"),
@@ -44,7 +45,12 @@ def status(
     if again:
         watch(lambda: (_look(place), _COLUMNS), output, "there are no hosts")
         return
-    show_rows(_look(place), _COLUMNS, output, "there are no hosts")
+    rows = _look(place)
+    show_rows(rows, _COLUMNS, output, "there are no hosts")
+    if rows and output is Format.TABLE:
+        level, possible = rows[0]["level"], rows[0]["level_possible"]
+        more = f"; `longhall cluster upgrade` raises it to {possible}" if possible != level else ""
+        note(f"feature level {level}{more}")
 
 
 def _look(place: str) -> list[Row]:
@@ -112,5 +118,16 @@ def _row(view: ClusterView, host: HostView) -> Row:
         "sqs": host.sqs,
         "http": host.http,
         "peers": host.peers,
+        "level": view.level,
+        "level_possible": view.level_possible,
+        "level_min": host.level_min,
+        "level_max": host.level_max,
+        "levels": _levels(host),
         "rack": host.rack,
     }
+
+
+def _levels(host: HostView) -> str:
+    if host.level_max is None:
+        return "?"
+    return str(host.level_max) if host.level_min == host.level_max else f"{host.level_min}-{host.level_max}"

@@ -59,7 +59,7 @@ _OTHERS: Final = frozenset(
         "SqsManagedSseEnabled",
     }
 )
-_OURS: Final = frozenset({"LonghallPriorities", "LonghallSettled"})  # See `extensions`.
+_OURS: Final = frozenset({"LonghallAcknowledge", "LonghallPriorities", "LonghallSettled"})  # See `extensions`.
 WRITABLE: Final = frozenset(_SECONDS) | _FIFO_ONLY | _OTHERS | _OURS
 READABLE: Final = WRITABLE | _READ_ONLY | {"All"}
 
@@ -105,6 +105,8 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
             changes["priorities"] = _number(attribute, value, 1, 1 if settings.fifo else 255)
         elif attribute == "LonghallSettled":
             changes["settled"] = _word(attribute, value, {"free": "free", "keep": "keep"})
+        elif attribute == "LonghallAcknowledge":
+            changes["acknowledge"] = _word(attribute, value, {word: word for word in ("one", "quorum", "all")})
         elif attribute == "FifoQueue":
             if value != "true":
                 raise wrong(attribute, "Modifying queue type is not supported.")
@@ -169,6 +171,8 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
         out["LonghallPriorities"] = str(settings.priorities)
     if settings.settled != "free":
         out["LonghallSettled"] = settings.settled
+    if settings.acknowledge != "all":
+        out["LonghallAcknowledge"] = settings.acknowledge
     if settings.dead_letters is not None:
         out["RedrivePolicy"] = write_redrive_policy(door, settings.dead_letters)
     if settings.fifo:

@@ -88,13 +88,14 @@ class Door:
 
 @final
 class Held:
-    """A result that is told when everything done to this queue so far is committed."""
+    """A result that is told when everything done to this queue so far is committed; of a send, acknowledged."""
 
-    __slots__ = ("queue", "result")
+    __slots__ = ("queue", "result", "sends")
 
-    def __init__(self, queue: str, result: Result) -> None:
+    def __init__(self, queue: str, result: Result, sends: bool = False) -> None:
         self.queue = queue
         self.result = result
+        self.sends = sends
 
 
 @final

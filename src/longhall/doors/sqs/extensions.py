@@ -11,7 +11,8 @@
     an element of `MessageAttributeNames`      `longhall.filter=` and a selector or a policy: only what fits is
                                                received, and the rest stays for others
     queue attributes `LonghallPriorities`,     how many levels a queue has, from 1 to 255, chosen when it is made;
-    `LonghallSettled`                          whether it keeps what is deleted until retention ends: `free` or `keep`
+    `LonghallSettled`,                         whether it keeps what is deleted until retention ends: `free` or `keep`;
+    `LonghallAcknowledge`                      how many hosts of a cluster have what was taken: `one`, `quorum` or `all`
 
 Whoever names none of these meets the service as it is.
 """

@@ -254,7 +254,7 @@ class SqsServer(HttpGate):
         if isinstance(outcome, Held):
             # Encoded now, while its parts are at hand; and nothing is left that could fail behind the commit.
             answer = self._encode(call, outcome.result, as_query)
-            self.door.queues.release(outcome.queue, _Release(call, answer))
+            self.door.queues.release(outcome.queue, _Release(call, answer), outcome.sends)
             return
         task = self._loop.create_task(self._finish(call, outcome, as_query))
         self.crowd.employ(task)

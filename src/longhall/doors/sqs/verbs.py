@@ -63,8 +63,8 @@ class Queues(Protocol):
 
     def settle_nowait(self, name: str, receipts: Receipts, consumer: str = "") -> Answers | None: ...
 
-    def release(self, name: str, target: Committable) -> None:
-        """Tell `target` when all that was done to this queue so far is committed."""
+    def release(self, name: str, target: Committable, sends: bool = False) -> None:
+        """Tell `target` when all that was done to this queue so far is committed; of a send, acknowledged."""
 
     async def settle(self, name: str, receipts: Receipts, consumer: str = "") -> Answers: ...
 

@@ -13,9 +13,12 @@ from typing import Any, Final, final
 
 import msgspec
 
+from longhall.broker.gates import NEWEST
 from longhall.broker.queues.desk import Desk
 from longhall.cluster.electing import REPLICAS_MAX
+from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
+from longhall.coordination.encoding import LEVEL, decode_level
 from longhall.coordination.ports import CoordinationError
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
@@ -56,6 +59,8 @@ class Fleet:
         self.down: set[int] = set()
         self.tasks: list[asyncio.Task[None]] = []
         self.restarts = 0
+        self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
+        self.refusals = 0  # Of nodes whose version is too old.
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._stopping: set[int] = set()
@@ -130,6 +135,10 @@ class Fleet:
 
     async def wait_until_settled(self) -> None:
         await self.up(60.0)
+
+    def recorded_level(self) -> int:
+        """The feature level on record."""
+        return level_of(decode_level(LEVEL, self.zookeeper.peek(LEVEL)).level)
 
     # What faults need
 
@@ -216,6 +225,9 @@ class Fleet:
             return
         if isinstance(error, LonghallError) and error.code is Code.NOT_READY:
             return
+        if isinstance(error, LonghallError) and error.code is Code.UNSUPPORTED_VERSION and node in self.level_max:
+            self.refusals += 1
+            return
         if error is None:
             raise Violation(f"{name_of(node)} ended without a word")
         if not isinstance(error, PowerCut | OSError | Fallen | CoordinationError):
@@ -230,10 +242,18 @@ class Fleet:
         if number in self._damaged and state is not None:
             source = state.leader
         place = await take_place(
-            world, coordinator, options_of(settings), number, damaged=number in self._damaged, source=source
+            world,
+            coordinator,
+            options_of(settings),
+            number,
+            damaged=number in self._damaged,
+            source=source,
+            level_max=settings.feature_level_max,
         )
         if place.fetched:
             self._damaged.discard(number)
+        if number in self._damaged:
+            raise Fallen("nobody had anything to give just now")
         failed: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
 
         def fail(error: OSError) -> None:
@@ -269,6 +289,7 @@ class Fleet:
             node_id=number,
             session_timeout_ms=SESSION_MS,
             lag_ms_max=LAG_MS,
+            feature_level_max=self.level_max.get(number, NEWEST),
         )
 
     def _is_whole(self) -> bool:

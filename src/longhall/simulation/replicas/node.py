@@ -11,6 +11,7 @@ import logging
 from typing import Any, Final, final
 
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.gates import NEWEST
 from longhall.broker.hall import Hall
 from longhall.broker.keep import Housekeeper
 from longhall.broker.options import HallOptions
@@ -141,6 +142,7 @@ class MemberNode:
         hall = Hall(self.world, self._options)
         hall.hall_id = IDENTITY.hall_id
         hall.queue_secret = bytes.fromhex(IDENTITY.secret)
+        hall.feature_level = NEWEST
         hall.commits.on_failure = self._fail
         rejoined = rejoin(hall)
         assert hall.replica is not None

@@ -2,14 +2,19 @@
 
 replicas    three to five members under every fault there is, several at a time
 elections   leaders die, stop and are cut off in quick succession
+parts       the same while many batches take several entries of the log, and are cut anywhere between
 quarantine  bits flip in the log or the snapshots of one member after another, between lesser faults
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from longhall.broker import send
+from longhall.shards import shard
 from longhall.simulation.replicas.cluster import Cluster
 from longhall.simulation.replicas.faults import Faults
 from longhall.simulation.replicas.menus import DAMAGE, ELECTIONS, EVERYTHING
@@ -19,6 +24,7 @@ from longhall.simulation.world import Simulation
 
 RAGE_S: Final = 180.0
 LOOK_S: Final = 0.25
+SMALL_ENTRY_BYTES: Final = 400
 WRITERS: Final = 4
 SIZES: Final = (3, 4, 5)
 
@@ -31,6 +37,30 @@ async def elections(simulation: Simulation, starter: Starter) -> Played:
     return await play(simulation, ELECTIONS, 4.0)
 
 
+async def parts(simulation: Simulation, starter: Starter) -> Played:
+    with _small_entries():
+        return await play(simulation, ELECTIONS, 4.0, writers=WRITERS // 2)
+
+
+@contextmanager
+def _small_entries() -> Iterator[None]:
+    """So that batches of a few kilobytes take several entries. A compiled build keeps its own bounds."""
+    kept = (send.ONE_ENTRY_BYTES_MAX, send.DIRECT_BYTES_MIN, shard.BATCH_PART_BYTES)
+    bounds = (SMALL_ENTRY_BYTES, SMALL_ENTRY_BYTES, SMALL_ENTRY_BYTES)
+    try:
+        _set_bounds(bounds)
+        yield
+    finally:
+        _set_bounds(kept)
+
+
+def _set_bounds(bounds: tuple[int, int, int]) -> None:
+    for module, name, value in zip(
+        (send, send, shard), ("ONE_ENTRY_BYTES_MAX", "DIRECT_BYTES_MIN", "BATCH_PART_BYTES"), bounds, strict=True
+    ):
+        setattr(module, name, value)
+
+
 async def quarantine(simulation: Simulation, starter: Starter) -> Played:
     return await play(simulation, DAMAGE, 2.0, at_once=False)
 
@@ -41,7 +71,13 @@ def size_of(simulation: Simulation) -> int:
 
 
 async def play(
-    simulation: Simulation, menu: tuple[str, ...], calm_s: float, *, size: int = 3, at_once: bool = True
+    simulation: Simulation,
+    menu: tuple[str, ...],
+    calm_s: float,
+    *,
+    size: int = 3,
+    at_once: bool = True,
+    writers: int = WRITERS,
 ) -> Played:
     """From empty disks to the verdict."""
     cluster = Cluster(simulation, size)
@@ -49,7 +85,7 @@ async def play(
     faults = Faults(cluster, menu)
     cluster.start()
     await cluster.make_topic()
-    for number in range(WRITERS):
+    for number in range(writers):
         cluster.tasks.append(asyncio.ensure_future(cluster.write(number)))
     cluster.tasks.append(asyncio.ensure_future(cluster.declare()))
     raging = asyncio.ensure_future(faults.rage(RAGE_S * simulation.share, calm_s, at_once=at_once))
@@ -68,5 +104,6 @@ async def play(
 REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {
     "replicas": replicas,
     "elections": elections,
+    "parts": parts,
     "quarantine": quarantine,
 }

@@ -10,7 +10,7 @@ import zlib
 from typing import final
 
 from longhall.cluster.bundles import Bundle
-from longhall.log.frames import BATCH, Entry, decode_entries
+from longhall.log.frames import BATCH, BATCH_CONTINUES, Entry, decode_entries
 from longhall.records.batch import parse_header
 from longhall.shards.replica import Replica
 from longhall.simulation.checkers.violation import Violation
@@ -20,7 +20,7 @@ Print = tuple[int, int, int, int, int, int]  # Epoch, shard, sequence, checksum;
 
 def print_of(entry: Entry) -> Print:
     partition, next_offset = -1, 0
-    if entry.kind == BATCH:
+    if entry.kind == BATCH and not entry.flags & BATCH_CONTINUES:
         partition, next_offset = entry.partition(), parse_header(entry.batch(), 0).next_offset
     return entry.epoch, entry.shard, entry.sequence, zlib.crc32(entry.body), partition, next_offset
 

@@ -7,7 +7,7 @@ in the end all who keep the hall must have the same.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from longhall.simulation.checkers.messages import Law
 from longhall.simulation.checkers.queues import QueueOracle
@@ -44,18 +44,18 @@ class ClusterPlay:
         self.verdict = Verdict(self.stage, self.faults)
         self.verdict.damage_allowed = True  # Damage is told of in another way: a directory is fetched anew.
 
-    async def begin(self, partitions: int) -> list[Place]:
+    async def begin(self, partitions: int, configs: dict[str, str] | None = None) -> list[Place]:
         """Start the nodes and make the topic, before anything breaks."""
         self.fleet.start()
         await self.fleet.up(READY_S)
-        await self.stage.on_clients(self._make(partitions))
+        await self.stage.on_clients(self._make(partitions, configs or {}))
         self.verdict.logs = [Place("events", number) for number in range(partitions)]
         return self.verdict.logs
 
-    async def _make(self, partitions: int) -> None:
+    async def _make(self, partitions: int, configs: dict[str, str]) -> None:
         hall = await self.stage.connect("maker")
         segments = {"segment.bytes": str(self.simulation.stream("play").choice((4_096, 20_000, 2_000_000)))}
-        await hall.topics.create("events", partitions=partitions, configs=segments)
+        await hall.topics.create("events", partitions=partitions, configs={**segments, **configs})
         self.stage.topics.created("events")
         hall.close()
 
@@ -83,8 +83,12 @@ class ClusterPlay:
             self.stage.act(come_and_go(self.stage, f"member-{number}", oracle, ["events"]))
 
     async def end(self, calm_s: float, *, at_once: bool = True) -> Played:
+        raging = self.faults.rage(RAGE_S * self.simulation.share, calm_s, at_once=at_once)
+        return await self.end_after(asyncio.ensure_future(raging))
+
+    async def end_after(self, raging: asyncio.Future[Any]) -> Played:
+        """The verdict, when everything that breaks things is done."""
         with self.verdict.reports:
-            raging = asyncio.ensure_future(self.faults.rage(RAGE_S * self.simulation.share, calm_s, at_once=at_once))
             while not raging.done():
                 await self.stage.watch(1.0)
             await raging

@@ -28,6 +28,7 @@ from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
 from longhall.simulation.scenarios.readers import follow
 from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.scenarios.transactions import TransactionalWriter
+from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.scenarios.verdict import Verdict
 from longhall.simulation.scenarios.writers import write_evenly, write_idempotently, write_keys, write_plainly
 from longhall.simulation.world import Simulation
@@ -197,4 +198,5 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **REPLICA_SCENARIOS,
     **CLUSTER_SCENARIOS,
     **HISTORIES,
+    **VERSION_SCENARIOS,
 }

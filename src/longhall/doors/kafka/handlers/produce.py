@@ -72,7 +72,7 @@ def handle(door: Door, call: Call) -> None:
             part.log_append_time_ms = sent.append_time_ms
             if acks:
                 produced.missing += 1
-                wait(hall, partition, produced, 0)
+                wait(hall, partition, produced, 0, leader_only=acks == 1)
         else:
             hall.traffic.sends_failed += 1
             hall.traffic.bytes_rejected += max(part.records_size, 0)

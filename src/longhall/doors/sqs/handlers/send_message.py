@@ -26,7 +26,7 @@ def send_message(
     accepted = door.queues.send_nowait(view.name, [message])
     if accepted is None:
         return _send_patiently(door, view, message)
-    return Held(view.name, _result(view, message, accepted[0]))
+    return Held(view.name, _result(view, message, accepted[0]), sends=True)
 
 
 async def _send_patiently(door: Door, view: QueueView, message: Outgoing) -> SendMessageResult:

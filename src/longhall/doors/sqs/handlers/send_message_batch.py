@@ -51,7 +51,7 @@ def send_message_batch(
     answers = door.queues.send_nowait(view.name, messages)
     if answers is None:
         return _send_patiently(door, batch)
-    return Held(view.name, _result(batch, answers))
+    return Held(view.name, _result(batch, answers), sends=True)
 
 
 class _Batch(NamedTuple):

@@ -1,0 +1,121 @@
+"""A rolling upgrade of three real nodes under load: from the version before to the next one, back, and forth again.
+
+The version before is this one told to write and speak as that did (`feature_level_max=1`). Until the feature level is
+raised every node may go back; afterwards one of the version before is refused, with one line that says why. Clients
+send all the time, and in the end everything that they were told is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from longhall.cli.cluster.status import ask
+from longhall.cli.desk import Desk
+from longhall.cli.exits import CommandError
+from longhall.cli.profiles import HttpPlace
+from longhall.console.api.upgrading import Upgraded
+from soak.cluster import NODES, Cluster, wait_until
+from soak.node import Node
+
+OLD: Final = 1
+NEW: Final = 2
+
+Say = Callable[[str], None]
+
+
+class Load(Protocol):
+    """Clients that go on whatever happens."""
+
+    def wait_for_more(self) -> None:
+        """Until all kinds of them were answered after this moment."""
+
+
+class Upgrade:
+    """See the module. Of a cluster that is made and not started."""
+
+    def __init__(self, cluster: Cluster, say: Say = print) -> None:
+        self.cluster = cluster
+        self._say = say
+
+    def begin(self) -> None:
+        """All nodes, as the version before."""
+        for number in NODES:
+            self.cluster.nodes[number] = self._make(number, OLD)
+            self.cluster.nodes[number].launch()
+        for node in self.cluster.nodes.values():
+            node.wait_ready()
+        self.cluster.wait_in_sync()
+
+    def roll(self, load: Load) -> None:
+        """Everything between the first node of the next version and the refusal of the last one of the old."""
+        cluster = self.cluster
+        assert self._levels() == (OLD, OLD)
+        for number in NODES:
+            self._restart(number, NEW)
+            load.wait_for_more()
+        assert self._levels() == (OLD, NEW)
+        back = cluster.followers()[0]
+        self._restart(back, OLD)  # It was not what they had hoped for,
+        load.wait_for_more()
+        assert self._levels() == (OLD, OLD)
+        assert f"node {back} knows up to level {OLD}" in self._refusal(NEW)
+        self._restart(back, NEW)  # and then it was.
+        done = self._upgrade(0, dry_run=True)
+        assert (done.before, done.level) == (OLD, NEW)
+        assert self._levels() == (OLD, NEW)
+        done = self._upgrade(0)
+        assert (done.before, done.level) == (OLD, NEW)
+        wait_until(lambda: self._levels() == (NEW, NEW), "every node hears of the level", cluster.log_tails)
+        load.wait_for_more()
+        self._refused(cluster.followers()[0])
+        load.wait_for_more()
+
+    def _refused(self, number: int) -> None:
+        """One of the version before cannot come back, and the next one can."""
+        cluster = self.cluster
+        assert cluster.nodes[number].stop() == 0
+        stray = self._make(number, OLD)
+        stray.launch()
+        assert stray.wait_end() == 1
+        last = stray.log_tail().strip().splitlines()[-1]
+        assert f"feature level {NEW}, and this version knows up to {OLD}" in last, last
+        self._say(f"node {number} as the version before: {last}")
+        cluster.nodes[number].start()
+        cluster.wait_in_sync()
+
+    def _restart(self, number: int, level: int) -> None:
+        cluster = self.cluster
+        assert cluster.nodes[number].stop() == 0
+        before, node = cluster.nodes[number], self._make(number, level)
+        node.options += ["--kafka", before.bootstrap, "--sqs", before.sqs, "--http", before.http]
+        cluster.nodes[number] = node
+        node.start()
+        cluster.wait_in_sync()
+        self._say(f"node {number} knows up to feature level {level}")
+
+    def _make(self, number: int, level: int) -> Node:
+        node = self.cluster.make(number)
+        node.options += ["--set", f"feature_level_max={level}"]
+        return node
+
+    def _levels(self) -> tuple[int, int]:
+        """What every node says is in force, and what could be."""
+        found = {(view.level, view.level_possible) for view in map(ask, self._doors())}
+        return found.pop() if len(found) == 1 else (0, 0)
+
+    def _upgrade(self, level: int, *, dry_run: bool = False) -> Upgraded:
+        """Through a node that does not lead: it asks the one that does."""
+        follower = self.cluster.followers()[0]
+        desk = Desk(HttpPlace(self.cluster.nodes[follower].http))
+        return desk.ask("POST", "cluster/upgrade", Upgraded, {"level": level, "dry_run": dry_run})
+
+    def _refusal(self, level: int) -> str:
+        try:
+            self._upgrade(level)
+        except CommandError as refused:
+            return str(refused)
+        return ""
+
+    def _doors(self) -> list[str]:
+        return [node.http for node in self.cluster.nodes.values()]

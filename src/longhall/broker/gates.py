@@ -1,0 +1,43 @@
+"""What may be written at which feature level: the formats and habits that not every version knows.
+
+    level 1   what the first release with clusters writes and understands
+    level 2   a batch may take several entries of the log (up to 64 MiB in a cluster, instead of 4); topics and queues
+              may be acknowledged by one host or by a quorum, because whoever is chosen to lead is the most complete;
+              directories have format 2
+
+Reading is never gated: a version reads all levels up to its newest. Writing is, by `Hall.feature_level`, which is
+raised only when every node of the cluster can read what is written then, and never goes down. A node on its own stays
+at level 1, so that its directory can be given back to an older version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from longhall.broker.configuration import ACKNOWLEDGE
+from longhall.broker.hall import Hall
+from longhall.errors import Code, LonghallError
+
+OLDEST: Final = 1
+NEWEST: Final = 2
+WORDS: Final = {
+    1: "the formats of the first release with clusters",
+    2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum",
+}
+ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that reckon with them.
+
+
+def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:
+    """Refuse what nodes of the cluster may not know yet."""
+    check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
+
+
+def check_acknowledge(hall: Hall, whom: str) -> None:
+    """Likewise for a queue."""
+    if whom != "all" and hall.replica is not None and hall.feature_level < ACKNOWLEDGE_LEVEL:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"{ACKNOWLEDGE}={whom} needs feature level {ACKNOWLEDGE_LEVEL}, and the cluster is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
+        )

@@ -1,0 +1,53 @@
+"""The feature level of a cluster: which formats its nodes may write, and when there may be a newer one. Pure.
+
+| on record | every known node reads | decided |
+|---|---|---|
+| level N | N + 1 or more | it may be raised: by hand, or by the manager where the settings say so |
+| level N | N alone, at least one of them | nothing; that node is named |
+| level N | nobody can say of one that is away | nothing; it has to come back, or leave the cluster for good |
+
+Known are the nodes that live and those that keep the hall. The level never goes down: what was written stays readable
+for whoever could read it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from longhall.broker.gates import OLDEST
+from longhall.coordination.ports import Member
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in force, what could be, and why not more."""
+
+    level: int
+    possible: int
+    obstacles: list[str]  # To the level behind the possible one, in words.
+
+
+def level_of(recorded: int) -> int:
+    """What a record means: from before there was one, it is the oldest."""
+    return max(recorded, OLDEST)
+
+
+def newest_of(member: Member) -> int:
+    """The newest level that a node reads: those from before there were levels say nothing."""
+    return max(member.feature_level_max, OLDEST)
+
+
+def outlook(recorded: int, members: Mapping[int, Member], replicas: Iterable[int]) -> Outlook:
+    """What the nodes allow for."""
+    level = level_of(recorded)
+    away = sorted(set(replicas) - set(members))
+    newest = {node: newest_of(member) for node, member in sorted(members.items())}
+    possible = max(min(newest.values(), default=level), level)
+    obstacles = [f"node {node} knows up to level {known}" for node, known in newest.items() if known <= possible]
+    if away:
+        possible = level
+        obstacles = [f"node {node} is away, and nobody knows what it knows" for node in away] + [
+            f"node {node} knows up to level {known}" for node, known in newest.items() if known <= level
+        ]
+    return Outlook(level=level, possible=possible, obstacles=obstacles)

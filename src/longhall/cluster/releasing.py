@@ -1,0 +1,47 @@
+"""Who is told when: what was appended, by bundle, until everybody has it who must.
+
+Senders wait on their shard for one host, a quorum or all (see `shards.shard`); how far each of them is, the leader
+counts by index (`shards.leading`). Here the index becomes the sequence of each shard again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import final
+
+from longhall.cluster.bundles import Bundle
+from longhall.shards.shard import ALL, ONE, QUORUM, Shard
+
+
+@final
+class Releases:
+    """See the module."""
+
+    def __init__(self, shards: list[Shard]) -> None:
+        self._shards = shards
+        self._lines: dict[int, deque[Bundle]] = {ONE: deque(), QUORUM: deque(), ALL: deque()}
+
+    def add(self, bundle: Bundle) -> None:
+        """The next one; nobody has it yet."""
+        for line in self._lines.values():
+            line.append(bundle)
+
+    def reach(self, one: int, quorum: int) -> None:
+        """The leader has synced everything up to `one`, most of those in sync everything up to `quorum`."""
+        for whom, index in ((ONE, one), (QUORUM, quorum)):
+            line = self._lines[whom]
+            while line and line[0].last <= index:
+                for number, sequence in line.popleft().reached:
+                    self._shards[number].reach(whom, sequence)
+
+    def commit(self, index: int) -> None:
+        """Everything up to `index` is committed."""
+        line = self._lines[ALL]
+        while line and line[0].last <= index:
+            for number, sequence in line.popleft().reached:
+                self._shards[number].advance(sequence)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is committed."""
+        return not self._lines[ALL]

@@ -1,0 +1,38 @@
+"""Raising the feature level of the cluster that a node belongs to, for whoever asks over its API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from longhall.console.api.upgrading import Upgraded
+from longhall.coordination.ports import CoordinationError
+from longhall.errors import Code, LonghallError
+
+if TYPE_CHECKING:
+    from longhall.node.assembly import Node
+
+
+@final
+class NodeUpgrades:
+    """Fulfils `console.api.upgrading.Upgrades`. The cluster is looked for when somebody asks: it is made later."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def upgrade(self, level: int, *, dry_run: bool) -> Upgraded:
+        fellowship = self._node.fellowship
+        if fellowship is None:
+            raise LonghallError(Code.INVALID_REQUEST, "this node is alone, and a lone node has no feature level")
+        seat = fellowship.seat
+        before = seat.outlook
+        wanted = level or before.possible
+        try:
+            after = await seat.upgrade(wanted, dry_run=dry_run)
+        except CoordinationError as error:
+            raise LonghallError(Code.NOT_READY, f"the coordinator is of no help: {error}") from None
+        return Upgraded(
+            before=before.level,
+            level=wanted if dry_run else after.level,
+            possible=after.possible,
+            obstacles=after.obstacles,
+        )

@@ -1,0 +1,124 @@
+"""Three members in the simulated world: who has a message when its sender is told, and batches beyond one entry."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from longhall.broker.declare import create_topic
+from longhall.errors import Code, LonghallError
+from longhall.simulation.replicas.cluster import Cluster
+from longhall.simulation.replicas.contents import contents_of
+from longhall.simulation.replicas.names import name_of
+from longhall.simulation.replicas.node import MemberNode
+from tests.cluster.test_members import hosts_of_followers, play
+
+WORDS = ("one", "quorum", "all")
+PATIENCE_S = 0.8  # Less than it takes until a host that is cut off is not waited for.
+
+
+async def make_topics(leader: MemberNode) -> None:
+    assert leader.hall is not None
+    for word in WORDS:
+        configuration = {"longhall.acknowledge": word, "max.message.bytes": str(64 << 20)}
+        await leader.world.process.start(create_topic(leader.hall, word, 1, configuration))
+
+
+def cut(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
+    """Nothing between the leader and these hosts."""
+    for other in others:
+        cluster.simulation.fabric.cut(name_of(leader.node), name_of(other))
+        cluster.simulation.fabric.cut(name_of(other), name_of(leader.node))
+
+
+def heal(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
+    for other in others:
+        cluster.simulation.fabric.heal(name_of(leader.node), name_of(other))
+        cluster.simulation.fabric.heal(name_of(other), name_of(leader.node))
+
+
+async def told(leader: MemberNode, value: str, patience_s: float = PATIENCE_S) -> list[str]:
+    """The topics whose sender was told within a moment."""
+    tasks = {word: leader.world.process.start(leader.produce(word, 0, [value])) for word in WORDS}
+    waited: list[asyncio.Future[Any]] = list(tasks.values())
+    await asyncio.wait(waited, timeout=patience_s)
+    return [word for word, task in tasks.items() if task.done() and task.result() >= 0]
+
+
+def test_a_sender_is_told_when_as_many_have_it_as_its_topic_asks() -> None:
+    async def script(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await make_topics(leader)
+        await cluster.wait_until_settled()
+        first, second = hosts_of_followers(cluster, leader)
+        assert await told(leader, "everybody") == ["one", "quorum", "all"]
+        cut(cluster, leader, [first])
+        assert await told(leader, "two of three") == ["one", "quorum"]
+        heal(cluster, leader, [first])
+        await cluster.pass_time(5.0)
+        await cluster.wait_until_settled()
+        cut(cluster, leader, [first, second])
+        assert await told(leader, "one of three") == ["one"]
+        heal(cluster, leader, [first, second])
+        await cluster.pass_time(5.0)
+        await cluster.settle()
+        for node in cluster.nodes.values():
+            assert node.hall is not None
+            for word in WORDS:
+                assert len(contents_of(node.hall)[(word, 0)]) == 3
+
+    play(script)
+
+
+def test_nobody_reads_what_only_one_host_has() -> None:
+    async def script(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await make_topics(leader)
+        await cluster.wait_until_settled()
+        cut(cluster, leader, hosts_of_followers(cluster, leader))
+        assert await told(leader, "x") == ["one"]
+        assert leader.hall is not None
+        partition = leader.hall.partition("one", 0)
+        assert partition is not None
+        assert (partition.log.next_offset, partition.high_watermark) == (1, 0)
+
+    play(script)
+
+
+def test_a_batch_beyond_one_entry_is_kept_by_everybody() -> None:
+    async def script(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await make_topics(leader)
+        await cluster.wait_until_settled()
+        large = "x" * (9 << 19)
+        for value in (large, "small"):
+            assert await leader.world.process.start(leader.produce("quorum", 0, [value])) >= 0
+        for node in cluster.nodes.values():
+            cluster.host(node.node).cut_power()
+        await cluster.wait_until_settled()
+        await cluster.settle()
+        for node in cluster.nodes.values():
+            assert node.hall is not None
+            found = contents_of(node.hall)[("quorum", 0)]
+            assert (len(found[0]), found[1]) == (len(large), "small")
+
+    play(script)
+
+
+def test_below_its_feature_level_neither_is_taken() -> None:
+    async def script(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_settled()
+        assert leader.hall is not None
+        leader.hall.feature_level = 1
+        with pytest.raises(LonghallError, match="feature level 2") as refused:
+            await create_topic(leader.hall, "weak", 1, {"longhall.acknowledge": "quorum"})
+        assert refused.value.code is Code.INVALID_CONFIGURATION
+        configuration = {"longhall.acknowledge": "all", "max.message.bytes": str(64 << 20)}
+        await leader.world.process.start(create_topic(leader.hall, "strong", 1, configuration))
+        assert await leader.world.process.start(leader.produce("strong", 0, ["x" * (9 << 19)])) == -1
+        assert await leader.world.process.start(leader.produce("strong", 0, ["x" * (3 << 20)])) == 0
+
+    play(script)

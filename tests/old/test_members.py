@@ -1,0 +1,99 @@
+"""The directory of a cluster's node that the first release with clusters wrote, at feature level 1, kept as it was.
+
+`level-1-member-killed` was one node of one, killed. It holds what `tests/old/test_directories.py` says of its own, in
+two shards. This version opens it, goes on in the same formats, and raises its level when it is told to. Never make it
+anew.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from longhall.broker.queues.measure import depth_of
+from longhall.broker.recover import read_identity
+from longhall.coordination.coordinator import TreeCoordinator
+from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
+from longhall.errors import Code, LonghallError
+from longhall.node.assembly import Node, options_of
+from longhall.node.place import take_place
+from longhall.node.settings import Settings
+from longhall.simulation.replicas.contents import contents_of
+from longhall.world.real.disk import RealDisk
+from longhall.world.real.world import real_world
+
+HERE = Path(__file__).parent
+
+
+@asynccontextmanager
+async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
+    """The node of the directory, leading, with a coordinator of its own: that of the old cluster is lost."""
+    settings = Settings(
+        data=str(home / "data"),
+        kafka="127.0.0.1:0",
+        sqs="127.0.0.1:0",
+        http="127.0.0.1:0",
+        coordinator="zk://nowhere:1",
+        in_sync_min=1,
+        feature_level_max=level_max,
+    )
+    tree = RealDisk(str(home / "tree"))
+    coordinator = TreeCoordinator(EmbeddedTree(EmbeddedStore(tree)))
+    await coordinator.start()
+    world = real_world(settings.data)
+    try:
+        place = await take_place(world, coordinator, options_of(settings), 1, level_max=level_max)
+        node = Node(world, settings, place)
+        await node.start(_fail)
+        assert node.fellowship is not None
+        await node.fellowship.settled()
+        yield node
+        await node.stop()
+    finally:
+        await coordinator.close()
+        world.close()
+        tree.close()
+
+
+def _fail(error: OSError) -> None:
+    raise error
+
+
+def _messages(node: Node) -> dict[tuple[str, int], list[str]]:
+    return {place: [value for value in found.values() if value] for place, found in contents_of(node.hall).items()}
+
+
+@pytest.mark.timeout(120)
+async def test_it_is_read_goes_on_and_is_raised(tmp_path: Path) -> None:
+    shutil.unpack_archive(HERE / "level-1-member-killed.tar.gz", tmp_path)
+    async with running(tmp_path, 2) as node:
+        assert node.hall.feature_level == 1
+        found = _messages(node)
+        assert found["letters", 0] == ["a", "b", "c"]
+        assert found["ledger", 0][:1] == ["paid"]
+        offsets = node.hall.groups_of("readers").fetch_offsets("readers", None, False)
+        assert [(one.topic, one.partition, one.offset) for one in offsets] == [("letters", 0, 2)]
+        queue = node.hall.running_queue("jobs")
+        assert queue is not None
+        assert depth_of(node.hall, queue).available == 1
+    async with running(tmp_path, 1) as node:  # Back, since nothing was raised.
+        assert _messages(node)["letters", 0] == ["a", "b", "c"]
+    async with running(tmp_path, 2) as node:
+        assert node.fellowship is not None
+        assert (await node.fellowship.seat.upgrade(2)).level == 2
+        assert node.hall.feature_level == 2
+    disk = RealDisk(str(tmp_path / "data"))
+    identity = read_identity(disk)
+    disk.close()
+    assert identity is not None
+    assert identity.format == 2
+    with pytest.raises(LonghallError, match="feature level 2") as refused:
+        async with running(tmp_path, 1):
+            pass
+    assert refused.value.code is Code.UNSUPPORTED_VERSION
+    async with running(tmp_path, 2) as node:
+        assert _messages(node)["letters", 0] == ["a", "b", "c"]

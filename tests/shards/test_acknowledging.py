@@ -1,0 +1,100 @@
+"""Who is told when: by one host, by a quorum, by all; and that everybody is told at the latest when it is committed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longhall.shards.leading import Leading
+from longhall.shards.shard import ALL, ONE, QUORUM, Committable, Shard
+
+
+class Told(Committable):
+    def __init__(self) -> None:
+        self.values: list[int] = []
+
+    def committed(self, value: int) -> None:
+        self.values.append(value)
+
+
+def shard_at(sequence: int) -> Shard:
+    class Nowhere:
+        def append(self, first: bytes, second: bytes = b"") -> None: ...
+
+    shard = Shard(1, Nowhere())  # type: ignore[arg-type]
+    for _ in range(sequence):
+        shard.append_event(0, b"e")
+    return shard
+
+
+def test_each_waits_for_what_it_asked_for() -> None:
+    shard = shard_at(3)
+    told = {whom: Told() for whom in (ONE, QUORUM, ALL)}
+    for whom, target in told.items():
+        shard.wait_for(whom, target, whom)
+    assert shard.waiting == 3
+    shard.reach(ONE, 3)
+    assert [target.values for target in told.values()] == [[ONE], [], []]
+    shard.reach(QUORUM, 2)
+    assert told[QUORUM].values == []
+    shard.reach(QUORUM, 3)
+    assert [target.values for target in told.values()] == [[ONE], [QUORUM], []]
+    shard.advance(3)
+    assert [target.values for target in told.values()] == [[ONE], [QUORUM], [ALL]]
+    assert shard.waiting == 0
+
+
+def test_what_is_committed_is_enough_for_everybody() -> None:
+    shard = shard_at(2)
+    told = Told()
+    for whom in (ONE, QUORUM, ALL):
+        shard.wait_for(whom, told, whom)
+    shard.advance(2)
+    assert sorted(told.values) == [ONE, QUORUM, ALL]
+    for whom in (ONE, QUORUM, ALL):
+        shard.wait_for(whom, told, 9)  # And nobody waits for what is done already.
+    assert told.values[3:] == [9, 9, 9]
+
+
+def test_a_quorum_is_more_than_half_of_those_in_sync() -> None:
+    state = Leading(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
+    state.synced_here(10)
+    assert state.quorum == 0
+    state.answered(3, 8)
+    assert (state.quorum, state.committed) == (8, 0)
+    state.answered(2, 4)
+    assert (state.quorum, state.committed) == (8, 4)
+    alone = Leading(1, 7, frozenset({1}), 1, 0, 0, 0)
+    alone.synced_here(5)
+    assert alone.quorum == 5
+    two = Leading(1, 7, frozenset({1, 2}), 1, 0, 0, 0)
+    two.synced_here(5)
+    assert two.quorum == 0
+    two.answered(2, 3)
+    assert two.quorum == 3
+
+
+def test_while_a_change_is_under_way_both_sets_need_their_quorum() -> None:
+    state = Leading(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
+    state.ask(frozenset({1, 2}))
+    state.synced_here(10)
+    state.answered(3, 10)
+    assert state.quorum == 0  # Two of three have it, but not two of the two.
+    state.answered(2, 6)
+    assert state.quorum == 6
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 50)), max_size=40))
+def test_one_is_never_behind_a_quorum_nor_that_behind_all(answers: list[tuple[int, int]]) -> None:
+    state = Leading(1, 7, frozenset({1, 2, 3, 4}), 1, 0, 0, 0)
+    before = (0, 0)
+    for node, index in answers:
+        if node == 1:
+            state.synced_here(index)
+        else:
+            state.answered(node, index)
+        assert state.committed <= state.quorum
+        kept = sorted([state.synced, *(follower.synced for follower in state.followers.values())], reverse=True)
+        assert state.quorum == kept[2]
+        assert (state.quorum, state.committed) >= before
+        before = (state.quorum, state.committed)
