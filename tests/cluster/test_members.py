@@ -12,8 +12,11 @@ from longhall.cluster.member import Role
 from longhall.errors import Code
 from longhall.simulation.replicas.cluster import TOPIC, Cluster
 from longhall.simulation.replicas.contents import contents_of
-from longhall.simulation.replicas.node import NODES, MemberNode, name_of
+from longhall.simulation.replicas.names import name_of
+from longhall.simulation.replicas.node import MemberNode
 from longhall.simulation.world import Simulation
+
+NODES = [1, 2, 3]
 
 Play = Callable[[Cluster], Coroutine[Any, Any, None]]
 

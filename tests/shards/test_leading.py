@@ -55,6 +55,30 @@ def test_one_that_lags_counts_until_its_leaving_is_recorded() -> None:
     assert state.in_sync == frozenset({1, 2})
 
 
+def test_one_that_is_gone_for_certain_is_not_waited_for_as_if_it_were_late() -> None:
+    state = leading(2, 3)
+    assert state.wish(LAG_MS, 10) is None
+    state.give_up(3)
+    assert state.wish(LAG_MS, 10) == frozenset({1, 2})
+    state.met(3, 0, 20)
+    state.mark(0, 30)
+    state.answered(3, 0)
+    assert state.wish(LAG_MS, 40) is None  # It came back before anybody was asked.
+
+
+def test_only_those_who_keep_the_hall_are_asked_in() -> None:
+    state = leading(2, 3)
+    state.recorded(2, frozenset({1, 2, 3}), frozenset({1, 2, 4}))
+    assert state.wish(LAG_MS, 10) == frozenset({1, 2})
+    state.recorded(3, frozenset({1, 2}), frozenset({1, 2, 4}))
+    assert sorted(state.followers) == [2]  # What the third still answers is nobody's business.
+    assert not state.may_follow(3)
+    state.met(4, 0, 20)
+    state.mark(0, 30)
+    state.answered(4, 0)
+    assert state.wish(LAG_MS, 40) == frozenset({1, 2, 4})
+
+
 def test_one_that_joins_counts_from_before_it_is_recorded() -> None:
     state = leading(2)
     state.synced_here(10)

@@ -2,7 +2,6 @@
 
 | on record | there is | decided |
 |---|---|---|
-| a node that lives and is not a replica | room among the replicas | it becomes one; it catches up and asks in |
 | a leader that lives | a replica in sync that is gone | it leaves the set, so that nobody waits for it |
 | a leader that says it is unfit | a replica in sync that lives and is not | that one leads, under a new epoch |
 | a leader that is gone, or none | a replica in sync that lives | it leads, under a new epoch; the dead leave the set |
@@ -20,14 +19,13 @@ from typing import Final, NamedTuple
 
 from longhall.coordination.ports import NOBODY, ShardState
 
-REPLICAS_MAX: Final = 3
+REPLICAS_MAX: Final = 3  # Unless the settings say otherwise.
 
 
 class Wanted(NamedTuple):
     """How the record should read. A new leader needs a new epoch."""
 
     leader: int
-    replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
     elects: bool
 
@@ -39,17 +37,13 @@ def decide(
     `unfit` say themselves that another one should lead, if there is one.
     """
     there = alive - suspects
-    replicas = _replicas(state, there)
     in_sync = tuple(node for node in state.in_sync if node in there)
-    candidates = [node for node in replicas if node in in_sync]
+    candidates = [node for node in state.replicas if node in in_sync]
     fit = [node for node in candidates if node not in unfit]
     if state.leader in candidates and (state.leader in fit or not fit):
-        wanted = Wanted(state.leader, replicas, in_sync, False)
-    elif candidates:
-        return Wanted((fit or candidates)[0], replicas, in_sync, True)
-    else:
-        wanted = Wanted(state.leader, replicas, state.in_sync, False)
-    return None if (wanted.replicas, wanted.in_sync) == (state.replicas, state.in_sync) else wanted
+        return Wanted(state.leader, in_sync, False) if in_sync != state.in_sync else None
+    chosen = sorted(fit or candidates, key=lambda node: node in state.leaving)
+    return Wanted(chosen[0], in_sync, True) if chosen else None
 
 
 def may_campaign(node: int, leader: int, alive: Set[int], manager: int, vacant_ms: int, patience_ms: int) -> bool:
@@ -65,8 +59,3 @@ def may_campaign(node: int, leader: int, alive: Set[int], manager: int, vacant_m
 def should_resign(node: int, leader: int, alive: Set[int]) -> bool:
     """Whether a manager should leave the office to somebody else."""
     return node == leader and bool(alive - {node})
-
-
-def _replicas(state: ShardState, there: Set[int]) -> tuple[int, ...]:
-    new = sorted(node for node in there if node not in state.replicas)
-    return (*state.replicas, *new[: max(REPLICAS_MAX - len(state.replicas), 0)])

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, final
 
 import msgspec
@@ -31,18 +32,16 @@ from longhall.cluster.link import Link
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import Offer
 from longhall.cluster.releasing import Releases
-from longhall.cluster.roles import FollowerStatus, MemberOptions, MemberStatus, Record, Registrar, Role
+from longhall.cluster.roles import MemberOptions, MemberStatus, Record, Registrar, Role
 from longhall.cluster.standing import followers_of
-from longhall.cluster.streams import Stream
+from longhall.cluster.streams import Stream, expect_follower
 from longhall.cluster.wire import (
     AGREED,
-    FOLLOW,
     REFUSAL,
     SYNCED,
     Agreed,
     Beat,
     Follow,
-    Greeting,
     Push,
     Refusal,
     Synced,
@@ -57,7 +56,7 @@ from longhall.shards.leading import Leading
 from longhall.shards.replica import Replica, common_index
 from longhall.shards.shard import SHARD
 
-__all__ = ["FollowerStatus", "Member", "MemberOptions", "MemberStatus", "Record", "Registrar", "Role"]
+__all__ = ["Member", "MemberOptions", "MemberStatus", "Record", "Registrar", "Role"]
 
 APPLIED_A_TURN: Final = 256  # Entries between two turns of the loop.
 NEVER: Final = 1 << 62
@@ -75,11 +74,11 @@ class Member(Feed):
         super().__init__()
         assert hall.replica is not None
         self.node = node
-        self.on_step_down: Callable[[str], None] = _nobody_listens  # Throw hall and member away and recover anew.
-        self.on_refetch: Callable[[int, str], None] = _nobody_asks  # The log here cannot go on: fetch all from there.
+        self.on_step_down: Callable[[str], None] = _nobody  # Throw hall and member away and recover anew.
+        self.on_refetch: Callable[[int, str], None] = _nobody  # The log here cannot go on: fetch all from there.
         self.on_level: Callable[[int], None] = self.raise_level  # The leader writes in this one: be ready for it first.
-        self.on_bundle: Callable[[Bundle], None] = _nobody_looks  # For checkers: what was appended here,
-        self.on_committed: Callable[[int, int], None] = _nobody_counts  # and epoch and index of what is committed.
+        self.on_bundle: Callable[[Bundle], None] = _nobody  # For checkers: what was appended here,
+        self.on_committed: Callable[[int, int], None] = _nobody  # and epoch and index of what is committed.
         self.epoch = hall.replica.epoch  # The newest that this node was told or has written.
         self.damaged = False  # A message that should be here cannot be read.
         self.replica: Replica = hall.replica
@@ -93,6 +92,7 @@ class Member(Feed):
         self._loop = asyncio.get_running_loop()
         self._leader = 0
         self._serving = False
+        self._yielding = False  # About to hand over: no more messages are taken.
         self._ended = False
         self._synced = self.replica.index  # Recovery has synced all that it found.
         self._cut = NEVER  # A sync that is under way is worth no more than this.
@@ -112,8 +112,8 @@ class Member(Feed):
             shard.feed = self
         hall.journal.feed = self
         hall.refusal = Code.NOT_LEADER
-        hall.on_release = self._kept_from
-        peers.on_follower = self._on_follower
+        hall.on_release = partial(_kept_from, options.wal_kept_bytes)
+        peers.on_follower = partial(expect_follower, self._meet)
         self._offer = Offer(hall, peers)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
@@ -132,6 +132,11 @@ class Member(Feed):
         """The node that leads the shard as far as this one was told; 0 for none."""
         return self._leader
 
+    @property
+    def leading(self) -> Leading | None:
+        """What it knows as leader; None if it is none."""
+        return self._leading
+
     def position(self) -> tuple[int, int]:
         """The epoch and the index of the last entry here: what a manager may want to know before it chooses."""
         return self.replica.epoch, self.replica.index
@@ -139,9 +144,7 @@ class Member(Feed):
     def status(self) -> MemberStatus:
         """How things stand."""
         leading = self._leading
-        followers: list[FollowerStatus] = []
-        if leading is not None:
-            followers = followers_of(leading, self._streams, self.index, self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
         return MemberStatus(
             node=self.node,
             role=self.role_of(CATALOGUE_SHARD),
@@ -151,7 +154,8 @@ class Member(Feed):
             committed=self.replica.committed,
             applied=self.replica.applied,
             in_sync=sorted(leading.in_sync) if leading is not None else [],
-            followers=followers,
+            followers=followers_of(leading, self._streams, self.index, now_ms) if leading is not None else [],
+            fetching=self._offer.fetching() if leading is not None else None,
         )
 
     # Roles
@@ -198,6 +202,17 @@ class Member(Feed):
         if leader not in (0, self.node):
             silence_s = self._options.lag_ms_max / 1000
             self._following = Following(self, self._peers, leader, epoch, silence_s)
+
+    def stand_aside(self, aside: bool) -> None:
+        """Take no more messages while somebody else is about to lead, or take them again."""
+        self._yielding = aside
+        self._refuse()
+
+    def give_up(self, node: int) -> None:
+        """This follower is dead, not late: ask at once to go on without it."""
+        if self._leading is not None and node not in self._streams:
+            self._leading.give_up(node)
+            self._wish()
 
     def step_down(self, reason: str) -> None:
         """No more of anything: somebody else leads, or may. What was not committed was not answered to anybody."""
@@ -258,6 +273,7 @@ class Member(Feed):
         self._leading = Leading(
             self.node, epoch, record.in_sync, record.version, replica.index, replica.committed, now_ms
         )
+        self._leading.replicas = record.replicas
         self._leading.synced_here(self._synced)
         hall.wal.hold()
         try:
@@ -340,16 +356,6 @@ class Member(Feed):
 
     # Leading: followers
 
-    def _on_follower(self, link: Link, greeting: Greeting) -> None:
-        """A node wants to follow; the frame that says what it has is next."""
-
-        def frame(kind: int, body: bytes) -> None:
-            if kind != FOLLOW:
-                raise LonghallError(Code.INVALID_REQUEST, "a follower says first what it has")
-            self._meet(link, greeting.node, decode(body, Follow))
-
-        link.on_frame = frame
-
     def _meet(self, link: Link, node: int, follow: Follow) -> None:
         if not link.is_open:
             return
@@ -360,6 +366,10 @@ class Member(Feed):
             link.close()
             if leading is not None and newest > leading.epoch:
                 self.step_down(f"node {node} knows of epoch {newest}")
+            return
+        if not leading.may_follow(node):
+            link.send(REFUSAL, Refusal(reason=f"node {node} does not keep the hall", epoch=self.epoch))
+            link.close()
             return
         if self._synced <= leading.begun_at:
             # Nobody may hear of an epoch that a restart of this node could forget: it might be led once more, and then
@@ -424,11 +434,18 @@ class Member(Feed):
             stream.beat(self._hall.time.now_ms())
             if now_ms - stream.heard_ms > self._options.lag_ms_max:
                 stream.close("the follower is silent")
-        wish = leading.wish(self._options.lag_ms_max, now_ms)
-        if wish is not None and (self._recording is None or self._recording.done()):
+        self._wish()
+        self._refuse()
+
+    def _wish(self) -> None:
+        """Have the in-sync set changed if it is not right."""
+        leading = self._leading
+        if leading is None or (self._recording is not None and not self._recording.done()):
+            return
+        wish = leading.wish(self._options.lag_ms_max, self._clock.monotonic_ms())
+        if wish is not None:
             leading.ask(wish)
             self._recording = self._loop.create_task(self._record(leading, wish), name="in-sync")
-        self._refuse()
 
     async def _record(self, leading: Leading, wish: frozenset[int]) -> None:
         try:
@@ -449,14 +466,16 @@ class Member(Feed):
         if leading is None or leading.epoch != epoch or record.version <= leading.version:
             return
         _log.info("in sync", extra={"nodes": sorted(record.in_sync), "epoch": epoch})
-        leading.recorded(record.version, record.in_sync)
+        leading.recorded(record.version, record.in_sync, record.replicas)
+        for stream in [one for one in self._streams.values() if not leading.may_follow(one.node)]:
+            stream.close("the follower keeps the hall no more")
         self._advance()
         self._refuse()
 
     def _refuse(self) -> None:
         """Whether messages are taken."""
         leading = self._leading
-        if not self._serving or leading is None:
+        if not self._serving or leading is None or self._yielding:
             self._hall.refusal = Code.NOT_LEADER
         elif len(leading.in_sync) < self._options.in_sync_min:
             self._hall.refusal = Code.NOT_ENOUGH_REPLICAS
@@ -571,22 +590,11 @@ class Member(Feed):
     def _note(self, mark: Truncated | CommittedTo) -> None:
         self._hall.wal.append(encode_event(0, CATALOGUE_SHARD, 0, self.epoch, SHARD, encoder.encode(mark)))
 
-    def _kept_from(self, released: int) -> int:
-        """A checkpoint needs nothing before this position; followers may."""
-        return max(released - self._options.wal_kept_bytes, 0)
+
+def _nobody(*what: object) -> None:
+    """Whom it is told, until assembly says otherwise."""
 
 
-def _nobody_listens(reason: str) -> None:
-    """Until assembly says otherwise."""
-
-
-def _nobody_asks(node: int, reason: str) -> None:
-    """Likewise."""
-
-
-def _nobody_looks(bundle: Bundle) -> None:
-    """Likewise."""
-
-
-def _nobody_counts(epoch: int, index: int) -> None:
-    """Likewise."""
+def _kept_from(kept_bytes: int, released: int) -> int:
+    """A checkpoint needs nothing before this position; followers may."""
+    return max(released - kept_bytes, 0)

@@ -18,14 +18,17 @@ import msgspec
 
 from longhall.broker.hall import Hall
 from longhall.cluster.peers import Peers
+from longhall.cluster.roles import Fetching
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import PARTITIONS, SHARDS, segment_path, snapshot_path
 from longhall.log.snapshots import read_snapshot
-from longhall.world.ports import Disk, World
+from longhall.world.ports import Disk, File, World
 
 BEGIN: Final = "refetch-begin"
 READ: Final = "refetch-read"
 PIECE_BYTES: Final = 1024 * 1024
+BYTES_A_SECOND: Final = 64 * 1024 * 1024
+SYNCED_BYTES: Final = 16 * 1024 * 1024  # So that no sync has much to do at once.
 ANSWER_S: Final = 60.0
 PINNED_S: Final = 120.0  # Without a word from the follower.
 LOOK_S: Final = 0.05
@@ -63,6 +66,8 @@ class Offer:
         self._node = 0
         self._snapshot = b""
         self._files: list[tuple[str, int]] = []
+        self._bytes_done = 0
+        self._preparing = False
         self._release: asyncio.TimerHandle | None = None
         peers.serve(BEGIN, self._begin)
         peers.serve(READ, self._read)
@@ -72,15 +77,26 @@ class Offer:
         if node == self._node:
             self._unpin()
 
+    def fetching(self) -> Fetching | None:
+        """Who fetches everything at the moment, and how far that is."""
+        if not self._files:
+            return None
+        total = sum(size for _, size in self._files)
+        return Fetching(node=self._node, bytes_done=min(self._bytes_done, total), bytes_total=total)
+
     async def _begin(self, node: int, asked: bytes) -> bytes:
         hall = self._hall
         if hall.replica is None or not hall.replica.leading:
             raise LonghallError(Code.NOT_LEADER, "this node does not lead")
-        if hall.pinned and node != self._node:
+        if (hall.pinned or self._preparing) and node != self._node:
             raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
         self._unpin()
         self._node = node
-        await self._checkpoint()
+        self._preparing = True
+        try:
+            await self._checkpoint()
+        finally:
+            self._preparing = False
         found = read_snapshot(hall.world.disk, 0)
         if found is None or not hall.replica.leading:
             raise LonghallError(Code.NOT_READY, "there is no snapshot")
@@ -91,6 +107,7 @@ class Offer:
         self._snapshot = file.read_at(0, file.size())
         file.close()
         self._files = [(snapshot_path(0, 0), len(self._snapshot)), *_segments(hall, found[1])]
+        self._bytes_done = 0
         return msgspec.msgpack.encode(Manifest(token=self._token, files=self._files))
 
     async def _checkpoint(self) -> None:
@@ -110,6 +127,7 @@ class Offer:
             raise LonghallError(Code.NOT_READY, "this checkpoint is not kept any more")
         self._pin()
         size = min(piece.size, PIECE_BYTES)
+        self._bytes_done += min(size, self._files[piece.number][1] - piece.position)
         if piece.number == 0:
             return self._snapshot[piece.position : piece.position + size]
         path, end = self._files[piece.number]
@@ -145,10 +163,18 @@ def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:
     return found
 
 
-async def fetch(world: World, peers: Peers, leader: int) -> None:
+async def fetch(world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND) -> None:
     """Fetch everything from the leader and put it in the place of what is here. The directory must be in nobody's use.
 
     OSError or LonghallError when that cannot be, and then what was here is still here.
+    """
+    await fetch_beside(world, peers, leader, bytes_a_second)
+    finish_switch(world.disk)
+
+
+async def fetch_beside(world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND) -> None:
+    """The same while the directory is in use: what is fetched lies beside what is there until `finish_switch`, which
+    the next start does before anything else.
     """
     disk = world.disk
     answer = await peers.request(leader, BEGIN, b"", ANSWER_S)
@@ -160,7 +186,7 @@ async def fetch(world: World, peers: Peers, leader: int) -> None:
         disk.make_directory(f"{INCOMING}/{directory}")
     directories: dict[str, None] = {INCOMING: None}
     for number, (path, size) in enumerate(manifest.files):
-        await _fetch_file(disk, peers, leader, manifest, number, path, size)
+        await _fetch_file(disk, peers, leader, manifest, number, path, size, bytes_a_second)
         directory = f"{INCOMING}/{path}".rpartition("/")[0]
         while directory and directory not in directories:
             directories[directory] = None
@@ -174,11 +200,10 @@ async def fetch(world: World, peers: Peers, leader: int) -> None:
     mark.close()
     disk.sync_directory(INCOMING)
     disk.sync_directory("")
-    finish_switch(disk)
 
 
 async def _fetch_file(
-    disk: Disk, peers: Peers, leader: int, manifest: Manifest, number: int, path: str, size: int
+    disk: Disk, peers: Peers, leader: int, manifest: Manifest, number: int, path: str, size: int, bytes_a_second: int
 ) -> None:
     target = f"{INCOMING}/{path}"
     disk.make_directory(target.rpartition("/")[0])
@@ -192,9 +217,28 @@ async def _fetch_file(
                 raise LonghallError(Code.STORAGE_DAMAGED, f"{path} ends at the leader before it should")
             file.write_at(position, (data,))
             position += len(data)
-        disk.sync_now(file)
+            await asyncio.sleep(len(data) / bytes_a_second)  # Those who are served meanwhile come first.
+            if position < size and position % SYNCED_BYTES < PIECE_BYTES:
+                await _synced(disk, file)
+        await _synced(disk, file)
     finally:
         file.close()
+
+
+async def _synced(disk: Disk, file: File) -> None:
+    """Beside the loop: doors may be open."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def told(error: OSError | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    disk.sync([file], told, background=True)
+    await done
 
 
 def finish_switch(disk: Disk) -> bool:

@@ -21,6 +21,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     in_sync: frozenset[int]
+    replicas: frozenset[int] | None = None  # Who keeps the hall, and no others; None if anybody may.
 
 
 class Registrar(Protocol):
@@ -58,6 +59,14 @@ class FollowerStatus(msgspec.Struct, frozen=True, kw_only=True):
     lag_ms: int
 
 
+class Fetching(msgspec.Struct, frozen=True, kw_only=True):
+    """A member that fetches everything from this one, and how far it is."""
+
+    node: int
+    bytes_done: int
+    bytes_total: int
+
+
 class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
     """For `cluster status`."""
 
@@ -70,3 +79,4 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
     applied: int
     in_sync: list[int]
     followers: list[FollowerStatus]  # Known to the leader alone.
+    fetching: Fetching | None = None  # Likewise.

@@ -5,8 +5,9 @@
     the record       the member leads or follows, as it says; the one that leads starts to serve
     no manager       somebody campaigns, rather one who does not lead
     unfit            said to all: a manager lets another one lead, if there is one
-    as manager       `electing.decide` is asked whenever something changed, and its answer written, under the term;
-                     who is to lead is asked of those in sync, see `choosing`
+    as manager       `electing.decide` and `moving.next_step` are asked whenever something changed, and their answers
+                     written, under the term; who is to lead is asked of those in sync, see `choosing`
+    as leader        who is dead is not waited for; one that is drained, or moved away, hands over
     the level        what may be written is told to the node, or that it cannot belong here any more
     session over     registered anew; whether somebody else was chosen meanwhile the record says
 
@@ -26,9 +27,12 @@ import msgspec
 from longhall.broker.gates import ACKNOWLEDGE_LEVEL
 from longhall.broker.leadership import NOBODY, Host
 from longhall.cluster.choosing import ANSWER_S, STAND, Stand, Standing, most_complete
-from longhall.cluster.electing import Wanted, decide, may_campaign, should_resign
+from longhall.cluster.electing import REPLICAS_MAX, Wanted, decide, may_campaign, should_resign
+from longhall.cluster.handing import hand_over
+from longhall.cluster.knocking import Knocking
 from longhall.cluster.levels import Outlook, level_of, outlook
 from longhall.cluster.member import Member, Record, Role
+from longhall.cluster.moving import Wishes, leaving_of, next_step, successor
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import (
@@ -51,8 +55,6 @@ from longhall.world.ports import Network
 TEND_S: Final = 0.25  # How often a manager looks although nothing was heard.
 PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
 OFFICE_PATIENCE_MS: Final = 3_000  # How long a leader leaves the office to others.
-REFUSED_MAX: Final = 2  # Knocks that nobody answers in a row, before a leader is taken for dead.
-KNOCK_S_MAX: Final = 1.0
 WITHDRAWALS_MAX: Final = 8
 
 _log = logging.getLogger("longhall.seat")
@@ -62,8 +64,18 @@ _log = logging.getLogger("longhall.seat")
 class Seat:
     """Fulfils `broker.leadership.Leadership` and `cluster.member.Registrar`."""
 
-    def __init__(self, coordinator: Coordinator, node: int, state: ShardState, network: Network) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        node: int,
+        state: ShardState,
+        network: Network,
+        *,
+        factor: int = REPLICAS_MAX,
+        in_sync_min: int = 2,
+    ) -> None:
         self.node = node
+        self.drained: frozenset[int] = frozenset()  # Nodes that are to keep nothing.
         self.serving = False  # This node leads, and everything that a leader does is running.
         self.on_lead: Callable[[], Awaitable[None]] = _nothing
         self.condition: Callable[[], str] = _fit  # Why this node should rather not lead, if it should not.
@@ -79,7 +91,10 @@ class Seat:
         self._heard_manager = False
         self._vacant_since_s = 0.0
         self._office: Manager | None = None
-        self._refusals: dict[int, int] = {}  # By node: knocks in a row that nobody answered.
+        self._factor = factor
+        self._in_sync_min = in_sync_min
+        self._handing = False
+        self._knocking: Knocking | None = None
         self._member: Member | None = None
         self._peers: Peers | None = None
         self._described: Described | None = None
@@ -94,6 +109,7 @@ class Seat:
         """Be seen, and take part from now on. CoordinationError when that cannot be."""
         self._member = member
         self._peers = peers
+        self._knocking = Knocking(self._network, peers)
         peers.serve(STAND, self._stand)
         self._described = await self._coordinator.register(described)
         await self._raise_epoch(member.position()[0])
@@ -102,6 +118,7 @@ class Seat:
             self._coordinator.watch_members(self._members_changed),
             self._coordinator.watch_shards(self._shards_changed),
             self._coordinator.watch_manager(self._manager_changed),
+            self._coordinator.watch_drains(self._drains_changed),
             self._coordinator.watch_feature_level(self._level_changed),
         ]
         self._vacant_since_s = self._loop.time()
@@ -165,6 +182,21 @@ class Seat:
             )
             for number, one in sorted(self._living.items())
         ]
+
+    @property
+    def state(self) -> ShardState:
+        """The record, as it was last heard of."""
+        return self._state
+
+    @property
+    def factor(self) -> int:
+        """How many copies there should be."""
+        return self._state.factor or self._factor
+
+    @property
+    def in_sync_min(self) -> int:
+        """How many of them must have everything for messages to be taken."""
+        return self._in_sync_min
 
     @property
     def living(self) -> Mapping[int, Described]:
@@ -257,6 +289,10 @@ class Seat:
         self._peers.addresses.update({number: place for number, place in known.items() if number != self.node})
         self._changed.set()
 
+    def _drains_changed(self, drained: frozenset[int]) -> None:
+        self.drained = drained
+        self._changed.set()
+
     def _manager_changed(self, manager: Manager | None) -> None:
         self._manager = manager
         self._heard_manager = True
@@ -330,6 +366,27 @@ class Seat:
                 await asyncio.sleep(PAUSE_S)
                 self._take_state(await self._read())
 
+    async def hand_over(self, node: int = NOBODY) -> bool:
+        """Give the hall to this node, or to whoever is best. False when this node does not lead, or nobody could take
+        it; LonghallError when nothing came of it, and then this node leads on.
+        """
+        member, state = self._member, self._state
+        fit = frozenset(number for number, one in self._living.items() if not one.unfit)
+        node = node or successor(state, fit or frozenset(self._living), self.drained)
+        if member is None or not self.serving or self._handing or node in (NOBODY, self.node):
+            return False
+        self._handing = True
+        self.serving = False  # Requests wait at the doors until somebody leads.
+        try:
+            state = await hand_over(self._coordinator, member, state, node, self._in_sync_min)
+        except BaseException:
+            self.serving = self._state.leader == self.node and member.role_of(CATALOGUE_SHARD) is Role.LEADER
+            raise
+        finally:
+            self._handing = False
+        self._take_state(state)
+        return True
+
     async def withdraw(self) -> None:
         """The node stops: whoever is left need not wait for it. A leader stays in sync, since it has everything."""
         for _ in range(WITHDRAWALS_MAX):
@@ -373,6 +430,8 @@ class Seat:
         await self._tell_condition()
         self._tell_level()
         alive = frozenset(self._living)
+        if self.serving:
+            await self._look_after()
         if self._office is None:
             vacant_ms = int((self._loop.time() - self._vacant_since_s) * 1000)
             manager = NOBODY if self.manager == self.node else self.manager  # An office of an earlier session.
@@ -404,18 +463,27 @@ class Seat:
         unfit = frozenset(number for number, one in members.items() if one.unfit)
         wanted = decide(state, frozenset(members), suspects, unfit)
         if wanted is None:
-            await self._raise_level()
+            racks = {node: one.rack for node, one in members.items() if node not in suspects}
+            if not await self._place(office, state, racks):
+                await self._raise_level()
             return
         if wanted.elects and level_of(self._level.level) >= ACKNOWLEDGE_LEVEL:
             state, wanted = await self._weigh(office, state, wanted)
         epoch = await self._coordinator.next_epoch(above=state.epoch) if wanted.elects else state.epoch
-        after = msgspec.structs.replace(
-            state, leader=wanted.leader, replicas=wanted.replicas, in_sync=wanted.in_sync, epoch=epoch
-        )
+        after = msgspec.structs.replace(state, leader=wanted.leader, in_sync=wanted.in_sync, epoch=epoch)
         self._take_state(await self._coordinator.change_shard(state, after, under=office))
         if wanted.elects:
             told = {"leader": wanted.leader, "epoch": epoch, "in_sync": wanted.in_sync, "was": state.leader}
             _log.info("a leader was chosen", extra=told)
+
+    async def _place(self, office: Manager, state: ShardState, racks: Mapping[int, str]) -> bool:
+        """Who keeps the hall: one step, if there is one to be taken. Whether there was."""
+        drained = await self._coordinator.drains()
+        after = next_step(state, racks, Wishes(state.factor or self._factor, self._in_sync_min, drained))
+        if after is not None:
+            self._take_state(await self._coordinator.change_shard(state, after, under=office))
+            _log.info("replicas", extra={"nodes": after.replicas, "were": state.replicas, "in_sync": after.in_sync})
+        return after is not None
 
     async def _weigh(self, office: Manager, state: ShardState, wanted: Wanted) -> tuple[ShardState, Wanted]:
         """The same with the most complete of those in sync as leader. The old one is deposed before they are asked."""
@@ -465,51 +533,41 @@ class Seat:
         return self.outlook
 
     async def _suspects(self, state: ShardState) -> frozenset[int]:
-        """A node whose machine refuses connections where it used to listen is dead, whatever its session says; one that
-        is merely silent may be slow, and its session decides.
-        """
-        others = [node for node in state.in_sync if node != self.node]
-        refused = await asyncio.gather(*(self._is_refused(node) for node in others))
-        for node, is_refused in zip(others, refused, strict=True):
-            self._refusals[node] = self._refusals.get(node, 0) + 1 if is_refused else 0
-        if any(refused):
+        """Those in sync that are dead whatever their sessions say."""
+        assert self._knocking is not None
+        dead, refused = await self._knocking.knock(node for node in state.in_sync if node != self.node)
+        if refused:
             self._changed.set()  # Knock again soon.
             await asyncio.sleep(PAUSE_S)
-        return frozenset(node for node in others if self._refusals[node] >= REFUSED_MAX)
+        return dead
 
-    async def _is_refused(self, node: int) -> bool:
-        assert self._peers is not None
-        address = self._peers.addresses.get(node)
-        if address is None:
-            return False
-        try:
-            async with asyncio.timeout(KNOCK_S_MAX):
-                knock = await self._network.connect(_Knock, *address)
-        except ConnectionRefusedError:
-            return True
-        except (OSError, TimeoutError):
-            return False
-        assert isinstance(knock, _Knock)
-        knock.go()
-        return False
+    # The leader
 
-
-class _Knock(asyncio.Protocol):
-    """A connection that is closed as soon as it is there."""
-
-    def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
-
-    def go(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+    async def _look_after(self) -> None:
+        """Whoever is dead is not waited for, though the manager may have died with it; whoever is to go goes."""
+        member = self._member
+        assert member is not None
+        assert self._knocking is not None
+        silent = [one.node for one in member.status().followers if one.in_sync and not one.connected]
+        if silent:
+            dead, refused = await self._knocking.knock(silent)
+            for node in dead:
+                member.give_up(node)
+            if refused and not dead:
+                self._changed.set()
+                await asyncio.sleep(PAUSE_S)
+        state = self._state
+        if self.node in leaving_of(state, self.drained) and len(state.in_sync) > self._in_sync_min:
+            try:
+                await self.hand_over()
+            except LonghallError:
+                await asyncio.sleep(PAUSE_S)  # The log says why; it is tried again.
 
 
 def _record(state: ShardState) -> Record:
-    return Record(version=state.version, in_sync=frozenset(state.in_sync))
+    return Record(
+        version=state.version, in_sync=frozenset(state.in_sync), replicas=frozenset(state.replicas) | {state.leader}
+    )
 
 
 async def _nothing() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final, final
 
 from crc32c import crc32c
@@ -20,8 +21,19 @@ from longhall.broker.hall import Hall
 from longhall.cluster.bundles import Recent
 from longhall.cluster.catchup import LogReader, Stretch
 from longhall.cluster.link import Link
-from longhall.cluster.wire import BEAT, REFUSAL, Beat, Refusal, encode_push, said_level
-from longhall.errors import LonghallError
+from longhall.cluster.wire import (
+    BEAT,
+    FOLLOW,
+    REFUSAL,
+    Beat,
+    Follow,
+    Greeting,
+    Refusal,
+    decode,
+    encode_push,
+    said_level,
+)
+from longhall.errors import Code, LonghallError
 from longhall.shards.replica import Replica
 
 CATCH_UP_BYTES_A_SECOND: Final = 128 * 1024 * 1024
@@ -131,3 +143,14 @@ class Stream:
         entries = stretch.encode()
         self._push(stretch.first, len(stretch.entries), stretch.time_ms, entries, crc32c(entries))
         await asyncio.sleep(len(entries) / CATCH_UP_BYTES_A_SECOND)
+
+
+def expect_follower(meet: Callable[[Link, int, Follow], None], link: Link, greeting: Greeting) -> None:
+    """A node wants to follow; the frame that says what it has is next."""
+
+    def frame(kind: int, body: bytes) -> None:
+        if kind != FOLLOW:
+            raise LonghallError(Code.INVALID_REQUEST, "a follower says first what it has")
+        meet(link, greeting.node, decode(body, Follow))
+
+    link.on_frame = frame

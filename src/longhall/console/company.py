@@ -17,6 +17,11 @@ class HostView(msgspec.Struct, kw_only=True):
     leads: bool
     manages: bool
     in_sync: bool
+    keeps: bool = True  # Or serves its doors, and no more.
+    leaving: bool = False  # It keeps the hall until others have what it has.
+    drained: bool = False  # It is to keep nothing.
+    copied_bytes: int | None = None  # While it fetches everything: so much of
+    copied_bytes_total: int | None = None  # so much.
     connected: bool | None = None
     lag_entries: int | None = None
     lag_ms: int | None = None
@@ -41,6 +46,7 @@ class ClusterView(msgspec.Struct, kw_only=True):
     committed: int
     applied: int
     hosts: list[HostView]
+    factor: int = 0  # How many copies there should be.
     level: int = 1  # The feature level: what all of them may write.
     level_possible: int = 1  # What it could be raised to.
 
@@ -51,6 +57,9 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     yield gauge("longhall_cluster_epoch", "The epoch of the leader.", view.epoch)
     yield gauge("longhall_cluster_feature_level", "The feature level: what all nodes may write.", view.level)
     yield gauge("longhall_cluster_in_sync", "Nodes in sync.", sum(host.in_sync for host in view.hosts))
+    keepers = sum(host.keeps for host in view.hosts)
+    yield gauge("longhall_cluster_keepers", "Nodes that keep the hall, in sync or not.", keepers)
+    yield gauge("longhall_cluster_factor", "How many nodes should.", view.factor)
     yield gauge("longhall_cluster_nodes", "Nodes that live.", sum(host.alive for host in view.hosts))
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
     yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)

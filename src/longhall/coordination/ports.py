@@ -91,6 +91,8 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     replicas: tuple[int, ...] = ()  # The first is preferred as leader.
     in_sync: tuple[int, ...] = ()
+    leaving: tuple[int, ...] = ()  # Replicas that are to go as soon as others have what they have.
+    factor: int = 0  # How many copies there should be; 0 leaves it to the settings of whoever manages.
     version: int = ABSENT
     more: dict[str, object] = {}
 

@@ -23,7 +23,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import Identity, identify, recover
 from longhall.broker.transact import Transactor
-from longhall.cluster.electing import REPLICAS_MAX
+from longhall.console.api.hosts import host_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrading import upgrade_route
@@ -107,6 +107,7 @@ class Node:
         if self.fellowship is not None:
             self._console.show("/cluster", partial(company.answer, self.fellowship))
             registry.collect(partial(company.families_of, self.fellowship))
+            api.answer_also(host_routes(self.fellowship.hosts))
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""
@@ -191,8 +192,13 @@ class Node:
         self._kafka.door.carrier = self._sqs.carrier = self._console.carrier = carrier
 
     async def stop(self) -> None:
-        """Drain, write everything down, and close."""
+        """Drain, write everything down, and close. A leader hands over first, and then has nothing to write down."""
         self.status.state = "draining"
+        if self.fellowship is not None and await self.fellowship.hand_over():
+            await self.drop()
+            return
+        if self.fellowship is not None:
+            await self.fellowship.retire()
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
@@ -218,7 +224,7 @@ class Node:
 
     async def drop(self) -> None:
         """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
-        self.status.state = "starting anew"
+        self.status.state = self.status.state or "starting anew"
         self.hall.commits.abandon()  # From here on nothing is written.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
@@ -289,7 +295,8 @@ def options_of(settings: Settings) -> HallOptions:
 
 def broker_settings(settings: Settings) -> dict[str, str]:
     """What DescribeConfigs shows of this broker, by the names that Kafka's tools know."""
-    shared = {"default.replication.factor": str(REPLICAS_MAX), "min.insync.replicas": str(settings.in_sync_min)}
+    copies = str(settings.replication_factor)
+    shared = {"default.replication.factor": copies, "min.insync.replicas": str(settings.in_sync_min)}
     return {
         "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
         "num.partitions": str(settings.default_partitions),

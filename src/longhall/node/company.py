@@ -9,6 +9,7 @@ import msgspec
 
 from longhall.broker.gates import OLDEST
 from longhall.cluster.levels import newest_of
+from longhall.cluster.moving import leaving_of
 from longhall.console.company import ClusterView, HostView, company_families
 from longhall.console.http import Response
 from longhall.console.metrics import Family
@@ -24,6 +25,8 @@ def view_of(fellowship: Fellowship) -> ClusterView:
     living = {host.node: host for host in seat.members()}
     status = member.status() if member is not None else None
     followers = {one.node: one for one in status.followers} if status is not None and seat.serving else {}
+    fetching = status.fetching if status is not None else None
+    leaving = leaving_of(seat.state, seat.drained)
     outlook = seat.outlook
     hosts: list[HostView] = []
     for node in sorted({*living, *seat.replicas(CATALOGUE_SHARD)}):
@@ -33,7 +36,12 @@ def view_of(fellowship: Fellowship) -> ClusterView:
             leads=node == leader,
             manages=node == seat.manager,
             in_sync=node in in_sync,
+            keeps=node in seat.state.replicas,
+            leaving=node in leaving,
+            drained=node in seat.drained,
         )
+        if fetching is not None and fetching.node == node:
+            view.copied_bytes, view.copied_bytes_total = fetching.bytes_done, fetching.bytes_total
         if node in living:
             host = living[node]
             view.kafka, view.sqs, view.http, view.peers, view.rack = (
@@ -58,6 +66,7 @@ def view_of(fellowship: Fellowship) -> ClusterView:
         committed=status.committed if status is not None else 0,
         applied=status.applied if status is not None else 0,
         hosts=hosts,
+        factor=seat.factor,
         level=outlook.level,
         level_possible=outlook.possible,
     )

@@ -16,10 +16,13 @@ from longhall.broker.gates import OLDEST
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
+from longhall.cluster.hosts import Hosts
 from longhall.cluster.member import Member, MemberOptions
 from longhall.cluster.peers import Peers
+from longhall.cluster.refetch import fetch_beside
 from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
+from longhall.coordination.ports import CoordinationError
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
 from longhall.front.carried import answer_carried
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from longhall.node.assembly import Node
 
 LOOK_S: Final = 0.02
+TURN_S: Final = 0.5  # Between two tries to fetch everything while somebody else does.
 
 _log = logging.getLogger("longhall.fellowship")
 
@@ -52,7 +56,15 @@ class Fellowship:
         self.peers = Peers(world, hall.hall_id, place.node, place.card.life)
         self.peers.level, self.peers.level_max = place.level, place.level_max
         hall.feature_level = place.level
-        self.seat = Seat(place.coordinator, place.node, place.state, world.network)
+        self.seat = Seat(
+            place.coordinator,
+            place.node,
+            place.state,
+            world.network,
+            factor=node.settings.replication_factor,
+            in_sync_min=node.settings.in_sync_min,
+        )
+        self.hosts = Hosts(self.seat, place.coordinator)
         self.seat.on_lead = self._lead
         self.seat.condition = self._condition
         self.seat.on_lost = self._fall
@@ -60,6 +72,7 @@ class Fellowship:
         self.seat.raises_level = node.settings.feature_level_automatic
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
+        self._fetching: asyncio.Task[None] | None = None
         hall.leadership = self.seat
         node.carry_with(Router(self.seat, self.peers, self._answer))
         node.name(place.node, node.settings.rack)
@@ -110,12 +123,30 @@ class Fellowship:
                 return
             await asyncio.sleep(LOOK_S)
 
+    async def hand_over(self) -> bool:
+        """The node is about to stop: if it leads, another one leads first. Whether that happened."""
+        try:
+            return await self.seat.hand_over()
+        except LonghallError:  # The log says why. Then others find out by themselves.
+            return False
+
+    async def retire(self) -> None:
+        """The node stops: unless it leads still, it follows no more, and nobody waits for it or chooses it."""
+        if self.member is not None and not self.seat.serving:
+            await self.member.stop()
+            await self.withdraw()
+
     async def withdraw(self) -> None:
         """The node stops; the others need not wait for it."""
-        await self.seat.withdraw()
+        try:
+            await self.seat.withdraw()
+        except CoordinationError as error:
+            _log.info("others will notice by themselves that this node stops", extra={"reason": str(error)})
 
     async def leave(self, *, cleanly: bool) -> None:
         """Take no part any more."""
+        if self._fetching is not None:
+            self._fetching.cancel()
         self.seat.leave()
         if self.member is not None:
             await self.member.stop()
@@ -160,8 +191,33 @@ class Fellowship:
             self.member.raise_level(self.place.level)
 
     def _refetch(self, node: int, reason: str) -> None:
-        self.refetch_from = node
-        self._fall(f"everything is fetched from node {node}: {reason}")
+        if self._fetching is None:
+            _log.info("everything is fetched", extra={"from": node, "reason": reason})
+            self._fetching = asyncio.get_running_loop().create_task(self._fetch(node), name="fetch everything")
+
+    async def _fetch(self, node: int) -> None:
+        """Beside what is here, so that the doors stay open; the next life puts it in its place."""
+        rate = self._node.settings.copy_bytes_a_second
+        try:
+            await self.seat.withdraw()  # Nobody may choose this node meanwhile.
+            while True:
+                if await self._fetched(node, rate):
+                    break
+                await asyncio.sleep(TURN_S)
+        except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
+            _log.warning("not everything could be fetched; it is tried again", extra={"reason": str(error)})
+            self.refetch_from = node
+        self._fall(f"everything is fetched from node {node}")
+
+    async def _fetched(self, node: int, bytes_a_second: int) -> bool:
+        """False while somebody else fetches."""
+        try:
+            await fetch_beside(self._node.world, self.peers, node, bytes_a_second)
+        except LonghallError as error:
+            if error.code is Code.OVERLOADED:
+                return False
+            raise
+        return True
 
     async def _answer(self, door: str, peer: str, request: bytes) -> bytes:
         return await answer_carried(self._node.entrances[door], peer, request)

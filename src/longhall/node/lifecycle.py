@@ -132,6 +132,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
             settings.node_id,
             damaged=life.damaged,
             source=life.refetch_from,
+            copy_bytes_a_second=settings.copy_bytes_a_second,
             level_max=settings.feature_level_max,
             patience_ms=2 * settings.session_timeout_ms,
         )

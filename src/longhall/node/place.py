@@ -13,7 +13,7 @@ from longhall.broker.recover import Identity, identify, read_identity, write_ide
 from longhall.cluster.card import Card, read_card, write_card
 from longhall.cluster.joining import check_level, confess, number_of, outlive, share_identity
 from longhall.cluster.peers import Peers
-from longhall.cluster.refetch import fetch, finish_switch
+from longhall.cluster.refetch import BYTES_A_SECOND, fetch, finish_switch
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import Coordinator, ShardState
 from longhall.errors import LonghallError
@@ -65,6 +65,7 @@ async def take_place(
     *,
     damaged: bool = False,
     source: int = 0,
+    copy_bytes_a_second: int = BYTES_A_SECOND,
     level_max: int = NEWEST,
     patience_ms: int = PATIENCE_MS,
 ) -> Place:
@@ -96,17 +97,17 @@ async def take_place(
     if identity.format < level:
         place.raise_level(world, level)
     if source and source != card.node:
-        place.fetched = await _fetch(world, place, source)
+        place.fetched = await _fetch(world, place, source, copy_bytes_a_second)
     return place
 
 
-async def _fetch(world: World, place: Place, source: int) -> bool:
+async def _fetch(world: World, place: Place, source: int, copy_bytes_a_second: int) -> bool:
     members = await place.coordinator.members()
     peers = Peers(world, place.identity.hall_id, place.node, place.card.life)
     peers.level, peers.level_max = place.level, place.level_max
     peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
     try:
-        await fetch(world, peers, source)
+        await fetch(world, peers, source, copy_bytes_a_second)
     except (OSError, TimeoutError, LonghallError) as error:
         _log.warning("not everything could be fetched; it is tried again", extra={"from": source, "reason": str(error)})
         return False

@@ -112,15 +112,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         _duration("A node that ZooKeeper has not heard of for so long is gone.", least=_SECOND, most=_MINUTE),
     ] = 6 * _SECOND
+    replication_factor: Annotated[
+        int,
+        Meta(ge=1, le=7, description="How many nodes of the cluster keep the hall, unless its record says otherwise."),
+    ] = 3
     in_sync_min: Annotated[
         int,
-        Meta(ge=1, le=3, description="Messages are refused while fewer nodes of the cluster have everything."),
+        Meta(ge=1, le=7, description="Messages are refused while fewer nodes of the cluster have everything."),
     ] = 2
     lag_ms_max: Annotated[
         int,
         _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),
     ] = 3 * _SECOND
 
+    copy_bytes_a_second: Annotated[
+        int,
+        _size("A node that fetches everything from another takes no more than this.", least=64 * _KIB, most=100 * _GIB),
+    ] = 64 * _MIB
     feature_level_automatic: Annotated[
         bool,
         Meta(

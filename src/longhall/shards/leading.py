@@ -1,6 +1,7 @@
 """How far a leader's log is committed, and who counts for that.
 
     in_sync     what the coordinator has recorded: from these, and no others, the next leader is chosen
+    replicas    who may be among them; None while nobody said, and then everybody may
     asked       the set that the leader has asked the coordinator to record, until it knows what became of that
     committed   the last index that everybody in `in_sync` and in `asked` has synced
     quorum      the last index that more than half of `in_sync`, and of `asked`, have synced: what that many have is
@@ -43,6 +44,7 @@ class Leading:
         self.in_sync = in_sync
         self.version = version  # Of that record: every change has a higher one, and is made on condition of the last.
         self.asked: frozenset[int] | None = None
+        self.replicas: frozenset[int] | None = None
         # A new leader does not know how much of its log was committed before, only that it has all of that: `index` is
         # where its log ended when its epoch began.
         self.begun_at = index
@@ -91,11 +93,22 @@ class Leading:
         wanted = set(self.in_sync)
         for node, follower in self.followers.items():
             late = follower.caught_up_ms < 0 or now_ms - follower.caught_up_ms > lag_ms_max
-            if late:
+            if late or not self.may_follow(node):
                 wanted.discard(node)
             elif follower.synced >= max(self.committed, self.begun_at):
                 wanted.add(node)
         return frozenset(wanted) if wanted != self.in_sync else None
+
+    def may_follow(self, node: int) -> bool:
+        """Whether this node is one of those who keep the hall."""
+        return self.replicas is None or node in self.replicas
+
+    def give_up(self, node: int) -> None:
+        """This follower is gone for certain: it is not waited for as if it were only late."""
+        follower = self.followers.get(node)
+        if follower is not None:
+            follower.caught_up_ms = -1
+            follower.mark_index = -1
 
     def ask(self, in_sync: frozenset[int]) -> None:
         """The coordinator is about to be asked to record this set."""
@@ -103,14 +116,18 @@ class Leading:
         assert self.asked in (None, in_sync)
         self.asked = in_sync
 
-    def recorded(self, version: int, in_sync: frozenset[int]) -> None:
+    def recorded(self, version: int, in_sync: frozenset[int], replicas: frozenset[int] | None = None) -> None:
         """The coordinator has this record. If it is a newer one, what was asked on condition of the old one is decided:
         it is this, or it will never be.
         """
         if version > self.version:
             self.version = version
             self.in_sync = in_sync | {self.node}
+            self.replicas = replicas
             self.asked = None
+            for node in list(self.followers):
+                if node not in self.in_sync and not self.may_follow(node):
+                    del self.followers[node]
             self._advance()
 
     def lag(self, node: int, index: int) -> int:

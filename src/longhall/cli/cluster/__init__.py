@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from longhall.cli.cluster.hosts import add, drain, factor, move
 from longhall.cli.cluster.status import status
 from longhall.cli.cluster.up import up
 from longhall.cli.cluster.upgrade import upgrade
@@ -11,4 +12,8 @@ from longhall.cli.cluster.upgrade import upgrade
 app = typer.Typer(name="cluster", help="Nodes that keep one hall together.", no_args_is_help=True)
 app.command()(up)
 app.command()(status)
+app.command()(add)
+app.command()(drain)
+app.command()(move)
+app.command()(factor)
 app.command()(upgrade)

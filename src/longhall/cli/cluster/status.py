@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, note, show_rows
+from longhall.cli.output import Column, Format, Row, age_of, note, show_rows, size_of
 from longhall.cli.watching import WatchOption, watch
 
 if TYPE_CHECKING:
@@ -54,14 +54,28 @@ def status(
 
 
 def _look(place: str) -> list[Row]:
-    view = ask(place)
+    view = _best(ask(place))
+    return [_row(view, host) for host in view.hosts]
+
+
+def _best(view: ClusterView) -> ClusterView:
+    """The same as the leader sees it, if it can be asked."""
     leader = next((host for host in view.hosts if host.leads and host.alive and host.node != view.node), None)
     if leader is not None:
         try:
-            view = ask(leader.http)
+            return ask(leader.http)
         except CommandError:
             pass  # Then this is what can be known.
-    return [_row(view, host) for host in view.hosts]
+    return view
+
+
+def ask_leader(place: str) -> ClusterView | None:
+    """What the leader says, which is found at this node; None while none is found."""
+    try:
+        view = _best(ask(place))
+    except CommandError:
+        return None
+    return view if view.serving else None
 
 
 def ask(place: str) -> ClusterView:
@@ -93,26 +107,38 @@ def ask(place: str) -> ClusterView:
         raise CommandError(f"what answers at {place} is no node of Longhall", Exit.UNREACHABLE) from None
 
 
+def behind_of(host: HostView) -> str:
+    """How far a host is from having everything, in words."""
+    if host.leads or not host.keeps:
+        return ""
+    if host.copied_bytes is not None and host.copied_bytes_total:
+        percent = 100 * host.copied_bytes // host.copied_bytes_total
+        return f"fetches everything, {percent} % of {size_of(host.copied_bytes_total)}"
+    if host.lag_entries is None:
+        return "?" if host.alive else ""
+    if host.lag_entries == 0:
+        return "nothing"
+    return f"{host.lag_entries} entries, {age_of(host.lag_ms or 0)}"
+
+
 def _row(view: ClusterView, host: HostView) -> Row:
-    role = "leader" if host.leads else "follower"
-    if host.leads:
-        behind = ""
-    elif host.lag_entries is None:
-        behind = "?" if host.alive else ""
-    elif host.lag_entries == 0:
-        behind = "nothing"
-    else:
-        behind = f"{host.lag_entries} entries, {age_of(host.lag_ms or 0)}"
+    role = "leader" if host.leads else "follower" if host.keeps else "drained" if host.drained else "doors"
+    words = [role, *(["manager"] if host.manages else []), *(["leaving"] if host.leaving else [])]
     return {
         "node": host.node,
-        "role": f"{role}, manager" if host.manages else role,
+        "role": ", ".join(words),
         "leader": host.leads,
         "manager": host.manages,
         "alive": host.alive,
         "in_sync": host.in_sync,
         "lag_entries": 0 if host.leads else host.lag_entries,
         "lag_ms": 0 if host.leads else host.lag_ms,
-        "behind": behind,
+        "behind": behind_of(host),
+        "keeps": host.keeps,
+        "leaving": host.leaving,
+        "drained": host.drained,
+        "copied_bytes": host.copied_bytes,
+        "copied_bytes_total": host.copied_bytes_total,
         "epoch": view.epoch,
         "kafka": host.kafka,
         "sqs": host.sqs,

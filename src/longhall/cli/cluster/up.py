@@ -15,13 +15,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final, final
+from typing import TYPE_CHECKING, Annotated, Final, final
 
 import typer
 
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.output import note
+
+if TYPE_CHECKING:
+    from longhall.console.company import ClusterView
 
 READY_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 30.0
@@ -90,6 +93,9 @@ def up(
         str | None, typer.Option(metavar="zk://HOST:PORT", help="A ZooKeeper that runs already, instead of a new one.")
     ] = None,
     zookeepers: Annotated[int, typer.Option(min=1, max=3, help="Servers of the ZooKeeper that is started.")] = 1,
+    first: Annotated[
+        int, typer.Option(min=1, help="The number of the first node, to join those of a --coordinator.")
+    ] = 1,
     free_ports: Annotated[bool, typer.Option("--free-ports", help="Do not try the usual ports.")] = False,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the nodes; may be repeated.")
@@ -101,6 +107,8 @@ def up(
     """
     from longhall.coordination.ensemble import Ensemble, EnsembleError
 
+    if first > 1 and coordinator is None:
+        raise CommandError("say with --coordinator which nodes these are to join", Exit.USAGE)
     home = Path(data).absolute()
     home.mkdir(parents=True, exist_ok=True)
     ensemble = None
@@ -113,9 +121,9 @@ def up(
             ensemble.start()
             coordinator = ensemble.url
         settings = assignments or []
-        if nodes == 1 and not any(word.startswith("in_sync_min") for word in settings):
+        if nodes == first == 1 and not any(word.startswith("in_sync_min") for word in settings):
             settings = [*settings, "in_sync_min=1"]
-        children += [_child(home, number, coordinator, settings, free_ports) for number in range(1, nodes + 1)]
+        children += [_child(home, number, coordinator, settings, free_ports) for number in range(first, first + nodes)]
         for child in children:
             child.start()
         _wait_ready(children)
@@ -178,16 +186,18 @@ def _looks(until: float) -> Iterator[None]:
 
 
 def _in_sync(children: list[Child]) -> bool:
-    """Whether each of the first three has everything. More than that keep nothing in this version."""
+    """Whether as many as should keep the hall have everything."""
     try:
         views = [ask(str(child.ready["http"])) for child in children]
     except CommandError:
         return False
-    wanted = min(len(children), 3)
-    return any(view.serving for view in views) and all(
-        sum(host.in_sync for host in view.hosts) >= wanted and sum(host.alive for host in view.hosts) >= len(children)
-        for view in views
-    )
+    return all(_is_whole(view) and sum(host.alive for host in view.hosts) >= len(children) for view in views)
+
+
+def _is_whole(view: ClusterView) -> bool:
+    able = sum(host.alive and not host.drained for host in view.hosts)
+    led = any(host.leads and host.alive for host in view.hosts)
+    return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor)
 
 
 def _announce(children: list[Child], coordinator: str, ready_file: str | None) -> None:

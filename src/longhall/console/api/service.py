@@ -72,6 +72,10 @@ class Api:
         self._stopping = False
         self._routes = [(route, tuple(route.path.split("/"))) for route in routes]
 
+    def answer_also(self, routes: tuple[Route, ...]) -> None:
+        """More that can be asked."""
+        self._routes += [(route, tuple(route.path.split("/"))) for route in routes]
+
     def close(self) -> None:
         """Refuse from now on: the node stops."""
         self._stopping = True

@@ -15,9 +15,9 @@ import msgspec
 
 from longhall.broker.gates import NEWEST
 from longhall.broker.queues.desk import Desk
-from longhall.cluster.electing import REPLICAS_MAX
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
+from longhall.cluster.moving import leaving_of
 from longhall.coordination.encoding import LEVEL, decode_level
 from longhall.coordination.ports import CoordinationError
 from longhall.errors import Code, LonghallError
@@ -298,7 +298,10 @@ class Fleet:
             return False
         seat = leader.fellowship.seat
         keeping = sorted(seat.replicas(CATALOGUE_SHARD))
-        if len(keeping) < min(REPLICAS_MAX, len(self.numbers)) or sorted(seat.in_sync(CATALOGUE_SHARD)) != keeping:
+        able = [node for node in self.numbers if node not in seat.drained]
+        if leaving_of(seat.state, seat.drained) or len(keeping) < min(seat.factor, len(able)):
+            return False
+        if sorted(seat.in_sync(CATALOGUE_SHARD)) != keeping:
             return False
         for number, node in self.nodes.items():
             member = member_of(node)
@@ -314,6 +317,6 @@ class Fleet:
             member = node.fellowship.member if node.fellowship is not None else None
             seat = node.fellowship.seat if node.fellowship is not None else None
             status = member.status() if member is not None else None
-            record = (seat.leader_node(0), seat.epoch(0), seat.in_sync(0)) if seat is not None else None
+            record = (seat.state, sorted(seat.drained)) if seat is not None else None
             stands.append(f"{number}: {record} {status}")
         return "\n".join(stands)

@@ -42,6 +42,8 @@ LEADERS: Final = (
     "kill_in_quick_succession",
     "stop_cleanly",
 )
+# Beside what whoever moves hosts does to them.
+MOVERS: Final = ("kill_one", "reset", "cut_one_way", "slow_disk", "lose_words_of_the_coordinator", "stop_cleanly")
 ELECTIONS: Final = (
     "kill_the_leader",
     "pause_the_leader",

@@ -2,6 +2,7 @@
 
 cluster           everybody writes, reads, commits and belongs to groups, through whichever node, while all of it fails
 failovers         transactions and idempotent writers while leaders die, stop and are cut off
+movers            hosts are added, drained and moved, and leaders handed over, and somebody dies in the middle of it
 cluster-damage    bits flip on one node after another: it fetches anew, and nobody reads them
 cluster-queues    every kind of queue, through whichever node, while hosts, links and disks fail
 cluster-lines     FIFO queues with deduplication while leaders change
@@ -14,9 +15,11 @@ What has a history of its own is in `histories`.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from longhall.simulation.checkers.sends import Place
+from longhall.simulation.checkers.violation import demand
 from longhall.simulation.replicas.menus import (
     CLOCKS,
     COUNTERS,
@@ -24,10 +27,12 @@ from longhall.simulation.replicas.menus import (
     FLEET_DAMAGE,
     LEADERS,
     LINES,
+    MOVERS,
     POWER,
 )
+from longhall.simulation.replicas.mover import Mover
 from longhall.simulation.scenarios import consumers, laws, producers
-from longhall.simulation.scenarios.cluster_play import ClusterPlay, ClusterQueuePlay, size_of
+from longhall.simulation.scenarios.cluster_play import RAGE_S, ClusterPlay, ClusterQueuePlay, size_of
 from longhall.simulation.scenarios.consumers import BAD, Habits
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.onlookers import look_on
@@ -35,6 +40,7 @@ from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.world import Simulation
 
 DRIFT_MAX: Final = 0.001  # Seconds a second, more than any clock that is not broken.
+MOVER_HOSTS: Final = 4  # Of which three keep the hall.
 SKEW_MS: Final = (-3_600_000, -2_000, 0, 2_000, 3_600_000)
 
 
@@ -53,6 +59,18 @@ async def failovers(simulation: Simulation, starter: Starter) -> Played:
     play.write(places, plain=0, idempotent=2, transactional=3, pause_s=0.3)
     play.commit(1, 0.5)
     return await play.end(8.0)
+
+
+async def movers(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterPlay(simulation, MOVERS, MOVER_HOSTS)
+    places = await play.begin(3)
+    play.write(places, plain=1, idempotent=2, transactional=1, pause_s=0.3)
+    play.commit(1, 0.5)
+    mover = Mover(play.fleet)
+    play.fleet.tasks.append(asyncio.ensure_future(mover.run(RAGE_S * simulation.share)))
+    played = await play.end(20.0)
+    demand(mover.moved > 0, "nothing was moved")
+    return played
 
 
 async def cluster_damage(simulation: Simulation, starter: Starter) -> Played:
@@ -153,6 +171,7 @@ async def cluster_clocks(simulation: Simulation, starter: Starter) -> Played:
 CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster": cluster,
     "failovers": failovers,
+    "movers": movers,
     "cluster-damage": cluster_damage,
     "cluster-queues": cluster_queues,
     "cluster-lines": cluster_lines,

@@ -1,0 +1,107 @@
+"""Something that a cluster is asked to do, and how far it is: asked for at one node, watched at whichever leads."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from longhall.cli.cluster.status import ask, ask_leader, behind_of
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.output import Format, note, tell
+
+if TYPE_CHECKING:
+    from longhall.console.company import ClusterView
+
+LOOK_AGAIN_S: Final = 0.2
+SILENCE_S_MAX: Final = 60.0  # While nobody leads, or nobody answers.
+
+Show = Callable[[str, int, int], None]  # What is going on, and how much of how much is done.
+
+
+class Errand(NamedTuple):
+    """What is asked for, how one knows that it is done, and what is said then."""
+
+    method: str
+    path: str
+    asked: Mapping[str, object]
+    is_done: Callable[[ClusterView], bool]
+    said: str
+
+
+def carry_out(errand: Errand, wait: bool, address: str | None, profile: str | None, output: Format) -> None:
+    """Ask for it, and wait if that is wanted."""
+    from longhall.cli.desk import open_desk
+    from longhall.console.api.hosts import Begun
+
+    desk = open_desk(address, profile)
+    known = [host.http for host in ask(desk.place.address).hosts if host.http]
+    begun = desk.ask(errand.method, errand.path, Begun, errand.asked)
+    if not wait:
+        tell({"message": begun.message, "done": False}, begun.message, output)
+        return
+    quiet = output is Format.JSON
+    if not quiet:
+        note(begun.message)
+    with _shown(quiet) as show:
+        for view in _views([desk.place.address, *known]):
+            if errand.is_done(view):
+                break
+            show(*_stage(view))
+    tell({"message": errand.said, "done": True}, errand.said, output)
+
+
+def _views(places: list[str]) -> Iterator[ClusterView]:
+    """What the leader says, again and again. Nodes that were there when it began are asked who leads."""
+    heard = time.monotonic()
+    while True:
+        view = next((view for place in places if (view := ask_leader(place)) is not None), None)
+        if view is not None:
+            heard = time.monotonic()
+            yield view
+        elif time.monotonic() - heard > SILENCE_S_MAX:
+            message = f"nobody leads for {SILENCE_S_MAX:.0f} s; `longhall cluster status` shows who is there"
+            raise CommandError(message, Exit.TIMED_OUT)
+        time.sleep(LOOK_AGAIN_S)
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Show]:
+    """A bar where somebody looks at it, a line for every stage elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        told: list[str] = []
+
+        def line(stage: str, done: int, total: int) -> None:
+            beginning = stage.partition(":")[0]
+            if not quiet and beginning not in told:
+                told.append(beginning)
+                note(stage)
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def bar(stage: str, done: int, total: int) -> None:
+            progress.update(task, description=stage, completed=done, total=total or None)
+
+        yield bar
+
+
+def _stage(view: ClusterView) -> tuple[str, int, int]:
+    for host in view.hosts:
+        if host.copied_bytes is not None and host.copied_bytes_total is not None:
+            return f"node {host.node}: {behind_of(host)}", host.copied_bytes, host.copied_bytes_total
+    for host in view.hosts:
+        if host.keeps and host.alive and not host.in_sync:
+            return f"node {host.node} catches up: {behind_of(host)}", 0, 0
+    for host in view.hosts:
+        if host.leaving:
+            return f"node {host.node} leaves", 0, 0
+    return "waiting", 0, 0

@@ -1,0 +1,115 @@
+"""`longhall cluster add|drain|move|factor`: who keeps the hall and who leads it, changed while everything runs.
+
+Any node can be asked. What is asked for is carried out by the cluster itself, also if this command is interrupted: it
+only waits and shows how far it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.cluster.errand import Errand, carry_out
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Format
+
+if TYPE_CHECKING:
+    from longhall.console.company import ClusterView, HostView
+
+NodeArgument = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a node.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and show how far it is.")]
+
+
+def add(
+    node: NodeArgument,
+    wait: WaitOption = True,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Let a running node keep the hall: it fetches everything, and counts as a copy when it has it.
+
+    A node that was drained keeps the hall again.
+    """
+
+    def done(view: ClusterView) -> bool:
+        host = _host(view, node)
+        return host is not None and host.keeps and host.in_sync and not host.leaving
+
+    errand = Errand("POST", f"cluster/hosts/{node}/add", {}, done, f"node {node} has everything")
+    carry_out(errand, wait, address, profile, output)
+
+
+def drain(
+    node: NodeArgument,
+    wait: WaitOption = False,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Take the hall from a node: it leads no more, another node takes its copy if there is one, then it keeps nothing.
+
+    Its doors stay open; it can be stopped when it is done. Refused if too few nodes would be left.
+    """
+
+    def done(view: ClusterView) -> bool:
+        host = _host(view, node)
+        return view.leader != node and (host is None or not host.keeps)
+
+    errand = Errand("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
+    carry_out(errand, wait, address, profile, output)
+
+
+def move(
+    source: Annotated[int | None, typer.Argument(metavar="[FROM]", min=1, help="The node whose copy goes.")] = None,
+    target: Annotated[int | None, typer.Argument(metavar="[TO]", min=1, help="The node that gets it.")] = None,
+    leader: Annotated[int | None, typer.Option(metavar="NODE", min=1, help="Let this node lead instead.")] = None,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="Move one copy of two in a rack to a rack without any.")
+    ] = False,
+    wait: WaitOption = True,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Move the copy of one node to another, or let another node lead."""
+    copies = source is not None or target is not None
+    if sum((copies, leader is not None, spread)) != 1 or (copies and (source is None or target is None)):
+        raise CommandError("say FROM and TO, or --leader NODE, or --spread", Exit.USAGE)
+    if leader is not None:
+
+        def leads(view: ClusterView) -> bool:
+            return view.leader == leader and view.serving
+
+        errand = Errand("PUT", "cluster/leader", {"node": leader}, leads, f"node {leader} leads")
+    else:
+        asked = {} if spread else {"source": source, "target": target}
+        errand = Errand("POST", "cluster/moves", asked, _is_settled, "the copies are where they should be")
+    carry_out(errand, wait, address, profile, output)
+
+
+def factor(
+    copies: Annotated[int, typer.Argument(metavar="COPIES", min=1, help="How many nodes keep the hall.")],
+    wait: WaitOption = True,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Change how many nodes keep the hall; nodes are chosen from as many racks as there are."""
+
+    def done(view: ClusterView) -> bool:
+        return view.factor == copies and sum(host.keeps for host in view.hosts) >= copies and _is_settled(view)
+
+    errand = Errand("PUT", "cluster/factor", {"factor": copies}, done, f"{copies} nodes keep the hall")
+    carry_out(errand, wait, address, profile, output)
+
+
+def _host(view: ClusterView, node: int) -> HostView | None:
+    return next((host for host in view.hosts if host.node == node), None)
+
+
+def _is_settled(view: ClusterView) -> bool:
+    keepers = [host for host in view.hosts if host.keeps and host.alive]
+    return all(host.in_sync for host in keepers) and not any(host.leaving for host in view.hosts)

@@ -1,0 +1,149 @@
+"""`longhall cluster add|drain|move|factor|status`, against a node that tells what a test wants it to tell."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+
+from longhall.cli.cluster import errand
+from longhall.console.company import ClusterView, HostView
+from tests.cli.conftest import Run
+
+
+class Told:
+    """A leader that shows one view after another, the last one again and again, and answers as it was told to."""
+
+    def __init__(self) -> None:
+        self.views: list[ClusterView] = []
+        self.answer: tuple[int, dict[str, str]] = (202, {"message": "it has begun"})
+        self.asked: list[tuple[str, str, object]] = []
+        self.address = ""
+
+    def view(self) -> ClusterView:
+        return self.views.pop(0) if len(self.views) > 1 else self.views[0]
+
+
+class Handler(BaseHTTPRequestHandler):
+    told: Told
+
+    def do_GET(self) -> None:
+        self._tell(200, msgspec.json.encode(self.told.view()))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.told.asked.append((self.command, self.path, json.loads(body)))
+        status, answer = self.told.answer
+        self._tell(status, json.dumps(answer).encode())
+
+    do_PUT = do_POST
+
+    def _tell(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *words: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    monkeypatch.setattr(errand, "LOOK_AGAIN_S", 0.0)
+    made = Told()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Telling", (Handler,), {"told": made}))
+    made.address = f"127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield made
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def host(node: int, **more: object) -> HostView:
+    facts: dict[str, object] = {"alive": True, "leads": node == 1, "manages": node == 2, "in_sync": True, **more}
+    return msgspec.convert({"node": node, **facts}, HostView)
+
+
+def view(*hosts: HostView, leader: int = 1) -> ClusterView:
+    return ClusterView(
+        node=leader,
+        hall="h",
+        leader=leader,
+        epoch=7,
+        in_sync_min=2,
+        serving=True,
+        committed=1,
+        applied=1,
+        hosts=list(hosts),
+        factor=3,
+    )
+
+
+FETCHING = {"in_sync": False, "copied_bytes": 30, "copied_bytes_total": 120}
+
+
+def test_status_tells_who_keeps_the_hall_and_how_far_a_copy_is(run: Run, told: Told) -> None:
+    told.views = [view(host(1), host(2, leaving=True), host(3, **FETCHING), host(4, keeps=False, in_sync=False))]
+    shown = run("cluster", "status", "--http", told.address)
+    assert shown.code == 0
+    assert "follower, manager, leaving" in shown.out
+    assert "fetches everything, 25 % of 120 B" in shown.out
+    assert "doors" in shown.out
+    rows = json.loads(run("cluster", "status", "--http", told.address, "-o", "json").out)
+    assert [row["keeps"] for row in rows] == [True, True, True, False]
+    assert (rows[2]["copied_bytes"], rows[2]["copied_bytes_total"]) == (30, 120)
+
+
+def test_adding_waits_until_the_host_has_everything(run: Run, told: Told) -> None:
+    alone = host(2, keeps=False, in_sync=False)
+    told.views = [view(host(1), alone), view(host(1), host(2, **FETCHING)), view(host(1), host(2))]
+    ended = run("cluster", "add", "2", "--http", told.address)
+    assert ended.code == 0
+    told_lines = ("it has begun", "node 2: fetches everything, 25 % of 120 B", "node 2 has everything")
+    assert ended.err == "".join(f"{line}\n" for line in told_lines)
+    assert told.asked == [("POST", "/api/v1/cluster/hosts/2/add", {})]
+
+
+def test_draining_only_asks_unless_told_to_wait(run: Run, told: Told) -> None:
+    told.views = [view(host(1), host(2))]
+    ended = run("cluster", "drain", "2", "--http", told.address, "-o", "json")
+    assert json.loads(ended.out) == {"message": "it has begun", "done": False}
+    told.views = [view(host(1), host(2)), view(host(1), host(2, leaving=True)), view(host(1), host(2, keeps=False))]
+    ended = run("cluster", "drain", "2", "--wait", "--http", told.address, "-o", "json")
+    assert json.loads(ended.out) == {"message": "node 2 keeps nothing any more", "done": True}
+
+
+def test_moving_says_what_and_where(run: Run, told: Told) -> None:
+    told.views = [view(host(1), host(2))]
+    assert run("cluster", "move", "2", "4", "--no-wait", "--http", told.address).code == 0
+    assert run("cluster", "move", "--spread", "--no-wait", "--http", told.address).code == 0
+    assert "node 1 leads\n" in run("cluster", "move", "--leader", "1", "--http", told.address).err
+    assert run("cluster", "factor", "5", "--no-wait", "--http", told.address).code == 0
+    assert told.asked == [
+        ("POST", "/api/v1/cluster/moves", {"source": 2, "target": 4}),
+        ("POST", "/api/v1/cluster/moves", {}),
+        ("PUT", "/api/v1/cluster/leader", {"node": 1}),
+        ("PUT", "/api/v1/cluster/factor", {"factor": 5}),
+    ]
+
+
+@pytest.mark.parametrize("words", [[], ["1"], ["1", "2", "--spread"], ["--leader", "1", "--spread"]])
+def test_moving_nothing_or_too_much_is_a_slip(run: Run, words: list[str]) -> None:
+    ended = run("cluster", "move", *words)
+    assert ended.code == 2
+    assert "say FROM and TO, or --leader NODE, or --spread" in ended.err
+
+
+def test_a_refusal_is_one_line(run: Run, told: Told) -> None:
+    told.views = [view(host(1), host(2))]
+    told.answer = (409, {"code": "operation-not-attempted", "message": "without node 2 1 host would keep the hall"})
+    ended = run("cluster", "drain", "2", "--wait", "--http", told.address)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "longhall: without node 2 1 host would keep the hall\n"
