@@ -149,5 +149,5 @@ def test_a_cluster_is_named_properly() -> None:
     assert "--insecure" in refusal(flags={"coordinator": url, "peers": "10.0.0.1:7092"})
     assert "peers" in refusal(flags={"coordinator": url, "peers": "0.0.0.0:7092", "insecure": True})
     assert "node_id" in refusal(flags={"node_id": -1})
-    assert "in_sync_min" in refusal(flags={"in_sync_min": 4})
+    assert "in_sync_min" in refusal(flags={"in_sync_min": 8})
     assert load(flags={"peers": "10.0.0.1:7092"}).settings.coordinator is None  # Nobody listens there.
