@@ -1,7 +1,8 @@
 """One running node for all client tests, met from outside as its users meet it.
 
 `LONGHALL_TEST_BOOTSTRAP=host:port` points the same tests at any running broker instead: another node of a cluster, or
-Apache Kafka, which is how the tests themselves are held to account.
+Apache Kafka, which is how the tests themselves are held to account. `LONGHALL_TEST_WORKERS=2` has the nodes of these
+tests, and of those for SQS, serve with so many workers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.node import Node
+from tests.clients.serving import WORKERS, Served
 
 # A member that dies is missed after this; it is the least that brokers grant by default.
 SESSION_MS = 6000
@@ -33,7 +35,8 @@ MakeTopic = Callable[..., str]
 def pytest_report_header() -> str:
     """A result means little if nobody can tell which broker it is about."""
     given = os.environ.get("LONGHALL_TEST_BOOTSTRAP")
-    return f"clients: {f'the broker that runs at {given}' if given else 'a node started for these tests'}"
+    ours = "a node started for these tests" + (f", with {WORKERS} workers" if WORKERS > 1 else "")
+    return f"clients: {f'the broker that runs at {given}' if given else ours}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,7 +60,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
     if os.environ.get("LONGHALL_TEST_BOOTSTRAP"):
         yield None
         return
-    with Node(tmp_path_factory.mktemp("clients") / "data") as running:
+    with Served(tmp_path_factory.mktemp("clients") / "data") as running:
         yield running
 
 

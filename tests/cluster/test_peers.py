@@ -15,7 +15,7 @@ from longhall.simulation.world import Simulation
 Play = Callable[[Peers, Peers, Simulation], Coroutine[Any, Any, None]]
 
 
-def between(play: Play, *, hall: str = "hall", other_hall: str = "hall") -> None:
+def between(play: Play, *, hall: str = "hall", other_hall: str = "hall", secret: str = "") -> None:
     """Two nodes; the second one listens and answers `echo`, `refuse` and `never`."""
     simulation = Simulation(1)
 
@@ -31,12 +31,12 @@ def between(play: Play, *, hall: str = "hall", other_hall: str = "hall") -> None
 
     async def whole() -> None:
         there = simulation.host("two").boot()
-        second = Peers(there, other_hall, 2, 1)
+        second = Peers(there, other_hall, 2, 1, secret="known to workers alone" if secret else "")
         for verb, handler in (("echo", echo), ("refuse", refuse), ("never", never)):
             second.serve(verb, handler)
         await there.process.start(_open(second))
         here = simulation.host("one").boot()
-        first = Peers(here, hall, 1, 1)
+        first = Peers(here, hall, 1, 1, secret=secret)
         first.addresses[2] = ("two", 7000)
         await here.process.start(play(first, second, simulation))
         await here.process.start(first.close())
@@ -72,6 +72,19 @@ def test_a_refusal_arrives_as_it_was() -> None:
         assert caught.value.code is Code.NOT_READY
 
     between(play)
+
+
+def test_who_does_not_know_the_secret_is_refused_and_not_told_it() -> None:
+    async def stranger(first: Peers, second: Peers, simulation: Simulation) -> None:
+        with pytest.raises(ConnectionError, match="stranger") as caught:
+            await first.request(2, "echo", b"", 5)
+        assert "known to workers" not in str(caught.value)
+
+    async def worker(first: Peers, second: Peers, simulation: Simulation) -> None:
+        assert await first.request(2, "echo", b"hello", 5) == b"1:hello"
+
+    between(stranger, secret="guessed")
+    between(worker, secret="known to workers alone")
 
 
 def test_another_hall_is_refused() -> None:

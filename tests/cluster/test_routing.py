@@ -122,6 +122,77 @@ async def test_who_gives_up_is_given_up_at_the_other_end() -> None:
             await waiting
 
 
+async def test_who_is_gone_is_given_up_where_it_waits_and_nowhere_else() -> None:
+    async with pair() as two:
+        let_go = two.answers["sqs"] = asyncio.Event()
+        asked = [asyncio.ensure_future(two.routers[2].carry("sqs", "", b"", waits)) for waits in (True, False)]
+        await _until(lambda: len(two.routers[1]._working) == 2)
+        await two.peers[2].close()
+        await _until(lambda: len(two.routers[1]._working) == 1)
+        assert not two.routers[1]._waiting
+        let_go.set()
+        await _until(lambda: not two.routers[1]._working)
+        for one in asked:
+            with pytest.raises(LonghallError) as refused:
+                await one
+            assert refused.value.code is Code.NOT_READY
+
+
+async def test_what_needs_no_task_is_answered_without_one() -> None:
+    async with pair() as two:
+        let_go = asyncio.Event()
+
+        async def wait() -> bytes:
+            await let_go.wait()
+            return b"late"
+
+        def begin(request: bytes, done: Callable[[bytes], None]) -> Any:
+            if request == b"wait":
+                return wait()
+            asyncio.get_running_loop().call_later(0.001, done, request[::-1])
+            return None
+
+        two.routers[1].answer_at_once("sqs-call", begin)
+        two.answers["sqs"] = lambda request: b"as ever"
+        carry = two.routers[2].carry
+        for size in (3, PIECE_BYTES, PIECE_BYTES + 1):  # The last one is put together first, the ordinary way.
+            two.answers["sqs-call"] = lambda request: request[::-1]
+            assert await carry("sqs-call", "", b"ab" * size) == b"ba" * size
+        assert await carry("sqs", "", b"") == b"as ever"
+        first, second = (asyncio.ensure_future(carry("sqs-call", "", b"wait", True)) for _ in range(2))
+        await _until(lambda: len(two.routers[1]._waiting) == 2)
+        first.cancel()
+        await _until(lambda: len(two.routers[1]._waiting) == 1)
+        let_go.set()
+        assert await second == b"late"
+        assert not two.routers[1]._working
+        assert not two.routers[1]._waiting
+        two.told[1].leader = 2  # Whoever does not lead looks at nothing.
+        waiting = asyncio.ensure_future(carry("sqs-call", "", b"ab"))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        two.told[1].leader = 1
+        assert await waiting == b"ba"
+
+
+async def test_where_a_death_breaks_the_link_nobody_has_to_look() -> None:
+    async with pair() as two:
+        watched, two.routers[2] = two.routers[2], Router(two.told[2], two.peers[2], two._answer, changed_s=None)
+        two.answers["sqs"] = lambda request: request[::-1]
+        assert await two.routers[2].carry("sqs", "", b"abc") == await watched.carry("sqs", "", b"abc") == b"cba"
+        two.answers["sqs"] = asyncio.Event()
+        waiting = asyncio.ensure_future(two.routers[2].carry("sqs", "", b"", True))
+        await _until(lambda: bool(two.routers[1]._waiting))
+        waiting.cancel()
+        await _until(lambda: not two.routers[1]._working)
+        waiting = asyncio.ensure_future(two.routers[2].carry("sqs", "", b""))
+        await _until(lambda: bool(two.routers[1]._working))
+        await two.peers[1].close()
+        with pytest.raises(LonghallError) as refused:
+            await waiting
+        assert refused.value.code is Code.NOT_READY
+
+
 async def test_an_answer_of_one_who_leads_no_longer_is_not_waited_for() -> None:
     async with pair() as two:
         two.answers["sqs"] = asyncio.Event()

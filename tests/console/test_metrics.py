@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from longhall.console.families import HallFamilies
-from longhall.console.metrics import Family, Registry, family_lines, gauge, labels
+from longhall.console.metrics import Block, Family, Registry, blocks_of, family_lines, gauge, labels
 from longhall.console.process import process_families
 from longhall.console.sources import PartitionStatus, TopicStatus
 from longhall.console.windows import WINDOW_MS, QuantileWindow
@@ -122,6 +123,34 @@ async def test_quantiles_are_of_the_last_minutes_in_milliseconds() -> None:
         hall.produce.seconds.observe(0.0009)
     clock.now_ms += WINDOW_MS
     assert 0.5 <= await median_ms() <= 1
+
+
+def _threads(number: int) -> list[Family]:
+    return [gauge("process_threads", "Threads.", number)]
+
+
+async def test_several_processes_are_shown_as_one_each_family_in_one_place() -> None:
+    registries = [Registry(labels(("worker", str(number)))) for number in (1, 2, 3)]
+    for number, registry in enumerate(registries, 1):
+        registry.collect(partial(_threads, number))
+        HallFamilies(FakeHall(), FakeClock()).register(registry)
+    registries[2].collect(lambda: [gauge("only_there", 'With # HELP and a \\ in it, and "quotes".', 7)])
+
+    async def others() -> dict[str, list[Block]]:
+        found: dict[str, list[Block]] = {}
+        for registry in registries[1:]:
+            for name, block in blocks_of((await registry.render()).decode()).items():
+                found.setdefault(name, []).append(block)
+        return found
+
+    alone = parsed((await registries[0].render()).decode())
+    registries[0].others = others
+    samples = parsed((await registries[0].render()).decode())
+    assert len(samples) == 3 * len(alone) + 1
+    for number in (1, 2, 3):
+        assert value(samples, "process_threads", worker=str(number)) == number
+    assert value(samples, "only_there", worker="3") == 7
+    assert {dict(labelled)["worker"] for _, labelled in samples} == {"1", "2", "3"}
 
 
 async def test_scrapes_that_overlap_share_one_rendering_and_survive_each_other() -> None:

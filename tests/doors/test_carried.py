@@ -18,6 +18,51 @@ from tests.doors.two_nodes import TwoNodes, two_nodes
 pytestmark = pytest.mark.clients
 
 
+async def test_what_a_worker_hands_to_the_one_that_leads(tmp_path: Path) -> None:
+    """HTTP is read and written by whoever was asked; the other one does the rest. Clients cannot tell that either."""
+    async with two_nodes(tmp_path, hands_over=True) as two:
+        await asyncio.to_thread(_use_sqs, f"http://{two.follower.sqs}", f"http://{two.leader.sqs}")
+        assert set(two.hand.carried) == {"sqs-call"}
+        await asyncio.to_thread(_is_told_what_is_wrong, f"http://{two.follower.sqs}")
+        waiters = two.leader.hall.queues[two.leader.hall.catalogue.queues.by_name["jobs"].number].waiters
+        writer = await _begin_to_receive(two)
+        await _until(lambda: len(waiters) == 1)
+        assert two.hand.under_way == 1
+        writer.close()
+        await _until(lambda: not two.hand.under_way)
+        await asyncio.to_thread(_finds_a_message, f"http://{two.follower.sqs}")
+        two.hand.refusal = Code.NOT_READY
+        await asyncio.to_thread(_is_unavailable, f"http://{two.follower.sqs}")
+
+
+def _is_told_what_is_wrong(follower: str) -> None:
+    """A refusal of the leader's, and those that whoever was asked says by itself."""
+    sqs = client(follower)
+    url = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=11)
+    assert caught.value.response["Error"]["Code"] == "InvalidParameterValue"
+    assert "11" in caught.value.response["Error"]["Message"]
+    connection = http.client.HTTPConnection(follower.removeprefix("http://"), timeout=20)
+    try:
+        for body, headers, word in (
+            (b"{", {}, b"SerializationException"),
+            (b"{}", {"Origin": "http://elsewhere"}, b"AccessDenied"),
+        ):
+            known = {"X-Amz-Target": "AmazonSQS.ListQueues", "Content-Type": "application/x-amz-json-1.0"}
+            connection.request("POST", "/", body, {**known, **headers})
+            answer = connection.getresponse()
+            assert (answer.status // 100, word in answer.read()) == (4, True)
+    finally:
+        connection.close()
+
+
+def _is_unavailable(follower: str) -> None:
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        client(follower).list_queues()
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+
+
 async def test_queues_through_the_wrong_node(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         await asyncio.to_thread(_use_sqs, f"http://{two.follower.sqs}", f"http://{two.leader.sqs}")
@@ -59,19 +104,23 @@ def _use_api(follower: str) -> None:
 async def _nobody_waits_any_more(two: TwoNodes) -> None:
     """A receiver that hangs up at the follower is gone at the leader too: it is given nothing."""
     waiters = two.leader.hall.queues[two.leader.hall.catalogue.queues.by_name["jobs"].number].waiters
-    reader, writer = await asyncio.open_connection("127.0.0.1", two.follower.sqs.port)
-    request = json.dumps({"QueueUrl": f"http://{two.follower.sqs}/0/jobs", "WaitTimeSeconds": 20}).encode()
-    writer.write(
-        b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
-        b"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(request), request)
-    )
+    writer = await _begin_to_receive(two)
     await _until(lambda: len(waiters) == 1)
     guests = two.leader._sqs.crowd.guests
     assert guests
     writer.close()
     await _until(lambda: not guests)
-    assert await reader.read() == b""
     await asyncio.to_thread(_finds_a_message, f"http://{two.follower.sqs}")
+
+
+async def _begin_to_receive(two: TwoNodes) -> asyncio.StreamWriter:
+    _, writer = await asyncio.open_connection("127.0.0.1", two.follower.sqs.port)
+    request = json.dumps({"QueueUrl": f"http://{two.follower.sqs}/0/jobs", "WaitTimeSeconds": 20}).encode()
+    writer.write(
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
+        b"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(request), request)
+    )
+    return writer
 
 
 def _finds_a_message(follower: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from longhall.broker.leadership import Host
 from longhall.errors import Code, LonghallError
 from longhall.front.carried import answer_carried
+from longhall.front.carrying import SQS_CALL
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.world.real.world import real_world
@@ -49,6 +50,7 @@ class Hand:
 
     def __init__(self, told: Told, leader: Node) -> None:
         self.carried: list[str] = []
+        self.under_way = 0
         self.refusal: Code | None = None
         self._told = told
         self._leader = leader
@@ -56,11 +58,17 @@ class Hand:
     def elsewhere(self) -> bool:
         return not self._told.leads(0)
 
-    async def carry(self, door: str, peer: str, request: bytes) -> bytes:
+    async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
         if self.refusal is not None:
             raise LonghallError(self.refusal, "not now")
         self.carried.append(door)
-        return await answer_carried(self._leader.entrances[door], peer, request)
+        self.under_way += 1
+        try:
+            if door == SQS_CALL:
+                return await self._leader.answer_handed(request)
+            return await answer_carried(self._leader.entrances[door], peer, request)
+        finally:
+            self.under_way -= 1
 
 
 class TwoNodes:
@@ -74,7 +82,7 @@ class TwoNodes:
 
 
 @asynccontextmanager
-async def two_nodes(directory: Path) -> AsyncIterator[TwoNodes]:
+async def two_nodes(directory: Path, *, hands_over: bool = False) -> AsyncIterator[TwoNodes]:
     worlds = {number: real_world(str(directory / f"node{number}")) for number in (LEADER, FOLLOWER)}
     nodes: dict[int, Node] = {}
     try:
@@ -88,7 +96,7 @@ async def two_nodes(directory: Path) -> AsyncIterator[TwoNodes]:
             node.hall.leadership = told[number]
             node.name(number, "")
         hand = Hand(told[FOLLOWER], nodes[LEADER])
-        nodes[FOLLOWER].carry_with(hand)
+        nodes[FOLLOWER].carry_with(hand, hands_over=hands_over)
         yield TwoNodes(nodes, told[FOLLOWER], hand)
         for number in nodes:
             told[number].leader = number

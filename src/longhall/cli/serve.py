@@ -27,6 +27,9 @@ def serve(
     credentials: Annotated[
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes that serve clients; 1 unless told otherwise.")
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let others reach the node without authentication and encryption.")
     ] = False,
@@ -65,6 +68,7 @@ def serve(
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
             credentials=credentials,
+            workers=workers,
             insecure=insecure or None,
             coordinator=coordinator,
             peers=peers,

@@ -8,8 +8,10 @@ read the feature level that is written here, is refused. Requests and answers of
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, final
 
 import msgspec
@@ -43,6 +45,8 @@ SILENCE_S: Final = 10.0  # Without any answer although one was wanted: the conne
 GREETINGS_MAX: Final = 64  # Connections that have not said yet who they are.
 
 Handler = Callable[[int, bytes], Awaitable[bytes]]  # From which node, what; returns the answer.
+Reply = Callable[[bytes], None]
+AtOnce = Callable[[int, bytes, Reply], bool]  # The same with the way back; False leaves it to the ordinary handler.
 OnFollower = Callable[[Link, Greeting], None]
 
 _log = logging.getLogger("longhall.peers")
@@ -53,20 +57,37 @@ def _no_leader(link: Link, greeting: Greeting) -> None:
     link.close()
 
 
+def _nobody_cares(node: int) -> None:
+    """Until somebody works for others."""
+
+
 @final
 class Peers:
     """See the module."""
 
-    def __init__(self, world: World, hall_id: str, node: int, incarnation: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        hall_id: str,
+        node: int,
+        incarnation: int,
+        *,
+        secret: str = "",
+        requests_max: int = REQUESTS_MAX,
+    ) -> None:
         self.node = node
         self.incarnation = incarnation
+        self.requests_max = requests_max
+        self.on_asker_lost: Callable[[int], None] = _nobody_cares  # Nobody there waits for answers any more.
         self.addresses: dict[int, tuple[str, int]] = {}  # Where the other nodes listen; the assembly keeps it fresh.
         self.on_follower: OnFollower = _no_leader
         self.level = OLDEST  # That is written here,
         self.level_max = NEWEST  # and the newest that is read here.
         self._network = world.network
         self._hall_id = hall_id
+        self._secret = secret
         self._handlers: dict[str, Handler] = {}
+        self._at_once: dict[str, AtOnce] = {}
         self._listener: Listener | None = None
         self._links: dict[Link, None] = {}  # All that are open, in the order they came.
         self._unknown = 0  # How many of them have not greeted yet.
@@ -81,6 +102,10 @@ class Peers:
     def serve(self, verb: str, handler: Handler) -> None:
         """Answer requests of this name. A LonghallError of the handler arrives at the caller as it is."""
         self._handlers[verb] = handler
+
+    def serve_at_once(self, verb: str, handler: AtOnce) -> None:
+        """Ask this handler first: one that needs no task of its own."""
+        self._at_once[verb] = handler
 
     async def request(self, node: int, verb: str, body: bytes, timeout_s: float) -> bytes:
         """Ask another node. OSError when it cannot be reached, TimeoutError when it does not answer in time: whether it
@@ -139,6 +164,7 @@ class Peers:
             node=self.node,
             incarnation=self.incarnation,
             purpose=purpose,
+            secret=self._secret,
             reads=self.level_max if self.level_max > OLDEST else msgspec.UNSET,
         )
 
@@ -198,6 +224,8 @@ class Peers:
             reason = f"the cluster is at feature level {self.level}, and node {greeting.node} knows up to {reads}"
         elif greeting.hall != self._hall_id:
             reason = f"this is the hall {self._hall_id}, not {greeting.hall}"
+        elif not hmac.compare_digest(greeting.secret.encode(), self._secret.encode()):
+            reason = "a stranger"
         if reason:
             _log.warning("a node was refused", extra={"node": greeting.node, "reason": reason})
             link.send(REFUSAL, Refusal(reason=reason))
@@ -218,6 +246,7 @@ class Peers:
         elif greeting.purpose == REQUEST_PURPOSE:
             answerer = _Answerer(self, link, greeting.node)
             link.on_frame = answerer.asked
+            link.on_lost = answerer.lost
         else:
             link.send(REFUSAL, Refusal(reason=f"{greeting.purpose} is not a purpose known here"))
             link.close()
@@ -225,6 +254,10 @@ class Peers:
     def handler(self, verb: str) -> Handler | None:
         """Who answers this verb."""
         return self._handlers.get(verb)
+
+    def handler_at_once(self, verb: str) -> AtOnce | None:
+        """Who may answer it at once."""
+        return self._at_once.get(verb)
 
     def start(self, work: Awaitable[None]) -> None:
         """Run something that ends with this object at the latest."""
@@ -249,7 +282,7 @@ class _Asker:
         self._heard_s = 0.0  # When the last answer came, whichever.
 
     async def ask(self, verb: str, body: bytes) -> bytes:
-        if self._waiting >= REQUESTS_MAX:
+        if self._waiting >= self._peers.requests_max:
             raise LonghallError(Code.OVERLOADED, f"too many requests are under way to node {self._node}")
         self._waiting += 1
         try:
@@ -319,14 +352,24 @@ class _Answerer:
         if kind != REQUEST:
             raise LonghallError(Code.INVALID_REQUEST, "a request was expected")
         number, verb, asked = decode_request(body)
+        at_once = self._peers.handler_at_once(verb)
+        if at_once is not None and at_once(self._node, asked, partial(self._reply, number)):
+            return
         handler = self._peers.handler(verb)
         if handler is None:
             self._link.write(encode_answer(number, Code.NOT_READY, f"nobody answers {verb} here".encode()))
-        elif self._running >= REQUESTS_MAX:
+        elif self._running >= self._peers.requests_max:
             self._link.write(encode_answer(number, Code.OVERLOADED, b"too many requests are under way"))
         else:
             self._running += 1
             self._peers.start(self._answer(handler, number, asked))
+
+    def _reply(self, number: int, answer: bytes) -> None:
+        self._link.write(encode_answer(number, None, answer))
+
+    def lost(self) -> None:
+        self._peers.forget(self._link)
+        self._peers.on_asker_lost(self._node)
 
     async def _answer(self, handler: Handler, number: int, asked: bytes) -> None:
         try:

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.broker.leadership import NOBODY, Leadership
-from longhall.cluster.peers import Peers
+from longhall.cluster.peers import Peers, Reply
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
@@ -34,6 +34,8 @@ CANCEL_S_MAX: Final = 2.0
 CHANGED_S: Final = 0.25  # How often whoever waits for an answer looks whether its leader still leads.
 
 Answer = Callable[[str, str, bytes], Coroutine[Any, Any, bytes]]  # Door, client and request, at this node.
+# Begins with a request: tells its answer sooner or later, or has still to be waited for.
+Begin = Callable[[bytes, Reply], Coroutine[Any, Any, bytes] | None]
 
 
 class Carried(msgspec.Struct, array_like=True):
@@ -44,6 +46,7 @@ class Carried(msgspec.Struct, array_like=True):
     peer: str = ""
     piece: bytes = b""
     position: int = 0  # Of the answer, where more of it is wanted.
+    waits: bool = False  # Nothing is lost when it is cancelled.
 
 
 class Answered(msgspec.Struct, array_like=True):
@@ -62,17 +65,30 @@ _answer_decoder = msgspec.msgpack.Decoder(Answered)
 class Router:
     """Fulfils `front.carrying.Carrier`, and answers what others carry here."""
 
-    def __init__(self, leadership: Leadership, peers: Peers, answer: Answer) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        peers: Peers,
+        answer: Answer,
+        *,
+        carried_max: int | None = None,
+        changed_s: float | None = CHANGED_S,
+    ) -> None:
+        """Without `changed_s` nobody looks whether the leader still leads: where its death always breaks the link."""
         self._leadership = leadership
         self._peers = peers
         self._answer = answer
+        self._at_once: dict[str, Begin] = {}
+        self._carried_max = carried_max or CARRIED_MAX
+        self._changed_s = changed_s
         self._loop = asyncio.get_running_loop()
         self._numbers = int(self._loop.time() * 1_000_000)  # None that an earlier life of this node may have given.
         self._count = 0
         self._bytes = 0
         self._broken_until_s = 0.0
         self._broken_leader = NOBODY
-        self._working: dict[tuple[int, int], asyncio.Task[bytes]] = {}
+        self._working: dict[tuple[int, int], asyncio.Task[Any]] = {}
+        self._waiting: set[tuple[int, int]] = set()  # Of them, what nobody misses when it is cancelled.
         self._telling: set[asyncio.Task[None]] = set()
         self._held: dict[tuple[int, int], list[bytes]] = {}  # Requests, then answers, of which a part is here.
         self._held_bytes = 0
@@ -80,6 +96,12 @@ class Router:
         peers.serve(PART, self._hold)
         peers.serve(MORE, self._tell_more)
         peers.serve(CANCEL, self._cancel)
+        peers.on_asker_lost = self._give_up
+
+    def answer_at_once(self, door: str, begin: Begin) -> None:
+        """Answer what is carried to this door without a task for each, where that can be."""
+        self._at_once[door] = begin
+        self._peers.serve_at_once(CARRY, self._serve_at_once)
 
     # On the way there
 
@@ -87,9 +109,9 @@ class Router:
         """Whether another node answers now."""
         return not self._leadership.leads(CATALOGUE_SHARD)
 
-    async def carry(self, door: str, peer: str, request: bytes) -> bytes:
+    async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
         """See `front.carrying.Carrier`."""
-        if self._count >= CARRIED_MAX or self._bytes + len(request) > CARRIED_BYTES_MAX:
+        if self._count >= self._carried_max or self._bytes + len(request) > CARRIED_BYTES_MAX:
             raise LonghallError(Code.OVERLOADED, "too much is on its way to the leader; try again in a moment")
         self._count += 1
         self._bytes += len(request)
@@ -100,7 +122,7 @@ class Router:
                 if leader == self._leadership.node:
                     return await self._answer(door, peer, request)
                 try:
-                    return await self._ask(leader, door, peer, request)
+                    return await self._ask(leader, Carried(0, door, peer, request, waits=waits))
                 except ConnectionRefusedError:
                     self._break(leader)  # Nothing was sent: whoever leads next may have it.
                 except LonghallError as error:
@@ -124,16 +146,13 @@ class Router:
                 raise LonghallError(Code.NOT_READY, "no node leads the hall at the moment; try again")
             await asyncio.sleep(LOOK_S)
 
-    async def _ask(self, leader: int, door: str, peer: str, request: bytes) -> bytes:
+    async def _ask(self, leader: int, asked: Carried) -> bytes:
         self._numbers += 1
-        number = self._numbers
-        asking = self._loop.create_task(self._exchange(leader, number, door, peer, request))
+        asked.number = number = self._numbers
         try:
-            while not asking.done():
-                await asyncio.wait((asking,), timeout=CHANGED_S)
-                if not asking.done() and self._leadership.leader_node(CATALOGUE_SHARD) != leader:
-                    raise _lost()  # It may be asleep, and whoever asks must not sleep with it.
-            return asking.result()
+            if self._changed_s is None:
+                return await self._exchange(leader, asked)
+            return await self._ask_watchfully(leader, asked, self._changed_s)
         except TimeoutError:
             raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked") from None
         except ConnectionRefusedError:
@@ -146,16 +165,29 @@ class Router:
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
             raise
+
+    async def _ask_watchfully(self, leader: int, asked: Carried, changed_s: float) -> bytes:
+        """A leader may be asleep, and whoever asks must not sleep with it."""
+        asking = self._loop.create_task(self._exchange(leader, asked))
+        try:
+            while not asking.done():
+                await asyncio.wait((asking,), timeout=changed_s)
+                if not asking.done() and self._leadership.leader_node(CATALOGUE_SHARD) != leader:
+                    raise _lost()
+            return asking.result()
         finally:
             asking.cancel()
 
-    async def _exchange(self, leader: int, number: int, door: str, peer: str, request: bytes) -> bytes:
+    async def _exchange(self, leader: int, asked: Carried) -> bytes:
+        number, request = asked.number, asked.piece
         last = max(len(request) - 1, 0) // PIECE_BYTES * PIECE_BYTES
         for at in range(0, last, PIECE_BYTES):
             part = _encode(Carried(number, piece=request[at : at + PIECE_BYTES]))
             await self._peers.request(leader, PART, part, ANSWER_S_MAX)
-        asked = _encode(Carried(number, door, peer, request[last:]))
-        answer = _answer_decoder.decode(await self._peers.request(leader, CARRY, asked, ANSWER_S_MAX))
+        if last:
+            asked = Carried(number, asked.door, asked.peer, request[last:], waits=asked.waits)
+        found = await self._peers.request(leader, CARRY, _encode(asked), ANSWER_S_MAX)
+        answer = _answer_decoder.decode(found)
         pieces, size = [answer.piece], len(answer.piece)
         while size < answer.size:
             more = _encode(Carried(number, position=size))
@@ -181,20 +213,45 @@ class Router:
         request = b"".join([*self._let_go(key), carried.piece])
         if not self._leadership.leads(CATALOGUE_SHARD):
             raise LonghallError(Code.NOT_LEADER, "another node leads the hall by now; try again")
-        work = self._loop.create_task(self._answer(carried.door, carried.peer, request))
+        work = asyncio.current_task()
+        assert work is not None
         self._working[key] = work
+        if carried.waits:
+            self._waiting.add(key)
         try:
-            answer = await work
+            answer = await self._answer(carried.door, carried.peer, request)
         except asyncio.CancelledError:
-            if not work.cancelled():  # It is this request that is cancelled, not what was done for it.
-                work.cancel()
-                raise
             raise LonghallError(Code.NOT_READY, "nobody waits any more") from None
         finally:
             self._working.pop(key, None)
+            self._waiting.discard(key)
+        return self._packed(key, answer)
+
+    def _packed(self, key: tuple[int, int], answer: bytes) -> bytes:
         if len(answer) > PIECE_BYTES:
             self._keep(key, [answer])
         return _encode(Answered(len(answer), answer[:PIECE_BYTES]))
+
+    def _serve_at_once(self, node: int, body: bytes, reply: Reply) -> bool:
+        carried = _decode(body)
+        begin = self._at_once.get(carried.door)
+        key = (node, carried.number)
+        if begin is None or key in self._held or not self._leadership.leads(CATALOGUE_SHARD):
+            return False
+        left = begin(carried.piece, lambda answer: reply(self._packed(key, answer)))
+        if left is not None:
+            work = self._loop.create_task(left)
+            self._working[key] = work
+            if carried.waits:
+                self._waiting.add(key)
+            work.add_done_callback(lambda done: self._finished(key, done, reply))
+        return True
+
+    def _finished(self, key: tuple[int, int], work: asyncio.Task[bytes], reply: Reply) -> None:
+        self._working.pop(key, None)
+        self._waiting.discard(key)
+        if not work.cancelled():  # Else nobody waits any more.
+            reply(self._packed(key, work.result()))
 
     async def _hold(self, node: int, body: bytes) -> bytes:
         carried = _decode(body)
@@ -235,6 +292,11 @@ class Router:
         if work is not None:
             work.cancel()
         return b""
+
+    def _give_up(self, node: int) -> None:
+        """A node that asked is gone: what waits for it would take messages for nobody."""
+        for key in [key for key in self._waiting if key[0] == node]:
+            self._working[key].cancel()
 
 
 def _lost() -> LonghallError:

@@ -58,6 +58,7 @@ class Greeting(msgspec.Struct, kw_only=True):
     node: int
     incarnation: int
     purpose: str
+    secret: str = ""  # Among the workers of one node: whoever started them has told it to them alone.
     reads: int | msgspec.UnsetType = msgspec.UNSET  # Not said by who reads level 1 alone.
 
 

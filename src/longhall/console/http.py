@@ -188,11 +188,12 @@ class HttpServer(HttpGate):
 
     def _carry(self, call: HttpCall, carrier: Carrier, path: str) -> None:
         # Only receiving waits; nothing else is given up when a client goes away.
-        self._employ(call, self._carried(call, carrier), path.endswith(RECEIVE))
+        waits = path.endswith(RECEIVE)
+        self._employ(call, self._carried(call, carrier, waits), waits)
 
-    async def _carried(self, call: HttpCall, carrier: Carrier) -> None:
+    async def _carried(self, call: HttpCall, carrier: Carrier, waits: bool) -> None:
         try:
-            answer_with(call, await carrier.carry(HTTP, call.connection.peer, request_of(call)))
+            answer_with(call, await carrier.carry(HTTP, call.connection.peer, request_of(call), waits))
             return
         except LonghallError as error:
             answer = refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))

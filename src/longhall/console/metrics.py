@@ -4,6 +4,9 @@ A collector is called at scrape time and gives families whose samples may be gen
 itself costs the hot paths nothing but an addition. The registry renders in slices and lets the loop run between them,
 because a hall with thousands of partitions has tens of thousands of samples; however many scrapers ask at once, one
 rendering serves them.
+
+Where several processes serve one hall, each labels its samples, and whoever is asked puts those of the others beside
+its own: a family stands in one place, whoever has samples of it.
 """
 
 from __future__ import annotations
@@ -35,6 +38,14 @@ class Family(NamedTuple):
     samples: Iterable[Sample]
 
 
+class Block(NamedTuple):
+    """One family as another process has written it: its head, and its samples."""
+
+    head: str
+    samples: str
+
+
+Others = Callable[[], Awaitable[dict[str, list[Block]]]]  # By the name of the family.
 Collector = Callable[[], Iterable[Family] | Awaitable[Iterable[Family]]]
 
 
@@ -79,7 +90,10 @@ def summary_samples(
 class Registry:
     """Everything that a scrape shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str = "") -> None:
+        """Every sample has the `label`."""
+        self.others: Others | None = None
+        self._label = label
         self._collectors: list[Collector] = []
         self._rendering: asyncio.Task[bytes] | None = None
 
@@ -101,17 +115,24 @@ class Registry:
     async def _render(self) -> bytes:
         slices: list[bytes] = []
         lines: list[str] = []
+        others = await self.others() if self.others is not None else {}
         for collector in self._collectors:
             collected = collector()
             families = await collected if isinstance(collected, Awaitable) else collected
             for family in families:
-                for line in family_lines(family):
+                headed = False
+                for line in family_lines(family, self._label):
+                    headed = True
                     lines.append(line)
                     if len(lines) >= SLICE_LINES:
                         slices.append("".join(lines).encode())
                         lines.clear()
                         await asyncio.sleep(0)
+                if headed and family.name in others:
+                    lines += [block.samples for block in others.pop(family.name)]
             await asyncio.sleep(0)
+        for blocks in others.values():
+            lines += [blocks[0].head, *(block.samples for block in blocks)]
         slices.append("".join(lines).encode())
         return b"".join(slices)
 
@@ -126,8 +147,17 @@ async def gathered(things: Iterable[_T], slice_things: int = SLICE_THINGS) -> li
     return found
 
 
-def family_lines(family: Family) -> Iterator[str]:
-    """The lines of one family, each with its line end; none if it has no samples."""
+def blocks_of(text: str) -> dict[str, Block]:
+    """What a process has written, by the names of its families."""
+    found: dict[str, Block] = {}
+    for part in ("\n" + text).split("\n# HELP ")[1:]:
+        help_line, type_line, samples = part.rstrip("\n").split("\n", 2)
+        found[help_line.partition(" ")[0]] = Block(f"# HELP {help_line}\n{type_line}\n", samples + "\n")
+    return found
+
+
+def family_lines(family: Family, label: str = "") -> Iterator[str]:
+    """The lines of one family, each with its line end; none if it has no samples. Every sample has the `label`."""
     name = family.name
     headed = False
     for suffix, labelled, value in family.samples:
@@ -136,6 +166,8 @@ def family_lines(family: Family) -> Iterator[str]:
             yield f"# HELP {name} {escape_help(family.help)}\n"
             yield f"# TYPE {name} {family.kind}\n"
         shown = value if type(value) is int else number(value)
+        if label:
+            labelled = f"{label},{labelled}" if labelled else label
         yield f"{name}{suffix}{{{labelled}}} {shown}\n" if labelled else f"{name}{suffix} {shown}\n"
 
 

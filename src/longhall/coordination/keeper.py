@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from functools import partial
-from typing import Final, final
+from typing import Final, cast, final
 
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.frames import FIRED, FrameError, FrameReader, Reply, Request, failed, frame, read_request
@@ -69,8 +69,7 @@ class _Worker(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of this class, only of its shape.
         self._keeper.came(self)
         self._patience = asyncio.get_running_loop().call_later(HELLO_S, self._hurry)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, cast, final
 
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.frames import FIRED, FrameError, FrameReader, Reply, Request, error_of, frame, read_reply
@@ -128,8 +128,7 @@ class _Link(asyncio.Protocol):
         self._number = FIRED
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of this class, only of its shape.
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -14,6 +14,7 @@ from longhall.front.calls import HttpCall
 KAFKA: Final = "kafka"
 SQS: Final = "sqs"
 HTTP: Final = "http"
+SQS_CALL: Final = "sqs-call"  # What the door that was asked has read and checked: see `doors.sqs.handing`.
 
 ANSWER_S_MAX: Final = 35.0  # The longest that anybody may wait for a message, and some.
 
@@ -24,8 +25,9 @@ class Carrier(Protocol):
     def elsewhere(self) -> bool:
         """Whether another node answers now."""
 
-    async def carry(self, door: str, peer: str, request: bytes) -> bytes:
-        """Have the leader answer; `peer` is the address of the client.
+    async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
+        """Have the leader answer; `peer` is the address of the client. One that `waits` is given up by the leader when
+        it does not hear from this node any more; whatever else was begun runs to its end.
 
         LonghallError with NOT_READY if there is no leader within a moment or it cannot be reached, OVERLOADED if too
         much is on its way already, TIMED_OUT if no answer came: then it may have been done, or not. Cancelling lets

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Final, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.keep import Housekeeper
 from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
-from longhall.broker.recover import Identity, identify, recover
+from longhall.broker.recover import Identity, identify, read_identity, recover
 from longhall.broker.transact import Transactor
 from longhall.console.api.hosts import host_routes
 from longhall.console.api.routes import ROUTES
@@ -43,6 +43,7 @@ from longhall.front.carrying import HTTP, KAFKA, SQS, Carrier
 from longhall.front.http import factory_of
 from longhall.node import company
 from longhall.node.addresses import Address, parse_address
+from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
 from longhall.node.fellowship import Fellowship
 from longhall.node.place import Place
@@ -62,14 +63,21 @@ _log = logging.getLogger("longhall.node")
 class Node:
     """One running node."""
 
-    def __init__(self, world: World, settings: Settings, place: Place | None = None) -> None:
+    def __init__(
+        self, world: World, settings: Settings, place: Place | None = None, colleagues: Colleagues | None = None
+    ) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
         self.known = Known(settings.credentials, settings.keys)
-        identity = place.identity if place is not None else _alone(world, settings)
+        self.colleagues = colleagues  # The other workers, if there are any.
+        self.keeps = colleagues is None or colleagues.leads_here  # Whether it has the data directory.
+        if place is not None:
+            identity = place.identity
+        else:
+            identity = _alone(world, settings) if self.keeps else _of_the_leader(world, settings)
         options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
         self.hall = Hall(world, options)
         self.hall.hall_id = identity.hall_id
@@ -98,7 +106,7 @@ class Node:
             connections_per_address_max=settings.connections_per_address_max,
         )
         self.status = NodeStatus(self.hall, self._kafka, budget)
-        registry = Registry()
+        registry = self.registry = Registry(colleagues.label if colleagues is not None else "")
         registry.collect(process_families)
         routes = (*ROUTES, upgrade_route(NodeUpgrades(self)))
         api = Api(self._desk, routes, budget, self.known.credentials, closed_api(settings))
@@ -108,9 +116,25 @@ class Node:
             self._console.show("/cluster", partial(company.answer, self.fellowship))
             registry.collect(partial(company.families_of, self.fellowship))
             api.answer_also(host_routes(self.fellowship.hosts))
+        if colleagues is not None:
+            registry.others = colleagues.others_metrics
+            self._console.show("/metrics", partial(colleagues.show_metrics, registry))
+            colleagues.attach(self)
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""
+        if self.keeps:
+            await self._recover(on_failure)
+        await self._open()
+        if self.fellowship is not None:
+            await self.fellowship.join()
+            return
+        if self.colleagues is not None:
+            await self.colleagues.join()
+            return
+        self.status.state = None
+
+    async def _recover(self, on_failure: Callable[[OSError], None]) -> None:
         hall = self.hall
         hall.commits.on_failure = on_failure
         began_ms = self.world.clock.monotonic_ms()
@@ -135,11 +159,6 @@ class Node:
         self._housekeeper.start()
         if self.fellowship is None:
             self._serve()
-        await self._open()
-        if self.fellowship is None:
-            self.status.state = None
-        else:
-            await self.fellowship.join()
 
     def _serve(self) -> None:
         """Begin what only one node at a time may do for a hall."""
@@ -187,9 +206,18 @@ class Node:
         self._kafka.door.node_id = node_id
         self._kafka.door.rack = rack
 
-    def carry_with(self, carrier: Carrier) -> None:
-        """Hand on what another node has to answer."""
+    def carry_with(self, carrier: Carrier, *, hands_over: bool = False) -> None:
+        """Hand on what another node has to answer. With `hands_over` it believes this one what was checked here."""
         self._kafka.door.carrier = self._sqs.carrier = self._console.carrier = carrier
+        self._sqs.hands_over = hands_over
+
+    async def answer_handed(self, request: bytes) -> bytes:
+        """Do what another worker was asked for and has checked."""
+        return await self._sqs.answer_handed(request)
+
+    def begin_handed(self, request: bytes, done: Callable[[bytes], None]) -> Coroutine[Any, Any, bytes] | None:
+        """The same; what is returned has still to be waited for."""
+        return self._sqs.begin_handed(request, done)
 
     async def stop(self) -> None:
         """Drain, write everything down, and close. A leader hands over first, and then has nothing to write down."""
@@ -203,6 +231,12 @@ class Node:
         self._sqs.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
         await asyncio.gather(self._kafka.drain(drain_s), self._sqs.drain(drain_s), self._console.drain(drain_s))
+        if self.colleagues is not None:
+            await self.colleagues.leave()
+        if not self.keeps:
+            self._console.close()
+            await asyncio.sleep(0)
+            return
         await self._desk.stop()
         self._coordinator.stop()
         await self._transactor.stop()
@@ -246,6 +280,13 @@ def _alone(world: World, settings: Settings) -> Identity:
             Code.INVALID_CONFIGURATION,
             f"{settings.data} is kept together with other nodes: name their ZooKeeper with --coordinator",
         )
+    return identity
+
+
+def _of_the_leader(world: World, settings: Settings) -> Identity:
+    identity = read_identity(world.disk)
+    if identity is None:
+        raise LonghallError(Code.NOT_READY, f"there is nothing in {settings.data} yet")
     return identity
 
 

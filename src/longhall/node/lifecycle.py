@@ -14,21 +14,27 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, final
 
 import msgspec
 
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError
+from longhall.coordination.worker import worker_coordinator
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node, options_of
+from longhall.node.colleagues import Colleagues
 from longhall.node.logs import configure
 from longhall.node.place import Place, take_place
 from longhall.node.settings import Settings
+from longhall.node.worker import Orders, watch_parent
 from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import give_back_memory, keep_memory
+from longhall.world.real.network import RealNetwork
 from longhall.world.real.world import RealWorld, real_world
 
 OK: Final = 0
@@ -46,15 +52,20 @@ SPACE_PAUSE_S: Final = 5.0
 _log = logging.getLogger("longhall.node")
 
 
-def run(settings: Settings) -> int:
-    """Run a node until SIGTERM or SIGINT; returns the exit code."""
+def run(settings: Settings, orders: Orders | None = None) -> int:
+    """Run a node, or one worker of it, until SIGTERM or SIGINT; returns the exit code."""
     import uvloop
 
+    if orders is None and settings.workers > 1:
+        from longhall.node.supervisor import supervise
+
+        return supervise(settings)
     keep_memory()
     files_max = max(FILES_MIN, raise_descriptor_limit() // FILES_SHARE)
     settings = msgspec.structs.replace(settings, open_files_max=min(settings.open_files_max, files_max))
-    output = configure(settings.log_level, settings.log_format)
-    life = Life(settings)
+    fields = {"worker": orders.number} if orders is not None else None
+    output = configure(settings.log_level, settings.log_format, fields=fields)
+    life = Life(settings, orders)
     try:
         while True:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -71,8 +82,9 @@ def run(settings: Settings) -> int:
 class Life:
     """What one life of a node hands on to the next: its addresses, and where to fetch everything from, if it must."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, orders: Orders | None = None) -> None:
         self.settings = settings
+        self.orders = orders  # Of a worker.
         self.announced = False
         self.refetch_from = 0
         self.damaged = False  # What is on the disk cannot be led from, nor continued.
@@ -93,10 +105,12 @@ async def _live(life: Life) -> int | None:
     """One life; None when there is to be another."""
     settings = life.settings
     try:
-        world = real_world(settings.data)
+        world = real_world(settings.data, lock=life.orders is None or life.orders.leads)
     except OSError as error:
-        return _refuse(_about_directory(settings, error))
+        return refuse(about_directory(settings, error))
     try:
+        if life.orders is not None:
+            return await _serve_as_worker(world, life, life.orders)
         if settings.coordinator is None:
             return await _serve(world, life, None)
         return await _serve_in_cluster(world, life, settings.coordinator)
@@ -105,15 +119,18 @@ async def _live(life: Life) -> int | None:
             _log.warning("the coordinator is of no help; it is asked again", extra={"reason": str(error)})
             await asyncio.sleep(COORDINATOR_PAUSE_S)
             return None
-        return _refuse(f"the coordinator at {parse_coordinator(str(settings.coordinator))} is of no help: {error}")
+        where = (
+            f"at {parse_coordinator(settings.coordinator)}" if settings.coordinator is not None else "of the workers"
+        )
+        return refuse(f"the coordinator {where} is of no help: {error}")
     except LonghallError as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     except OSError as error:
         if error.errno == errno.ENOSPC and life.announced and settings.coordinator is not None:
             _log.warning("there is no space to start anew; it is tried again", extra={"reason": str(error)})
             await asyncio.sleep(SPACE_PAUSE_S)
             return None
-        return _refuse(_about(settings, error))
+        return refuse(about(settings, error))
     finally:
         world.close()
 
@@ -156,7 +173,21 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
         await coordinator.close()
 
 
-async def _serve(world: RealWorld, life: Life, place: Place | None) -> int | None:
+async def _serve_as_worker(world: RealWorld, life: Life, orders: Orders) -> int | None:
+    world.network = RealNetwork(frozenset(orders.shared_ports))
+    coordinator = worker_coordinator(world.network, orders.keeper_port, bytes.fromhex(orders.token))
+    # Until there is something to take apart, a parent that is gone is reason enough to be gone as well.
+    watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
+    await coordinator.start()
+    try:
+        colleagues = Colleagues(coordinator, orders)
+        await colleagues.meet()
+        return await _serve(world, life, None, colleagues)
+    finally:
+        await coordinator.close()
+
+
+async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: Colleagues | None = None) -> int | None:
     settings = life.settings
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[OSError | None] = loop.create_future()
@@ -165,9 +196,12 @@ async def _serve(world: RealWorld, life: Life, place: Place | None) -> int | Non
         if not ended.done():
             ended.set_result(error)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
-    node = Node(world, settings, place)
+    loop.add_signal_handler(signal.SIGTERM, end)
+    if colleagues is None:
+        loop.add_signal_handler(signal.SIGINT, end)
+    else:
+        watch_parent(loop, end)
+    node = Node(world, settings, place, colleagues)
     if settings.credentials or settings.keys:
         loop.add_signal_handler(signal.SIGHUP, node.known.reload)
     await node.start(end)
@@ -179,7 +213,8 @@ async def _serve(world: RealWorld, life: Life, place: Place | None) -> int | Non
         await _begin_anew(life, node)
         return None
     if not life.announced:
-        _announce(settings, node)
+        if colleagues is None:
+            announce(settings, addresses_of(node))
         life.announced = True
     if node.fellowship is not None:
         await _first(ended, node.fellowship.fallen)
@@ -188,7 +223,7 @@ async def _serve(world: RealWorld, life: Life, place: Place | None) -> int | Non
             return None
     failure = await ended
     if settings.ready_file:
-        _remove(settings.ready_file)
+        remove(settings.ready_file)
     if failure is not None:
         print(
             f"longhall: the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
@@ -224,39 +259,54 @@ async def _begin_anew(life: Life, node: Node) -> None:
     await node.drop()
 
 
-def _announce(settings: Settings, node: Node) -> None:
+def addresses_of(node: Node) -> dict[str, str]:
+    """Where its doors are."""
     addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "http": str(node.http)}
     if node.fellowship is not None:
         addresses["peers"] = str(node.fellowship.peers_at)
+    return addresses
+
+
+def announce(settings: Settings, addresses: dict[str, str]) -> None:
+    """Say where clients may come now."""
     doors = ", ".join(f"{door} {address}" for door, address in addresses.items())
     print(f"longhall: ready; {doors}, data {settings.data}", flush=True)
     if settings.ready_file:
-        beside = settings.ready_file + ".new"
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump({"pid": os.getpid(), **addresses}, file)
-            file.write("\n")
-        os.replace(beside, settings.ready_file)
+        write_ready_file(settings.ready_file, addresses)
 
 
-def _remove(path: str) -> None:
+def write_ready_file(path: str, facts: Mapping[str, object]) -> None:
+    """Whole or not at all, for those who wait for it."""
+    beside = path + ".new"
+    with open(beside, "w", encoding="utf-8") as file:
+        json.dump({"pid": os.getpid(), **facts}, file)
+        file.write("\n")
+    os.replace(beside, path)
+
+
+def remove(path: str) -> None:
+    """Also if it is gone already."""
     try:
         os.unlink(path)
     except FileNotFoundError:
         pass
 
 
-def _refuse(message: str) -> int:
+def refuse(message: str) -> int:
+    """Why not, on one line; returns the exit code."""
     print(f"longhall: {message}", file=sys.stderr)
     return REFUSED
 
 
-def _about_directory(settings: Settings, error: OSError) -> str:
+def about_directory(settings: Settings, error: OSError) -> str:
+    """What is wrong with the data directory, and what to do."""
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
         return f"cannot use {settings.data} ({error.strerror}): choose another with --data, or change its owner"
     return f"cannot use {settings.data}: {error.strerror or error}"
 
 
-def _about(settings: Settings, error: OSError) -> str:
+def about(settings: Settings, error: OSError) -> str:
+    """Why the node could not start, and what to do."""
     if error.errno == errno.EADDRINUSE or "address already in use" in str(error).lower():
         # Of them, a port that was chosen freely cannot be taken; the system names the other one in its message.
         addresses = (settings.kafka, settings.sqs, settings.http)

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Final, TextIO, final
 
 QUEUE_LINES_MAX: Final = 10_000
@@ -62,9 +63,9 @@ class JsonFormatter(logging.Formatter):
 class LogOutput:
     """The way from loggers to a stream; `close` writes what still waits."""
 
-    def __init__(self, level: str, style: str, stream: TextIO) -> None:
+    def __init__(self, level: str, style: str, stream: TextIO, fields: Mapping[str, object]) -> None:
         self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_LINES_MAX)
-        self._handler = _BoundedHandler(self._lines)
+        self._handler = _BoundedHandler(self._lines, fields)
         self._stream_handler = logging.StreamHandler(stream)
         self._stream_handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
         self._logger = logging.getLogger("longhall")
@@ -95,21 +96,31 @@ class LogOutput:
             self._stream_handler.handle(record)
 
 
-def configure(level: str = "info", style: str = "text", stream: TextIO | None = None) -> LogOutput:
-    """Send everything under the logger "longhall" to `stream` (standard error unless told otherwise)."""
-    return LogOutput(level, style, sys.stderr if stream is None else stream)
+def configure(
+    level: str = "info",
+    style: str = "text",
+    stream: TextIO | None = None,
+    *,
+    fields: Mapping[str, object] | None = None,
+) -> LogOutput:
+    """Send everything under the logger "longhall" to `stream` (standard error unless told otherwise). Every line has
+    these fields.
+    """
+    return LogOutput(level, style, sys.stderr if stream is None else stream, fields or {})
 
 
 class _BoundedHandler(logging.handlers.QueueHandler):
-    def __init__(self, lines: queue.Queue[logging.LogRecord | None]) -> None:
+    def __init__(self, lines: queue.Queue[logging.LogRecord | None], fields: Mapping[str, object]) -> None:
         super().__init__(lines)
         self.dropped_count = 0
+        self._fields = fields
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         # The writer is a thread of this process, so the record needs no flattening; but its arguments may change
         # under it, so the sentence is made now.
         record.message = record.msg = record.getMessage()
         record.args = None
+        vars(record).update(self._fields)
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:

@@ -92,6 +92,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         bool, Meta(description="Listen on addresses that others can reach without authentication and encryption.")
     ] = False
 
+    workers: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=64,
+            description="Processes that serve clients. Each is a Kafka broker with a port of its own, counted on from "
+            "that of the first; they share the other ports.",
+        ),
+    ] = 1
+
     # Others that keep the same hall.
     coordinator: Annotated[
         str | None,

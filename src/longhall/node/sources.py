@@ -24,6 +24,7 @@ from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_d
 from longhall.node.settings import ADDRESS, DURATION, SIZE, Settings
 
 ENVIRONMENT_PREFIX: typing.Final = "LONGHALL_"
+PORT_MAX: typing.Final = 65_535
 
 Tree = dict[str, object]
 
@@ -196,6 +197,8 @@ def _check_together(settings: Settings) -> None:
     if settings.coordinator is not None:
         addresses.append(("peers", parse_address(settings.peers)))
         _check_cluster(settings)
+    if settings.workers > 1:
+        _check_workers(settings)
     for name, address in addresses:
         if not address.is_loopback and not settings.insecure:
             raise _refused(
@@ -227,6 +230,19 @@ def _check_cluster(settings: Settings) -> None:
         raise _refused(
             f"peers = {settings.peers} is no address that other nodes can connect to: name one of this machine's"
         )
+
+
+def _check_workers(settings: Settings) -> None:
+    if settings.coordinator is not None:
+        raise _refused(
+            f"workers = {settings.workers}, and a node of a cluster has one in this version: leave out --workers, or "
+            "start more nodes"
+        )
+    ports = [parse_address(settings.kafka).port]
+    if settings.advertised_kafka is not None:
+        ports.append(parse_address(settings.advertised_kafka).port)
+    if max(ports) + settings.workers - 1 > PORT_MAX:
+        raise _refused(f"workers = {settings.workers} from port {max(ports)} on are more than there are ports")
 
 
 def _advertised(settings: Settings) -> object:

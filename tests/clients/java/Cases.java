@@ -10,7 +10,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** java Cases BOOTSTRAP RUN: runs every case and prints one JSON line for each, with what it saw or how it failed. */
+/**
+ * java Cases BOOTSTRAP RUN [CASE]: runs every case, or that one, and prints one JSON line for each, with what it saw or how
+ * it failed.
+ */
 public final class Cases {
     private Cases() {}
 
@@ -21,7 +24,7 @@ public final class Cases {
         // The rooms run side by side, the cases of a room one after another: most of their time is waiting.
         List<Thread> lanes = new ArrayList<>();
         for (Object room : rooms) {
-            Thread lane = new Thread(() -> runAll(room));
+            Thread lane = new Thread(() -> runAll(room, arguments.length > 2 ? arguments[2] : ""));
             lane.start();
             lanes.add(lane);
         }
@@ -31,14 +34,14 @@ public final class Cases {
         System.exit(0);
     }
 
-    private static void runAll(Object room) {
+    private static void runAll(Object room, String chosen) {
         Method[] methods = room.getClass().getDeclaredMethods();
         Arrays.sort(methods, Comparator.comparing(Method::getName));
         for (Method method : methods) {
             boolean isCase = method.getParameterCount() == 0
                     && method.getReturnType() == Map.class
                     && !Modifier.isPrivate(method.getModifiers());
-            if (isCase) {
+            if (isCase && (chosen.isEmpty() || method.getName().equals(chosen))) {
                 runOne(room, method);
             }
         }

@@ -20,6 +20,7 @@ from botocore.config import Config
 
 from soak.node import Node
 from tests.clients.conftest import FreshName
+from tests.clients.serving import Served
 from tests.clients.sqs.deviations import DEVIATIONS
 from tests.left_out import leave_out
 
@@ -53,7 +54,7 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
     if os.environ.get("LONGHALL_TEST_SQS"):
         yield None
         return
-    with Node(tmp_path_factory.mktemp("sqs") / "data", options=["--sqs", "127.0.0.1:0"]) as running:
+    with Served(tmp_path_factory.mktemp("sqs") / "data") as running:
         yield running
 
 
@@ -66,7 +67,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     write_credentials(home / "credentials")
     (home / "keys").write_text("[keys]\n" + "".join(f"alias/{state} = {state}\n" for state in KEY_STATES))
     options = ["--credentials", str(home / "credentials"), "--set", f"keys={home / 'keys'}"]
-    with Node(home / "data", options=[*options, "--set", "memory_bytes=16MiB"]) as running:
+    with Served(home / "data", options=[*options, "--set", "memory_bytes=16MiB"]) as running:
         yield running
 
 

@@ -22,6 +22,7 @@ from botocore.credentials import Credentials
 
 from soak.node import COMMAND, Node
 from tests.clients.conftest import FreshName, eventually
+from tests.clients.serving import WORKERS, Served
 from tests.clients.sqs.conftest import CREDENTIALS, REGION, endpoint_of, write_credentials
 from tests.clients.sqs.refusals import INVALID_TOKEN, WRONG_SIGNATURE, refusal
 from tests.clients.sqs.words import bodies, receive, send
@@ -118,7 +119,7 @@ def test_presigned_addresses(guarded: Node, sdk: Any, url: str) -> None:
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Node]:
     write_credentials(tmp_path / "credentials")
-    with Node(tmp_path / "data", options=["--credentials", str(tmp_path / "credentials")]) as running:
+    with Served(tmp_path / "data", options=["--credentials", str(tmp_path / "credentials")]) as running:
         yield running
 
 
@@ -129,16 +130,16 @@ def test_a_new_file_holds_after_a_hangup_and_a_bad_one_does_not(own: Node, tmp_p
     assert refusal(later.list_queues) == INVALID_TOKEN
     write_credentials(file, later="Secret/+=")
     os.kill(own.pid, signal.SIGHUP)
-    eventually(lambda: "read again" in own.log_text(), "the file is read again")
+    eventually(lambda: own.log_text().count("read again") >= WORKERS, "the file is read again")
     assert "QueueUrls" not in later.list_queues()
     file.write_text("[nobody]\nnonsense = secret-word\n")
     os.kill(own.pid, signal.SIGHUP)
-    eventually(lambda: "the old ones hold" in own.log_text(), "the log says what is wrong")
+    eventually(lambda: own.log_text().count("the old ones hold") == WORKERS, "the log says what is wrong")
     assert "QueueUrls" not in first.list_queues()
     assert "secret-word" not in own.log_text()
     file.write_text("[later]\naws_access_key_id = later\naws_secret_access_key = changed\n")
     os.kill(own.pid, signal.SIGHUP)
-    eventually(lambda: own.log_text().count("were read again") == 2, "the file is read again")
+    eventually(lambda: own.log_text().count("were read again") == 2 * WORKERS, "the file is read again")
     assert refusal(first.list_queues) == INVALID_TOKEN
     assert refusal(later.list_queues) == WRONG_SIGNATURE
     assert own.running

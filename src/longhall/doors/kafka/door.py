@@ -48,6 +48,12 @@ class Door:
         leadership = self.hall.leadership
         return leadership is not None and not leadership.leads(CATALOGUE_SHARD)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether this node keeps the hall: one that does not must not say that there is no topic."""
+        leadership = self.hall.leadership
+        return leadership is None or leadership.node in leadership.replicas(CATALOGUE_SHARD)
+
     def broker_settings(self) -> Mapping[str, str]:
         """What this node was told, by Kafka's names where it has one."""
         return self._settings

@@ -176,12 +176,14 @@ class KafkaServer(Gate):
         carrier = self.door.carrier
         assert carrier is not None
         frame = call.frame
-        patience_s = PATIENCE_S if call.header.api_key in KNOWN_HERE else None
+        patience_s = PATIENCE_S if call.header.api_key in KNOWN_HERE and self.door.keeps else None
         try:
             async with asyncio.timeout(patience_s):
                 return await carrier.carry(KAFKA, call.connection.peer, len(frame).to_bytes(4, "big") + frame)
         except (LonghallError, TimeoutError) as error:
             _log.info("a request was not carried", extra={"api": call.header.api_key, "reason": str(error)})
+            if call.header.api_key in KNOWN_HERE and not self.door.keeps:
+                raise
         refuse = REFUSED.get(call.header.api_key)
         if refuse is not None:
             return refuse(request, call.header.version)
@@ -197,6 +199,9 @@ class KafkaServer(Gate):
                 self._answer(call, answer)
         except asyncio.CancelledError:
             raise
+        except LonghallError as error:  # Nobody here can answer it; a client that is hung up on asks again.
+            _log.info("a request is not answered", extra={"peer": call.connection.peer, "reason": str(error)})
+            call.connection.close()
         except Exception:
             _log.exception("a request failed", extra={"peer": call.connection.peer, "api": call.header.api_key})
             call.connection.close()

@@ -33,8 +33,11 @@ class Answers:
 
     def json(self, result: Result, closes: bool) -> bytes:
         """An answer in the JSON protocol. One that says nothing has no body at all, as the service has it."""
+        return self.json_body(b"" if type(result) is Nothing else _encode(result), closes)
+
+    def json_body(self, body: bytes, closes: bool) -> bytes:
+        """The same where another worker has encoded it."""
         self._count += 1
-        body = b"" if type(result) is Nothing else _encode(result)
         return b"%bDate: %b\r\nx-amzn-RequestId: %b%012x\r\nContent-Length: %d\r\n%b\r\n%b" % (
             _JSON_HEAD,
             self.date,

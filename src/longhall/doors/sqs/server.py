@@ -19,16 +19,17 @@ from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import translate
+from longhall.doors.sqs.handing import Handed, hand, read_handed, read_told, tell, tell_fault
 from longhall.doors.sqs.operations import OPERATIONS, Handler
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.doors.sqs.wire.requests import Request
-from longhall.doors.sqs.wire.results import Result
+from longhall.doors.sqs.wire.results import Nothing, Result
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
-from longhall.front.carrying import SQS, Carrier, answer_with, request_of
+from longhall.front.carrying import SQS, SQS_CALL, Carrier, answer_with, request_of
 from longhall.front.crowd import Crowd
 from longhall.front.http import HttpConnection, factory_of
 from longhall.front.patience import Patience
@@ -65,6 +66,18 @@ class _Release(Committable):
 
 
 @final
+class _Told(Committable):
+    """An answer to another worker that waits for a commit."""
+
+    def __init__(self, done: Callable[[bytes], None], answer: bytes) -> None:
+        self._done = done
+        self._answer = answer
+
+    def committed(self, value: int) -> None:
+        self._done(self._answer)
+
+
+@final
 class SqsServer(HttpGate):
     """See the module."""
 
@@ -87,6 +100,7 @@ class SqsServer(HttpGate):
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
+        self.hands_over = False  # Whether it believes us who has signed: then it gets what is left to do, no more.
         self._clock = clock
         self._verifier = verifier
         self._on_loopback = False  # Known when the door is open.
@@ -152,8 +166,9 @@ class SqsServer(HttpGate):
 
     def serve(self, call: HttpCall) -> None:
         target = call.headers.get(b"x-amz-target")
-        if self.carrier is not None and self.carrier.elsewhere():
-            self._carry(call, self.carrier, target is None)
+        carrier = self.carrier if self.carrier is not None and self.carrier.elsewhere() else None
+        if carrier is not None and (target is None or not self.hands_over):
+            self._carry(call, carrier, target is None)
             return
         if target is None:
             self._serve_query(call)
@@ -171,6 +186,9 @@ class SqsServer(HttpGate):
             elif b"origin" in call.headers:  # Without one no page can send a target.
                 raise from_page()
             call.action = operation.action
+            if carrier is not None:
+                self._hand_over(call, carrier, operation, access_key)
+                return
             self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
         except SqsError as error:
             self._refuse(call, error, as_query=False)
@@ -226,26 +244,82 @@ class SqsServer(HttpGate):
     # Carrying
 
     def _carry(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
-        task = self._loop.create_task(self._carried(call, carrier, as_query))
-        self.crowd.employ(task)
         asked = call.target + call.body[:CARRIED_LOOKED_AT_BYTES] if as_query else call.headers[b"x-amz-target"]
-        if b"ReceiveMessage" in asked:  # The leader must not give messages to somebody who is gone.
-            call.on_close = partial(_cancel, task)
+        waits = b"ReceiveMessage" in asked  # The leader must not give messages to somebody who is gone.
+        self._employ(call, self._carried(call, carrier, as_query, waits), waits)
 
-    async def _carried(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
+    async def _carried(self, call: HttpCall, carrier: Carrier, as_query: bool, waits: bool) -> None:
         try:
-            answer_with(call, await carrier.carry(SQS, call.connection.peer, request_of(call)))
+            answer_with(call, await carrier.carry(SQS, call.connection.peer, request_of(call), waits))
         except Exception as error:
             self._failed(call, error, as_query=as_query)
+
+    def _hand_over(self, call: HttpCall, carrier: Carrier, operation: _Operation, access_key: str) -> None:
+        caller = call.headers.get(b"host", b"").decode("latin-1")
+        handed = hand(Handed(operation.action, caller, access_key, call.body))
+        self._employ(call, self._handed_over(call, carrier, handed, operation.waits), operation.waits)
+
+    async def _handed_over(self, call: HttpCall, carrier: Carrier, handed: bytes, waits: bool) -> None:
+        try:
+            told = read_told(await carrier.carry(SQS_CALL, call.connection.peer, handed, waits))
+            if told.fault is None:
+                call.ready(self._answers.json_body(told.body, call.closes))
+            else:
+                self._refuse(call, SqsError(faults.Fault(*told.fault), told.body.decode()), as_query=False)
+        except Exception as error:
+            self._failed(call, error, as_query=False)
+
+    async def answer_handed(self, handed: bytes) -> bytes:
+        """Do what another worker was asked for and has checked."""
+        told: asyncio.Future[bytes] = self._loop.create_future()
+        left = self.begin_handed(handed, partial(_tell, told))
+        return await (told if left is None else left)
+
+    def begin_handed(self, handed: bytes, done: Callable[[bytes], None]) -> Coroutine[Any, Any, bytes] | None:
+        """The same without waiting: `done` is called with the answer, unless what is returned has still to be run."""
+        action = ""
+        try:
+            asked = read_handed(handed)
+            action = asked.action
+            operation = self._operations[action]
+            self._throttle(operation)
+            outcome = operation.handler(self.door, operation.decode(asked.body), Caller(asked.host, asked.access_key))
+            if isinstance(outcome, Held):
+                self.door.queues.release(outcome.queue, _Told(done, _told(outcome.result)))
+            elif isinstance(outcome, Result):
+                done(_told(outcome))
+            else:
+                return self._finish_handed(action, outcome)
+        except Exception as error:
+            done(self._told_failure(action, error))
+        return None
+
+    async def _finish_handed(self, action: str, outcome: Coroutine[Any, Any, Result]) -> bytes:
+        try:
+            return _told(await outcome)
+        except Exception as error:
+            return self._told_failure(action, error)
+
+    def _told_failure(self, action: str, error: Exception) -> bytes:
+        if isinstance(error, SqsError):
+            return tell_fault(error)
+        if isinstance(error, LonghallError):
+            return tell_fault(translate(error))
+        _log.error("a request failed", exc_info=error, extra={"action": action})
+        return tell_fault(_internal())
+
+    def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
+        task = self._loop.create_task(work)
+        self.crowd.employ(task)
+        if waits:
+            call.on_close = partial(_cancel, task)
 
     # Handling
 
     def _start(
         self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
     ) -> None:
-        if operation.waits and self.budget.used_bytes > self.budget.bytes_max:
-            # Messages that nobody takes away fill the memory; giving out more would only lease them for nothing.
-            raise SqsError(faults.THROTTLED, "Too much is under way; try again later.")
+        self._throttle(operation)
         caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
         outcome = operation.handler(self.door, request, caller)
         if isinstance(outcome, Result):
@@ -256,10 +330,12 @@ class SqsServer(HttpGate):
             answer = self._encode(call, outcome.result, as_query)
             self.door.queues.release(outcome.queue, _Release(call, answer), outcome.sends)
             return
-        task = self._loop.create_task(self._finish(call, outcome, as_query))
-        self.crowd.employ(task)
-        if operation.waits:
-            call.on_close = partial(_cancel, task)
+        self._employ(call, self._finish(call, outcome, as_query), operation.waits)
+
+    def _throttle(self, operation: _Operation) -> None:
+        if operation.waits and self.budget.used_bytes > self.budget.bytes_max:
+            # Messages that nobody takes away fill the memory; giving out more would only lease them for nothing.
+            raise SqsError(faults.THROTTLED, "Too much is under way; try again later.")
 
     async def _finish(self, call: HttpCall, outcome: Coroutine[Any, Any, Result], as_query: bool) -> None:
         try:
@@ -288,8 +364,20 @@ class SqsServer(HttpGate):
             self._refuse(call, translate(error), as_query=as_query)
             return
         _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
-        internal = SqsError(faults.INTERNAL, "The request failed for a reason on this side; its log says why.")
-        self._refuse(call, internal, as_query=as_query)
+        self._refuse(call, _internal(), as_query=as_query)
+
+
+def _told(result: Result) -> bytes:
+    return tell(b"" if type(result) is Nothing else json.encode_result(result))
+
+
+def _tell(told: asyncio.Future[bytes], answer: bytes) -> None:
+    if not told.done():  # Whoever waited may be gone.
+        told.set_result(answer)
+
+
+def _internal() -> SqsError:
+    return SqsError(faults.INTERNAL, "The request failed for a reason on this side; its log says why.")
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

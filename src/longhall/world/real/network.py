@@ -17,11 +17,18 @@ CONNECT_TIMEOUT_S: Final = 30.0
 
 @final
 class RealNetwork:
-    """Listening and connecting; everything after that is between transport and protocol."""
+    """Listening and connecting; everything after that is between transport and protocol.
+
+    At shared ports other processes listen as well, and the system deals out who comes.
+    """
+
+    def __init__(self, shared_ports: frozenset[int] = frozenset()) -> None:
+        self._shared_ports = shared_ports
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> tuple[Listener, int]:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(factory, host, port, backlog=BACKLOG, reuse_address=True)
+        shared = True if port in self._shared_ports else None
+        server = await loop.create_server(factory, host, port, backlog=BACKLOG, reuse_address=True, reuse_port=shared)
         return server, int(server.sockets[0].getsockname()[1])
 
     async def connect(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> asyncio.BaseProtocol:

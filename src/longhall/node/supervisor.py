@@ -1,0 +1,309 @@
+"""The parent of `serve --workers N`: starts the workers, keeps what they agree on, and starts again what has died.
+
+    a worker ends while all of them start     so does everything, with its exit code: it has said why
+    a worker ends later                       it is started again, after a pause that grows; too often, and all stop
+    the disk fails under the one that keeps   everything ends: what is on the disk has to be looked at
+    SIGTERM, SIGINT                           the others stop first, then the one that keeps: it answers them till then
+    SIGHUP                                    handed on: files of credentials and keys are read again
+
+It serves nobody itself, and keeps nothing but the tree of the embedded coordinator, in which workers find each other.
+It holds the ports that the workers share, without listening there, so that nobody else gets one while a worker is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, final
+
+import msgspec
+
+from longhall.coordination.coordinator import TreeCoordinator
+from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
+from longhall.coordination.keeper import TreeKeeper, keep_tree
+from longhall.coordination.ports import Member as Described
+from longhall.errors import LonghallError
+from longhall.node.addresses import Address, parse_address
+from longhall.node.colleagues import has_met
+from longhall.node.lifecycle import (
+    DISK_FAILED,
+    OK,
+    REFUSED,
+    about,
+    about_directory,
+    announce,
+    refuse,
+    remove,
+    write_ready_file,
+)
+from longhall.node.logs import configure
+from longhall.node.settings import Settings
+from longhall.node.worker import PROGRAM, Orders
+from longhall.world.real.disk import DirectoryLock, RealDisk
+from longhall.world.real.entropy import RealEntropy
+from longhall.world.real.network import RealNetwork
+
+DIRECTORY: Final = "workers"
+PAUSE_S_FIRST: Final = 0.1  # Before a worker is started again; twice as long each time,
+PAUSE_S_MAX: Final = 5.0  # up to this.
+ENDS_MAX: Final = 10  # Of one worker
+ENDS_WINDOW_S: Final = 120.0  # within this time; more of them, and everything stops.
+STOP_S_MORE: Final = 20.0  # For a worker to stop, beyond the time it has to drain.
+
+_log = logging.getLogger("longhall.workers")
+
+
+def supervise(settings: Settings) -> int:
+    """Run the workers of a node until SIGTERM or SIGINT; returns the exit code."""
+    import uvloop
+
+    output = configure(settings.log_level, settings.log_format)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_supervise(settings))
+    finally:
+        output.close()
+
+
+async def _supervise(settings: Settings) -> int:
+    directory = os.path.join(settings.data, DIRECTORY)
+    try:
+        os.makedirs(directory, exist_ok=True)
+        lock = DirectoryLock(directory)
+    except OSError as error:
+        return refuse(about_directory(settings, error))
+    disk = RealDisk(directory)
+    held: list[socket.socket] = []
+    try:
+        sqs, http = (_hold(parse_address(address), held) for address in (settings.sqs, settings.http))
+        settings = msgspec.structs.replace(settings, sqs=str(sqs), http=str(http))
+        store = EmbeddedStore(disk)
+        keeper = await keep_tree(store, RealNetwork(), RealEntropy())
+        try:
+            return await Supervisor(settings, store, keeper).run()
+        finally:
+            keeper.close()
+    except OSError as error:
+        return refuse(about(settings, error))
+    except LonghallError as error:
+        return refuse(str(error))
+    finally:
+        for one in held:
+            one.close()
+        disk.close()
+        lock.release()
+
+
+def _hold(wanted: Address, held: list[socket.socket]) -> Address:
+    """Take a port for the workers to share, a free one if it is 0."""
+    family, kind, protocol, _, address = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)[0]
+    # A chosen port is tried as one who does not share it: others that do would be joined without a word.
+    for shared in (False, True) if wanted.port else (True,):
+        one = socket.socket(family, kind, protocol)
+        held.append(one)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+        try:
+            one.bind(address)
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror}: {wanted}") from None
+        if not shared:
+            held.pop().close()
+    return Address(wanted.host, held[-1].getsockname()[1])
+
+
+@final
+class Worker:
+    """One of them."""
+
+    def __init__(self, number: int, settings: Settings) -> None:
+        self.number = number
+        self.settings = settings
+        self.process: asyncio.subprocess.Process | None = None
+        self.minding: asyncio.Task[None] | None = None
+        self.ends: deque[float] = deque()  # When it ended, as far back as that matters.
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process is not None else 0
+
+    def send(self, number: signal.Signals) -> bool:
+        """A signal; whether there was anybody to hear it."""
+        if self.process is None or self.process.returncode is not None:
+            return False
+        self.process.send_signal(number)
+        return True
+
+
+@final
+class Supervisor:
+    """See the module."""
+
+    def __init__(self, settings: Settings, store: EmbeddedStore, keeper: TreeKeeper) -> None:
+        self._settings = settings
+        self._keeper = keeper
+        self._coordinator = TreeCoordinator(EmbeddedTree(store))
+        self._workers = [Worker(number, _settings_of(settings, number)) for number in range(1, settings.workers + 1)]
+        self._living: Mapping[int, Described] = {}
+        self._announced = False
+        self._stopping = False
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+
+    async def run(self) -> int:
+        """Until it is over; returns the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._end, OK)
+        if self._settings.credentials or self._settings.keys:
+            self._loop.add_signal_handler(signal.SIGHUP, self._hand_on, signal.SIGHUP)
+        await self._coordinator.start()
+        watch = self._coordinator.watch_members(self._members_changed)
+        for worker in self._workers:
+            worker.minding = self._loop.create_task(self._mind(worker))
+        code = await self._ended
+        self._stopping = True
+        watch.cancel()
+        if self._settings.ready_file:
+            remove(self._settings.ready_file)
+        leader, *others = self._workers
+        await self._stop(others)
+        await self._stop([leader])
+        disk_failed = leader.process is not None and leader.process.returncode == DISK_FAILED
+        return DISK_FAILED if disk_failed else code
+
+    def _end(self, code: int) -> None:
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+    def _hand_on(self, number: signal.Signals) -> None:
+        for worker in self._workers:
+            worker.send(number)
+
+    # One worker
+
+    async def _mind(self, worker: Worker) -> None:
+        """Start it, and again whenever it ends."""
+        pause_s = PAUSE_S_FIRST
+        while not self._stopping:
+            began_s = self._loop.time()
+            try:
+                code = await self._live(worker)
+            except OSError as error:
+                _log.error("a worker could not be started", extra={"of_worker": worker.number, "reason": str(error)})
+                code = REFUSED
+            if self._stopping:
+                return
+            if not self._announced or code == DISK_FAILED:
+                if code < 0:
+                    refuse(f"worker {worker.number} was ended by {_signal_of(code)} while it started")
+                self._end(code if code > 0 else REFUSED)
+                return
+            now_s = self._loop.time()
+            worker.ends.append(now_s)
+            while worker.ends[0] < now_s - ENDS_WINDOW_S:
+                worker.ends.popleft()
+            if len(worker.ends) > ENDS_MAX:
+                self._end(
+                    refuse(f"worker {worker.number} ends again and again, at last {_how(code)}: its log says why")
+                )
+                return
+            pause_s = PAUSE_S_FIRST if now_s - began_s > ENDS_WINDOW_S else min(2 * pause_s, PAUSE_S_MAX)
+            told = {"of_worker": worker.number, "pid": worker.pid, "ended": _how(code), "again_in_s": pause_s}
+            _log.warning("a worker has ended and is started again", extra=told)
+            await asyncio.sleep(pause_s)
+
+    async def _live(self, worker: Worker) -> int:
+        """From start to end; returns its exit code."""
+        orders = Orders(
+            number=worker.number,
+            count=len(self._workers),
+            settings=worker.settings,
+            keeper_port=self._keeper.port,
+            token=self._keeper.token.hex(),
+            shared_ports=[parse_address(worker.settings.sqs).port, parse_address(worker.settings.http).port],
+        )
+        command = [sys.executable, "-P", "-m", PROGRAM]
+        worker.process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
+        assert worker.process.stdin is not None
+        worker.process.stdin.write(msgspec.json.encode(orders) + b"\n")  # And it stays open until we are gone.
+        if self._stopping:
+            worker.process.terminate()
+        if self._announced:
+            self._write_ready_file()
+        return await worker.process.wait()
+
+    async def _stop(self, workers: list[Worker]) -> None:
+        """These workers, cleanly if they do it in time."""
+        minding = [worker.minding for worker in workers if worker.minding is not None]
+        for worker in workers:
+            if not worker.send(signal.SIGTERM) and worker.process is not None and worker.minding is not None:
+                worker.minding.cancel()  # It has ended, and nobody starts it again.
+        await asyncio.wait(minding, timeout=self._settings.drain_ms / 1000 + STOP_S_MORE)
+        for worker in workers:
+            if worker.send(signal.SIGKILL):
+                _log.warning("a worker did not stop in time and was ended", extra={"of_worker": worker.number})
+        await asyncio.gather(*minding, return_exceptions=True)
+
+    # All of them
+
+    def _members_changed(self, members: Mapping[int, Described]) -> None:
+        self._living = members
+        for worker in self._workers:
+            if worker.number in members:  # Where it listens now it listens for good: clients come back there.
+                address = members[worker.number].addresses["listens"]
+                worker.settings = msgspec.structs.replace(worker.settings, kafka=address)
+        all_met = len(members) == len(self._workers) and all(map(has_met, members.values()))
+        if not self._announced and all_met and not self._ended.done():
+            self._announced = True
+            settings = self._settings
+            kafka = ", ".join(worker.settings.kafka for worker in self._workers)
+            announce(
+                msgspec.structs.replace(settings, ready_file=None),
+                {"kafka": kafka, "sqs": settings.sqs, "http": settings.http},
+            )
+            self._write_ready_file()
+
+    def _write_ready_file(self) -> None:
+        if self._settings.ready_file is None or self._stopping:
+            return
+        workers = [{"worker": one.number, "pid": one.pid, "kafka": one.settings.kafka} for one in self._workers]
+        facts = {
+            "kafka": self._workers[0].settings.kafka,
+            "sqs": self._settings.sqs,
+            "http": self._settings.http,
+            "workers": workers,
+        }
+        write_ready_file(self._settings.ready_file, facts)
+
+
+def _settings_of(settings: Settings, number: int) -> Settings:
+    """Those of one worker: its Kafka ports are counted on from those of the first."""
+    advertised = settings.advertised_kafka
+    return msgspec.structs.replace(
+        settings,
+        kafka=_counted_on(settings.kafka, number),
+        advertised_kafka=_counted_on(advertised, number) if advertised is not None else None,
+        ready_file=None,
+    )
+
+
+def _counted_on(address: str, number: int) -> str:
+    first = parse_address(address)
+    return str(Address(first.host, first.port + number - 1 if first.port else 0))
+
+
+def _how(code: int) -> str:
+    return f"by {_signal_of(code)}" if code < 0 else f"with exit code {code}"
+
+
+def _signal_of(code: int) -> str:
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
