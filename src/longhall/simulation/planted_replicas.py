@@ -11,6 +11,7 @@ from longhall.broker.events import Truncated
 from longhall.cluster import electing, seat
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Member
+from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
 from longhall.log.wal import Wal
 from longhall.node import place
 from longhall.shards.leading import Leading
@@ -164,34 +165,16 @@ def _one_is_a_quorum() -> _Exchanges:
     return [(Leading, "_kept_by_most", lambda self, nodes: self.synced)]
 
 
-def _forget_parts_of_a_batch() -> _Exchanges:
-    good: Any = Replica.snapshot
-
-    def snapshot(self: Any) -> dict[str, Any]:
-        state: dict[str, Any] = good(self)
-        state.pop("batch_parts", None)
-        return state
-
-    return [(Replica, "snapshot", snapshot)]
-
-
-def _join_what_does_not_belong() -> _Exchanges:
-    """A batch that was cut off by an election stays, and the next one is taken for its end."""
+def _forget_the_last_part() -> _Exchanges:
     good: Any = replay.Replay._join
 
     def join(self: Any, entry: Any) -> Any:
-        if not entry.flags & 4 and entry.shard in self._batch_parts:
-            entry = type(entry)(entry.kind, entry.flags | 4, entry.shard, entry.sequence, entry.epoch, entry.body)
+        if entry.flags & BATCH_CONTINUES and not entry.flags & BATCH_CONTINUED:
+            body = entry.body[:8] + bytes(len(entry.body) - 8)
+            entry = Entry(entry.kind, entry.flags, entry.shard, entry.sequence, entry.epoch, body)
         return good(self, entry)
 
-    def take_event(self: Any, entry: Any) -> None:
-        kept = self._batch_parts.pop(entry.shard, None)
-        event(self, entry)
-        if kept is not None:
-            self._batch_parts[entry.shard] = kept
-
-    event: Any = replay.Replay._take_event
-    return [(replay.Replay, "_join", join), (replay.Replay, "_take_event", take_event)]
+    return [(replay.Replay, "_join", join)]
 
 
 def _let_everybody_in() -> _Exchanges:
@@ -243,13 +226,10 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     ),
     "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
-    "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 10, _elect_without_asking),
-    "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 10, _one_is_a_quorum),
-    "forget-parts-of-a-batch": Bug(
-        "A snapshot lacks the beginning of a batch that is not whole yet.", "parts", 20, _forget_parts_of_a_batch
-    ),
-    "join-what-does-not-belong": Bug(
-        "What is left of a batch that was cut becomes part of another.", "parts", 20, _join_what_does_not_belong
+    "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 4, _elect_without_asking),
+    "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 4, _one_is_a_quorum),
+    "forget-the-last-part": Bug(
+        "A follower lacks the end of a batch that took several entries.", "parts", 2, _forget_the_last_part
     ),
     "let-everybody-in": Bug("A version that is too old joins.", "upgrades", 2, _let_everybody_in),
     "leave-before-it-is-recorded": Bug(

@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Final
 
 from longhall.broker import send
+from longhall.cluster import member
+from longhall.log import wal
 from longhall.shards import shard
 from longhall.simulation.replicas.cluster import Cluster
 from longhall.simulation.replicas.faults import Faults
@@ -25,6 +28,13 @@ from longhall.simulation.world import Simulation
 RAGE_S: Final = 180.0
 LOOK_S: Final = 0.25
 SMALL_ENTRY_BYTES: Final = 400
+SMALL: Final[list[tuple[ModuleType, str]]] = [
+    (send, "ONE_ENTRY_BYTES_MAX"),
+    (send, "DIRECT_BYTES_MIN"),
+    (shard, "BATCH_PART_BYTES"),
+    (member, "BUNDLE_BYTES"),
+    (wal, "FRAME_BYTES_MAX"),
+]
 WRITERS: Final = 4
 SIZES: Final = (3, 4, 5)
 
@@ -44,21 +54,17 @@ async def parts(simulation: Simulation, starter: Starter) -> Played:
 
 @contextmanager
 def _small_entries() -> Iterator[None]:
-    """So that batches of a few kilobytes take several entries. A compiled build keeps its own bounds."""
-    kept = (send.ONE_ENTRY_BYTES_MAX, send.DIRECT_BYTES_MIN, shard.BATCH_PART_BYTES)
-    bounds = (SMALL_ENTRY_BYTES, SMALL_ENTRY_BYTES, SMALL_ENTRY_BYTES)
+    """So that batches of a few hundred bytes take several entries, bundles and frames. A compiled build keeps its own
+    bounds.
+    """
+    kept = [(module, name, getattr(module, name)) for module, name in SMALL]
     try:
-        _set_bounds(bounds)
+        for module, name, _ in kept:
+            setattr(module, name, SMALL_ENTRY_BYTES)
         yield
     finally:
-        _set_bounds(kept)
-
-
-def _set_bounds(bounds: tuple[int, int, int]) -> None:
-    for module, name, value in zip(
-        (send, send, shard), ("ONE_ENTRY_BYTES_MAX", "DIRECT_BYTES_MIN", "BATCH_PART_BYTES"), bounds, strict=True
-    ):
-        setattr(module, name, value)
+        for module, name, value in kept:
+            setattr(module, name, value)
 
 
 async def quarantine(simulation: Simulation, starter: Starter) -> Played:
