@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longhall.log.wal import FILE_BYTES_MIN, Wal
 from longhall.shards.leading import Leading
 from longhall.shards.shard import ALL, ONE, QUORUM, Committable, Shard
+from longhall.world.real.disk import RealDisk
 
 
 class Told(Committable):
@@ -17,18 +21,18 @@ class Told(Committable):
         self.values.append(value)
 
 
-def shard_at(sequence: int) -> Shard:
-    class Nowhere:
-        def append(self, first: bytes, second: bytes = b"") -> None: ...
-
-    shard = Shard(1, Nowhere())  # type: ignore[arg-type]
+def shard_at(sequence: int, directory: Path) -> Shard:
+    """With so many entries, none of which is written."""
+    disk = RealDisk(str(directory))
+    shard = Shard(1, Wal(disk, FILE_BYTES_MIN))
     for _ in range(sequence):
         shard.append_event(0, b"e")
+    disk.close()
     return shard
 
 
-def test_each_waits_for_what_it_asked_for() -> None:
-    shard = shard_at(3)
+def test_each_waits_for_what_it_asked_for(tmp_path: Path) -> None:
+    shard = shard_at(3, tmp_path)
     told = {whom: Told() for whom in (ONE, QUORUM, ALL)}
     for whom, target in told.items():
         shard.wait_for(whom, target, whom)
@@ -44,8 +48,8 @@ def test_each_waits_for_what_it_asked_for() -> None:
     assert shard.waiting == 0
 
 
-def test_what_is_committed_is_enough_for_everybody() -> None:
-    shard = shard_at(2)
+def test_what_is_committed_is_enough_for_everybody(tmp_path: Path) -> None:
+    shard = shard_at(2, tmp_path)
     told = Told()
     for whom in (ONE, QUORUM, ALL):
         shard.wait_for(whom, told, whom)

@@ -4,8 +4,8 @@ It starts at the wall clock, or at the last time found in the log if that is lat
 monotonic clock alone. So a wall clock that is set forward expires nothing early, and one that is set back stamps
 nothing twice.
 
-In a cluster the leader's time counts. Whoever follows keeps it, and not that of its own wall clock, so that nothing ends
-early or late when it leads: two hosts may well be an hour apart. What it hears is late by the way of a message, so
+In a cluster the leader's time counts. Whoever follows keeps it, and not that of its own wall clock, so that nothing
+ends early or late when it leads: two hosts may well be an hour apart. What it hears is late by the way of a message, so
 the latest of the last while is believed; that while is short, so that clocks of different pace do not part.
 """
 
