@@ -54,7 +54,7 @@ PAUSE_S_FIRST: Final = 0.1  # Before a worker is started again; twice as long ea
 PAUSE_S_MAX: Final = 5.0  # up to this.
 ENDS_MAX: Final = 10  # Of one worker
 ENDS_WINDOW_S: Final = 120.0  # within this time; more of them, and everything stops.
-STOP_S_MORE: Final = 20.0  # For a worker to stop, beyond the time it has to drain.
+STOP_S_MORE: Final = 300.0  # For a worker to stop, beyond the time it has to drain: what it has in memory may be much.
 
 _log = logging.getLogger("longhall.workers")
 
