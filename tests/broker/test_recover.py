@@ -109,6 +109,27 @@ def test_a_retry_is_known_after_a_crash() -> None:
     desk.live(look)
 
 
+@pytest.mark.parametrize("why", [Code.NOT_ENOUGH_REPLICAS, Code.STORAGE_FULL])
+def test_while_nothing_is_taken_there_is_no_talk_of_gaps(why: Code) -> None:
+    """Told of one, librdkafka begins an epoch and sends everything again, also what is here and was not answered."""
+    batches = [batch_of(b"%d" % n, producer_id=7, epoch=0, sequence=n) for n in range(4)]
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {})
+        partition = life.partition("t")
+        assert (await life.send(partition, batches[0])).base_offset == 0
+        if why is Code.STORAGE_FULL:
+            life.hall.storage_full = True
+        else:
+            life.hall.refusal = why
+        assert [(await life.send(partition, batch)).code for batch in batches] == [None, why, why, why]
+        life.hall.storage_full, life.hall.refusal = False, None
+        assert (await life.send(partition, batches[2])).code is Code.OUT_OF_ORDER_SEQUENCE
+        assert [(await life.send(partition, batch)).base_offset for batch in batches] == [0, 1, 2, 3]
+
+    Desk().live(play)
+
+
 def test_deleted_topics_stay_deleted_and_their_files_go() -> None:
     desk = Desk()
     directories: list[str] = []

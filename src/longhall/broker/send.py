@@ -102,6 +102,10 @@ def send(
         decided = partition.table().decide(header)
         if isinstance(decided, Duplicate):
             return Sent(None, decided.base_offset, append_time_ms)
+        if decided is Code.OUT_OF_ORDER_SEQUENCE and (hall.refusal is not None or hall.storage_full):
+            # What came before it was refused too. Told of a gap, a producer would begin a new epoch with all that was
+            # not answered, and what is here already would be here twice.
+            return Sent(hall.refusal or Code.STORAGE_FULL)
         if decided is None and header.is_transactional and partition.table().needs_verification(header):
             decided = verify(hall, partition, header, transactional_id, joins_transaction)
         if decided is not None:
