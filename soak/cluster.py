@@ -24,7 +24,7 @@ from soak.wall import Wall, build
 WAIT_SECONDS: Final = 120.0
 NODES: Final = (1, 2, 3)
 ZOOKEEPER: Final = "zookeeper"
-DISK_BYTES: Final = 3 << 30
+DISK_BYTES: Final = 2 << 30
 DOORS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080, "peers": 7092}
 
 

@@ -93,6 +93,7 @@ class ClusterLoad:
         self.pulse = Pulse()
         self.history = BeatingHistory(self.pulse)
         self.book = BeatingBook(self.pulse)
+        self.hung: list[str] = []
         self._cluster = cluster
         self._kafka = Load(cluster.bootstrap, self.history, pace=PACE, settings=PATIENCE)
         self._queues: list[QueueWorker] = []
@@ -144,7 +145,8 @@ class ClusterLoad:
         """Everybody stops; every complaint about what is there then."""
         for worker in self._queues:
             worker.stopping.set()
-        self._kafka.finish()
+        # Calls of librdkafka about offsets of transactions may miss their own time-out when their coordinator moves.
+        self._kafka.finish(self.hung)
         for worker in self._queues:
             worker.finish()
         complaints = [*self.failures(), *self.reckon(at_rest=True)]

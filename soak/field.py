@@ -22,6 +22,7 @@ MARK: Final = "LONGHALL_SOAK_ENCLOSED"
 LOOPBACK: Final = "127.0.0.1"
 _SPACES: Final = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 TRY_SECONDS_MAX: Final = 60.0
+RESIZES_MAX: Final = 20
 
 
 class FieldFailed(RuntimeError):
@@ -113,6 +114,19 @@ def mount_memory(directory: Path, size_bytes: int) -> None:
     _run("mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(directory))
 
 
+def resize_memory(directory: Path, left_bytes: int) -> None:
+    """Let such a disk have only so much left."""
+    for _ in range(RESIZES_MAX):
+        now = os.statvfs(directory)
+        size_bytes = (now.f_blocks - now.f_bfree) * now.f_frsize + left_bytes
+        try:
+            _run("mount", "-o", f"remount,size={size_bytes}", str(directory))
+            return
+        except FieldFailed:
+            continue  # Somebody has written more meanwhile.
+    raise FieldFailed(f"{directory} could not be made smaller")
+
+
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -125,6 +139,7 @@ def _try() -> None:
     field.cut_between("one", ["two"])
     field.heal()
     mount_memory(Path("/tmp"), 1 << 20)
+    resize_memory(Path("/tmp"), 0)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,10 @@ _QUICK: Final = {
 }
 
 
+class Hung(RuntimeError):
+    """A worker does not come back from its client, which should have given up by itself."""
+
+
 class Worker:
     """A thread that goes on until it is told to finish; what it died of is kept for whoever waits for it."""
 
@@ -63,7 +67,7 @@ class Worker:
         if self._thread.is_alive():
             frame = sys._current_frames().get(self._thread.ident or 0)
             stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
-            raise RuntimeError(f"{self.name} did not finish within {seconds_max:.0f} s; it stands at\n{stack}")
+            raise Hung(f"{self.name} did not finish within {seconds_max:.0f} s; it stands at\n{stack}")
         if self.failure is not None:
             raise self.failure
 
@@ -238,9 +242,15 @@ class Load:
         for worker in self._workers:
             worker.stopping.set()
 
-    def finish(self) -> None:
+    def finish(self, hung: list[str] | None = None) -> None:
+        """Wait until all have ended. With `hung`, those that hang are noted there and left behind."""
         for worker in self._workers:
-            worker.finish()
+            try:
+                worker.finish()
+            except Hung as failure:
+                if hung is None:
+                    raise
+                hung.append(str(failure))
 
 
 def received(message: Message) -> tuple[Place, int, bytes]:

@@ -63,7 +63,10 @@ class Storm:
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
                 self._one_round(load, nemesis)
-            self._judge([*load.finish(), *(["what was sent before is not there"] * (read_early(cluster) != EARLY))])
+            complaints = load.finish()
+            for line in load.hung:
+                self._say(f"left behind: {line}")
+            self._judge([*complaints, *(["what was sent before is not there"] * (read_early(cluster) != EARLY))])
             self._compare()
             self._is_nobodys_alone()
         except Violation:
