@@ -1,0 +1,162 @@
+"""Clients that go on whatever happens, and remember what they were told; then the reckoning.
+
+Kafka: one idempotent producer with acks=all. SQS: one sender through whichever node it was given, which tries again
+until it is answered. What was acknowledged must be there in the end: once and where it was said to be for Kafka, at
+least once for SQS.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import boto3
+import botocore.exceptions
+from botocore.config import Config
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from soak.cluster import Cluster
+
+PARTITIONS = 3
+WAIT_SECONDS = 60.0
+PACE_SECONDS = 0.004
+
+
+def sqs_client(address: str) -> Any:
+    """boto3 as it comes, with a little less patience between tries."""
+    return boto3.client(
+        "sqs",
+        endpoint_url=f"http://{address}",
+        region_name="us-east-1",
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+        config=Config(retries={"max_attempts": 5, "mode": "standard"}, read_timeout=45),
+    )
+
+
+class Load:
+    """Runs between `start` and `stop`. Moments are of `time.monotonic`."""
+
+    def __init__(self, cluster: Cluster, name: str, sqs_node: int) -> None:
+        self.name = name
+        self.queue = f"{name}-queue"
+        self.delivered: dict[int, tuple[int, int]] = {}  # Number -> partition and offset, as acknowledged.
+        self.kafka_moments: list[float] = []
+        self.sent: set[int] = set()
+        self.sqs_moments: list[float] = []
+        self.failures: list[str] = []
+        self._cluster = cluster
+        self._bootstrap = cluster.bootstrap
+        self._sqs = sqs_client(cluster.nodes[sqs_node].sqs)
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        admin.create_topics([NewTopic(self.name, PARTITIONS, 3)])[self.name].result(WAIT_SECONDS)
+        self._sqs.create_queue(QueueName=self.queue)
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._produce, self._send)]
+        for thread in self._threads:
+            thread.start()
+        self.wait_for_more()
+
+    def wait_for_more(self) -> None:
+        """Until both kinds of clients were answered after this moment."""
+        now = time.monotonic()
+        deadline = now + WAIT_SECONDS
+        while not (self.first_after(now)[0] and self.first_after(now)[1]):
+            assert time.monotonic() < deadline, f"nobody is answered\n{self._cluster.log_tails()}"
+            time.sleep(0.02)
+
+    def first_after(self, moment: float) -> tuple[float, float]:
+        """How long after a moment each kind was first answered; 0 for not yet."""
+        return (_first(self.kafka_moments, moment), _first(self.sqs_moments, moment))
+
+    def stop(self) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive(), "a client hangs"
+
+    def _produce(self) -> None:
+        # A leader that sleeps is given up by the client after its own time, which is a minute by default.
+        patience = {"socket.timeout.ms": 4000, "request.timeout.ms": 3000, "message.timeout.ms": 60_000}
+        settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 2, **patience}
+        producer = Producer({"bootstrap.servers": self._bootstrap, **settings})
+        number = 0
+        while not self._over.is_set():
+            producer.produce(self.name, str(number), on_delivery=self._told)
+            number += 1
+            producer.poll(0)
+            time.sleep(PACE_SECONDS)
+        if producer.flush(WAIT_SECONDS):
+            self.failures.append("not everything was answered")
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failures.append(str(error))
+            return
+        self.delivered[int(message.value())] = (message.partition(), message.offset())
+        self.kafka_moments.append(time.monotonic())
+
+    def _send(self) -> None:
+        url = self._sqs.get_queue_url(QueueName=self.queue)["QueueUrl"]
+        number = 0
+        while not self._over.is_set():
+            try:
+                self._sqs.send_message(QueueUrl=url, MessageBody=str(number))
+            except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError):
+                continue  # Nobody was told anything: the same again.
+            self.sent.add(number)
+            self.sqs_moments.append(time.monotonic())
+            number += 1
+            time.sleep(PACE_SECONDS)
+
+    # The reckoning
+
+    def check(self, sqs_node: int) -> None:
+        """Nothing that was acknowledged is lost, doubled or elsewhere."""
+        assert self.failures == []
+        found = self._read_topic()
+        assert len(found) == len({number for number, _ in found}), "a message of an idempotent producer is there twice"
+        places = dict(found)
+        lost = [number for number in self.delivered if number not in places]
+        assert lost == [], f"{len(lost)} acknowledged messages are lost\n{self._cluster.log_tails()}"
+        assert all(places[number] == place for number, place in self.delivered.items())
+        received = self._read_queue(sqs_node)
+        assert self.sent <= received, f"{len(self.sent - received)} lost\n{self._cluster.log_tails()}"
+
+    def _read_topic(self) -> list[tuple[int, tuple[int, int]]]:
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": self.name, "enable.auto.commit": False})
+        parts = [TopicPartition(self.name, number, 0) for number in range(PARTITIONS)]
+        ends = {part.partition: consumer.get_watermark_offsets(part, timeout=WAIT_SECONDS)[1] for part in parts}
+        consumer.assign(parts)
+        left = {number for number, end in ends.items() if end > 0}
+        found: list[tuple[int, tuple[int, int]]] = []
+        deadline = time.monotonic() + WAIT_SECONDS
+        while left:
+            assert time.monotonic() < deadline, "the topic cannot be read to its end"
+            batch: list[Any] = consumer.consume(500, 0.5)
+            for message in batch:
+                if message.error() is None:
+                    found.append((int(message.value()), (message.partition(), message.offset())))
+                    if message.offset() + 1 >= ends[message.partition()]:
+                        left.discard(message.partition())
+        consumer.close()
+        return found
+
+    def _read_queue(self, node: int) -> set[int]:
+        sqs = sqs_client(self._cluster.nodes[node].sqs)
+        url = sqs.get_queue_url(QueueName=self.queue)["QueueUrl"]
+        received: set[int] = set()
+        while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages"):
+            received |= {int(message["Body"]) for message in messages}
+            entries = [{"Id": str(at), "ReceiptHandle": m["ReceiptHandle"]} for at, m in enumerate(messages)]
+            sqs.delete_message_batch(QueueUrl=url, Entries=entries)
+        return received
+
+
+def _first(moments: list[float], moment: float) -> float:
+    return next((one - moment for one in moments[-2000:] if one > moment), 0.0)
