@@ -4,8 +4,9 @@ Whoever appended calls `kick`. All that was appended in the same turn goes out i
 while a sync was under way is covered by the next one. A sync that fails is never tried again: nobody knows what the
 disk still has, so the node stops and finds out by recovering.
 
-A round that is small and touches the log alone is synced here and now while the disk is quick: the way to the process
-that syncs and back would take longer than the sync. One that was slow is the last for a while.
+A round of one request that touches the log alone is synced here and now while the disk is quick: the way to the
+process that syncs and back would take longer than the sync. It must be the last of several such rounds, because where
+others ask meanwhile the loop has better things to do than to wait. One that was slow is the last for a while.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from longhall.shards.journal import Journal, Round
 from longhall.world.ports import Clock, Disk
 
 LONE_BYTES_MAX: Final = 8 * 1024
+LONE_KICKS_MAX: Final = 2  # For one request, or two at most: some kick when they append and again when they wait.
+LONE_ROUNDS_MIN: Final = 4  # One after another, before the next is synced on the loop.
 LONE_SLOW_US: Final = 20_000  # A sync on the loop that took longer closes this way
 LONE_CLOSED_US: Final = 10_000_000  # for so long.
 
@@ -43,21 +46,23 @@ class Commits:
         self._began_us = 0
         self._begun_position = 0
         self._lone_us_max = lone_us_max
-        self._lone = False  # Whether the last small round was quick enough for the next one to be synced here.
+        self._kicks = 0  # Since the last round began.
+        self._lone_rounds = 0  # One after another, small and quick.
         self._lone_after_us = 0
         self._waiters: list[asyncio.Future[None]] = []  # Each asks again after every round.
 
     def kick(self) -> None:
         """Something was appended: write it when this turn of the loop ends."""
+        self._kicks += 1
         if not self._kicked:
             self._kicked = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._turn, True)
 
     def sync_soon(self) -> None:
         """Sync what was written, although nobody waits for it."""
         if self._round is None and self.failure is None and self._journal.wal.end > self._journal.wal.horizon:
             self._journal.write(self._time.now_ms())
-            self._begin()
+            self._begin(at_rest=False)
 
     async def durable(self) -> None:
         """Wait until everything appended so far is on the disk."""
@@ -71,7 +76,8 @@ class Commits:
             self.sync_soon()
             await waiter
 
-    def _turn(self) -> None:
+    def _turn(self, at_rest: bool) -> None:
+        """`at_rest` says that the loop called and nobody is in the middle of anything."""
         self._kicked = False
         if self.failure is not None:
             return
@@ -81,17 +87,25 @@ class Commits:
             self.fail(error)
             return
         if self._round is None and self._journal.sync_wanted:
-            self._begin()
+            self._begin(at_rest)
 
-    def _begin(self) -> None:
+    def _begin(self, at_rest: bool) -> None:
         round = self._round = self._journal.begin()
-        small = len(round.files) == 1 and round.position - self._begun_position <= LONE_BYTES_MAX
+        size = round.position - self._begun_position
         self._begun_position = round.position
         self._began_us = self._clock.monotonic_us()
-        if small and self._lone and self._began_us >= self._lone_after_us:
-            self._loop.call_soon(self._synced, self._sync_here(round))
+        if len(round.files) == 1 and size <= LONE_BYTES_MAX and self._kicks <= LONE_KICKS_MAX:
+            self._lone_rounds += 1
         else:
-            self._lone = small  # If this one turns out to be quick.
+            self._lone_rounds = 0
+        self._kicks = 0
+        if self._lone_rounds > LONE_ROUNDS_MIN and self._began_us >= self._lone_after_us:
+            error = self._sync_here(round)
+            if at_rest:
+                self._synced(error)
+            else:
+                self._loop.call_soon(self._synced, error)
+        else:
             self._disk.sync(round.files, self._synced)
 
     def _sync_here(self, round: Round) -> OSError | None:
@@ -111,12 +125,13 @@ class Commits:
             self.fail(error)
             return
         took_us = self._clock.monotonic_us() - self._began_us
-        self._lone = self._lone and took_us <= self._lone_us_max
+        if took_us > self._lone_us_max:
+            self._lone_rounds = 0
         self.sync_seconds.observe(took_us / 1_000_000)
         self._journal.finish(round)
         self._wake()
         if self._journal.sync_wanted:
-            self._turn()
+            self._turn(at_rest=False)
 
     def fail(self, error: OSError) -> None:
         """The disk broke its word: stop everything that waits, and tell the node."""
