@@ -35,6 +35,8 @@ RETURNED_BY_HAND: Final = 1  # or its consumer gave it back.
 ATTEMPTS_KEPT: Final = 16  # Of a message's history; beyond, the oldest go.
 _SHRINK_ROWS: Final = 4096  # An emptied table larger than this gives its memory back.
 _SLACK: Final = 64
+_GROWTH_ROWS_MIN: Final = 8
+_GROWTH_ROWS_MAX: Final = 4096
 
 # Part of the snapshot's format, like their order.
 _LONG: Final = ("offset", "number", "deadline_ms", "leased_ms", "first_ms")
@@ -83,12 +85,10 @@ class Leases:
 
     def take(self, lane: int, offset: int, size: int) -> int:
         """A new row, READY and never given out."""
-        row = self._free
-        if row == NONE:
-            row = len(self.offset)
+        if self._free == NONE:
             self._grow()
-        else:
-            self._free = self._next[row]
+        row = self._free
+        self._free = self._next[row]
         self.offset[row] = offset
         self.lane[row] = lane
         self.size[row] = size
@@ -97,13 +97,20 @@ class Leases:
         return row
 
     def _grow(self) -> None:
+        """Some more free rows: a few in a small table, and never so many that it matters."""
+        first = len(self.offset)
+        count = min(max(first // 8, _GROWTH_ROWS_MIN), _GROWTH_ROWS_MAX)
         for longs in (self.offset, self.number, self.deadline_ms, self.leased_ms, self.first_ms):
-            longs.append(0)
-        self.size.append(0)
-        self.attempts.append(0)
-        self.state.append(FREE)
-        for shorts in (self.lane, self.group, self.above, self.below, self._next, self._previous):
-            shorts.append(NONE)
+            longs.frombytes(bytes(longs.itemsize * count))
+        self.size.frombytes(bytes(self.size.itemsize * count))
+        self.attempts.frombytes(bytes(self.attempts.itemsize * count))
+        self.state.frombytes(bytes([FREE]) * count)
+        unset = array("i", [NONE]) * count
+        for shorts in (self.lane, self.group, self.above, self.below, self._previous):
+            shorts.extend(unset)
+        self._next.extend(array("i", range(first + 1, first + count)))
+        self._next.append(NONE)
+        self._free = first
 
     def give_up(self, row: int) -> None:
         """The row is free again."""
