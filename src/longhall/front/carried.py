@@ -83,14 +83,7 @@ async def answer_carried(factory: Factory, peer: str, request: bytes) -> bytes:
 
 
 def _feed(protocol: asyncio.BaseProtocol, transport: Memory, request: bytes) -> None:
-    if isinstance(protocol, asyncio.BufferedProtocol):
-        at = 0
-        while at < len(request) and not transport.is_closing():
-            room = memoryview(protocol.get_buffer(-1))
-            size = min(len(room), len(request) - at)
-            room[:size] = request[at : at + size]
-            protocol.buffer_updated(size)
-            at += size
-    else:
-        for at in range(0, len(request), PIECE_BYTES):
-            cast(asyncio.Protocol, protocol).data_received(request[at : at + PIECE_BYTES])
+    for at in range(0, len(request), PIECE_BYTES):
+        if transport.is_closing():
+            return
+        cast(asyncio.Protocol, protocol).data_received(request[at : at + PIECE_BYTES])

@@ -382,7 +382,10 @@ class HttpConnection:
             call.held_bytes += size_bytes
             self._gate.budget.used_bytes += size_bytes
         if self._slots and self._slots[0] is call:
-            self._flush_soon()
+            if len(self._slots) == 1 and not self._receiving and not self._flushing and not self._closing:
+                self._flush()  # There is nothing that could leave with it.
+            else:
+                self._flush_soon()
 
     def _flush_soon(self) -> None:
         # What is answered while bytes are being read leaves when they are.

@@ -235,12 +235,16 @@ class Queue:
     # Receipts
 
     def decide_settle(
-        self, now_ms: int, receipts: Sequence[tuple[int, int, int]]
+        self, now_ms: int, receipts: Sequence[tuple[int, int, int] | Code]
     ) -> tuple[list[Settled], list[Code | None]]:
-        """Receipts as lane, offset and number. What is settled already is fine; None for each that is."""
+        """Receipts as lane, offset and number, or why one is none. What is settled already is fine; None for each."""
         codes: list[Code | None] = []
         lanes: dict[int, list[int]] = {}
-        for lane_id, offset, number in receipts:
+        for receipt in receipts:
+            if isinstance(receipt, Code):
+                codes.append(receipt)
+                continue
+            lane_id, offset, number = receipt
             row = self._row_of(lane_id, offset, number)
             if isinstance(row, Code):
                 codes.append(row)

@@ -131,12 +131,13 @@ class SimulatedTransport(asyncio.Transport):
         if protocol is None or self.lost or not self._reading:
             return
         while self._incoming and self._reading and not self.lost:
-            if isinstance(protocol, asyncio.BufferedProtocol):
-                buffer = memoryview(cast(Any, protocol.get_buffer(len(self._incoming))))
+            if hasattr(protocol, "get_buffer"):  # Of the class or only of its shape.
+                buffered = cast(asyncio.BufferedProtocol, protocol)
+                buffer = memoryview(cast(Any, buffered.get_buffer(len(self._incoming))))
                 size = min(len(buffer), len(self._incoming))
                 buffer[:size] = self._incoming[:size]
                 del self._incoming[:size]
-                protocol.buffer_updated(size)
+                buffered.buffer_updated(size)
             else:
                 data = bytes(self._incoming)
                 self._incoming.clear()

@@ -32,7 +32,9 @@ async def settle(hall: Hall, queue: RunningQueue, receipts: list[str], consumer:
 def settle_nowait(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> list[Code | None] | None:
     """The same, not yet committed; None if `settle` has to wait for the disk."""
     told = _told(queue, receipts)
-    traces = recall_nowait(queue, told) if told else {}
+    if not told:
+        return _settle(hall, queue, receipts, {}, consumer)
+    traces = recall_nowait(queue, told)
     return None if traces is None else _settle(hall, queue, receipts, traces, consumer)
 
 
@@ -52,19 +54,8 @@ def _settle(
     hall: Hall, queue: RunningQueue, receipts: list[str], traces: Mapping[Place, Trace], consumer: str
 ) -> list[Code | None]:
     _check_room(hall)
-    codes: list[Code | None] = [None] * len(receipts)
-    good: list[tuple[int, int, int]] = []
-    places: list[int] = []
-    for at, receipt in enumerate(receipts):
-        verified = queue.receipts.verify(receipt)
-        if isinstance(verified, Code):
-            codes[at] = verified
-        else:
-            good.append(verified)
-            places.append(at)
-    events, answers = queue.queue.decide_settle(hall.time.now_ms(), good)
-    for at, answer in zip(places, answers, strict=True):
-        codes[at] = answer
+    verified = [queue.receipts.verify(receipt) for receipt in receipts]
+    events, codes = queue.queue.decide_settle(hall.time.now_ms(), verified)
     if traces:
         with together(hall):
             write_settles(hall, queue, events, traces, consumer)

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, cast, final
 
+from mypy_extensions import mypyc_attr
+
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import Budget
 from longhall.world.ports import Buffer
@@ -49,6 +51,7 @@ class Call:
         self.connection.answered(self)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Gate:
     """What a connection needs of its server."""
 
@@ -82,8 +85,8 @@ class Gate:
 
 
 @final
-class Connection(asyncio.BufferedProtocol):
-    """See the module."""
+class Connection:
+    """See the module. Of the shape of `asyncio.BufferedProtocol` only: a class of that base could not be compiled."""
 
     def __init__(self, gate: Gate, loop: asyncio.AbstractEventLoop) -> None:
         self.peer = ""
@@ -98,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._large: bytearray | None = None  # At least as long as the request that is arriving.
         self._large_size = 0
         self._large_filled = 0
+        self._serving = False
         self._flushing = False
         self._waits = 0
         self._ready_bytes = 0
@@ -192,6 +196,16 @@ class Connection(asyncio.BufferedProtocol):
             return memoryview(self._large)[self._large_filled : self._large_size]
         return self._gate.shared
 
+    def data_received(self, data: bytes) -> None:
+        """The same for a loop that knows buffered protocols by their class alone."""
+        at = 0
+        while at < len(data) and not self._closing:
+            room = self.get_buffer(-1)
+            size = min(len(room), len(data) - at)
+            room[:size] = data[at : at + size]
+            self.buffer_updated(size)
+            at += size
+
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
@@ -283,7 +297,9 @@ class Connection(asyncio.BufferedProtocol):
         self.active_s = self._loop.time()
         self.requests += 1
         before = len(self._slots)
+        self._serving = True
         self._gate.serve(self, frame)
+        self._serving = False
         if len(self._slots) > before:
             self._held[id(self._slots[-1])] = len(frame)
         else:
@@ -307,7 +323,10 @@ class Connection(asyncio.BufferedProtocol):
         for buffer in call.buffers:
             self._ready_bytes += len(buffer)
         if self._slots and self._slots[0] is call:
-            self._flush_soon()
+            if len(self._slots) == 1 and not self._serving and not self._flushing and not self._closing:
+                self._flush()  # There is nothing that could leave with it.
+            else:
+                self._flush_soon()
 
     def _flush_soon(self) -> None:
         if not self._flushing and not self._closing:

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from longhall.doors.kafka.connection import SHARED_BYTES, Call, Connection, Gate
 from longhall.doors.kafka.door import Door
@@ -71,9 +71,9 @@ class KafkaServer(Gate):
         self._sweep()
         return bound
 
-    def entrance(self) -> Connection:
+    def entrance(self) -> asyncio.BaseProtocol:
         """A connection that nobody has come in by yet."""
-        return Connection(self, self._loop)
+        return cast(asyncio.BaseProtocol, Connection(self, self._loop))
 
     def stop_accepting(self) -> None:
         """Take no new connections."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import final
 
-import msgspec
-
 from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.keys import Keys
+from longhall.doors.sqs.limits import SqsLimits
 from longhall.doors.sqs.recent import RecentNames
 from longhall.doors.sqs.verbs import Queues
 from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
@@ -21,17 +20,6 @@ ACCOUNT = "000000000000"
 REGION = "us-east-1"
 
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
-
-
-class SqsLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds that the service sets and that an owner may widen, at the price that other SQS will not take the same."""
-
-    message_bytes_max: int = 1024 * 1024
-    batch_bytes_max: int = 1024 * 1024
-    delay_s_max: int = 900
-    retention_s_max: int = 1_209_600
-    visibility_s_max: int = 43_200
-    wait_s_max: int = 20
 
 
 @final

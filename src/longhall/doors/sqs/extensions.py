@@ -23,6 +23,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.wire.faults import INVALID_PARAMETER, SqsError
 from longhall.names import is_legal_name
 from longhall.queues.messages import Attribute, Delivery, Outgoing
@@ -39,13 +40,6 @@ FILTER: Final = "longhall.filter="
 
 _LEVEL = re.compile(rb"[0-9]{1,3}")
 _OURS: Final = frozenset({PRIORITY, REPLY_TO, CORRELATION_ID, REPORT_FATE, ANSWERS})
-
-
-class ExtendedOutgoing(Outgoing, kw_only=True):
-    """A message some of whose attributes are for us. The answer digests them as they were sent."""
-
-    sent: dict[str, Attribute]
-    answers: str = ""  # The receipt of the message that this one is the answer to.
 
 
 def extended(message: Outgoing) -> Outgoing:

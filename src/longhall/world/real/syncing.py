@@ -12,6 +12,7 @@ import asyncio
 import errno
 import os
 import socket
+import struct
 import subprocess
 import sys
 from collections import deque
@@ -107,9 +108,8 @@ class SyncLane:
             numbers.append(self._next_slot)
             self._next_slot += 1
         numbers.extend(self._slots[file] for file in synced)
-        header = number.to_bytes(8, "little")
-        header += b"".join(n.to_bytes(4, "little") for n in (closed_count, len(opened), len(synced)))
-        message = header + b"".join(n.to_bytes(4, "little") for n in numbers)
+        counts = (closed_count, len(opened), len(synced))
+        message = struct.pack(f"<Q{3 + len(numbers)}I", number, *counts, *numbers)
         assert len(message) <= syncer.REQUEST_BYTES_MAX, "too many files in one sync"
         # The descriptors are passed as duplicates, so a message that has to wait must hold its own.
         if self._unsent or not self._send(message, [file.descriptor for file in opened]):

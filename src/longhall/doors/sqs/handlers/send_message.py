@@ -8,7 +8,8 @@ from typing import Any
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import error_of
-from longhall.doors.sqs.extensions import ExtendedOutgoing, sent_attributes
+from longhall.doors.sqs.extensions import sent_attributes
+from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import TRACE_HEADER, outgoing
 from longhall.doors.sqs.wire.requests import SendMessageRequest

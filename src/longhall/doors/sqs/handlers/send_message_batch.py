@@ -9,7 +9,8 @@ from longhall.doors.sqs.batches import check_batch
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import error_of, failed_entry
-from longhall.doors.sqs.extensions import ExtendedOutgoing, sent_attributes
+from longhall.doors.sqs.extensions import sent_attributes
+from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import TRACE_HEADER, outgoing, size_bytes
 from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, UNSUPPORTED, SqsError
