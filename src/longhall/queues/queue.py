@@ -241,12 +241,12 @@ class Queue:
         codes: list[Code | None] = []
         lanes: dict[int, list[int]] = {}
         for receipt in receipts:
-            if isinstance(receipt, Code):
+            if not isinstance(receipt, tuple):  # Asked so, because it is the cheaper question.
                 codes.append(receipt)
                 continue
             lane_id, offset, number = receipt
             row = self._row_of(lane_id, offset, number)
-            if isinstance(row, Code):
+            if not isinstance(row, int):
                 codes.append(row)
                 continue
             codes.append(None)

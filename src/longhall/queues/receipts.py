@@ -54,13 +54,12 @@ class Receipts:
             return Code.INVALID_RECEIPT
         if len(raw) != _BODY_BYTES + _MAC_BYTES:
             return Code.INVALID_RECEIPT  # It was padded, which the encoder never needs.
-        if 0 < raw[0] < _VERSIONS_END and raw[0] not in (_VERSION, _VERSION_REPORTS):
+        if _VERSION_REPORTS < raw[0] < _VERSIONS_END:
             return Code.RECEIPT_OF_OTHER_VERSION
-        body = raw[:_BODY_BYTES]
-        if not compare_digest(raw[_BODY_BYTES:], self._mac(body)):
+        if not compare_digest(raw[_BODY_BYTES:], self._mac(raw[:_BODY_BYTES])):
             return Code.INVALID_RECEIPT
-        version, lane, offset, number = _BODY.unpack(body)
-        return (lane, offset, number) if version in (_VERSION, _VERSION_REPORTS) else Code.INVALID_RECEIPT
+        version, lane, offset, number = _BODY.unpack_from(raw)
+        return (lane, offset, number) if _VERSION <= version <= _VERSION_REPORTS else Code.INVALID_RECEIPT
 
     @staticmethod
     def reports(receipt: str) -> bool:

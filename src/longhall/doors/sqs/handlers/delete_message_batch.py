@@ -36,7 +36,7 @@ async def _wait(
 def _result(view: QueueView, request: DeleteMessageBatchRequest, codes: list[Code | None]) -> DeleteMessageBatchResult:
     result = DeleteMessageBatchResult(successful=[], failed=[])
     for entry, code in zip(request.entries, codes, strict=True):
-        error = refusal_of_settle(code, entry.receipt_handle, view.settings.fifo)
+        error = None if code is None else refusal_of_settle(code, entry.receipt_handle, view.settings.fifo)
         if error is None:
             result.successful.append(BatchResultEntry(id=entry.id))
         else:
