@@ -47,7 +47,8 @@ class Commits:
         self._begun_position = 0
         self._lone_us_max = lone_us_max
         self._kicks = 0  # Since the last round began.
-        self._lone_rounds = 0  # One after another, small and quick.
+        self._lone_rounds = 0  # One after another.
+        self._quick = False  # Whether the last round was.
         self._lone_after_us = 0
         self._waiters: list[asyncio.Future[None]] = []  # Each asks again after every round.
 
@@ -99,7 +100,7 @@ class Commits:
         else:
             self._lone_rounds = 0
         self._kicks = 0
-        if self._lone_rounds > LONE_ROUNDS_MIN and self._began_us >= self._lone_after_us:
+        if self._lone_rounds > LONE_ROUNDS_MIN and self._quick and self._began_us >= self._lone_after_us:
             error = self._sync_here(round)
             if at_rest:
                 self._synced(error)
@@ -125,8 +126,7 @@ class Commits:
             self.fail(error)
             return
         took_us = self._clock.monotonic_us() - self._began_us
-        if took_us > self._lone_us_max:
-            self._lone_rounds = 0
+        self._quick = took_us <= self._lone_us_max
         self.sync_seconds.observe(took_us / 1_000_000)
         self._journal.finish(round)
         self._wake()
