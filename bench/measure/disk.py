@@ -76,12 +76,17 @@ def wait_until_still(directories: list[Path], *, seconds_max: float) -> None:
     before = -1
     while time.monotonic() < deadline:
         os.sync()
-        paths = [path for directory in directories for path in directory.rglob("*")]
+        paths = [path for directory in directories for path in _found_below(directory)]
         now = sum(map(_size_of, paths))
         if now == before and not any(path.name.endswith(_KAFKA_DELETED) for path in paths):
             return
         before = now
         time.sleep(_STILL_SECONDS)
+
+
+def _found_below(directory: Path) -> list[Path]:
+    """Every file and directory that is still there when it is looked at; `rglob` would stumble over one that is not."""
+    return [Path(place) / name for place, inner, files in os.walk(directory) for name in (*inner, *files)]
 
 
 def _size_of(path: Path) -> int:
