@@ -39,6 +39,7 @@ class Code(enum.Enum):
     STORAGE_FULL = "storage-full"
     STORAGE_DAMAGED = "storage-damaged"
     OVERLOADED = "overloaded"  # The memory budget is spent: come back later.
+    OVER_QUOTA = "over-quota"  # More is sent to the topic or queue than it may get: come back later.
     NOT_READY = "not-ready"  # Starting, draining or recovering.
     TIMED_OUT = "timed-out"
     FENCED_LEADER_EPOCH = "fenced-leader-epoch"
@@ -101,6 +102,7 @@ _RETRIABLE = frozenset(
         Code.CORRUPT_MESSAGE,
         Code.STORAGE_FULL,
         Code.OVERLOADED,
+        Code.OVER_QUOTA,
         Code.NOT_READY,
         Code.TIMED_OUT,
         Code.NOT_LEADER,

@@ -26,8 +26,9 @@ class FakeHall:
         self.sick: str | None = None
         self.produce = RequestStatus("Produce", Histogram(), {"NOT_LEADER_OR_FOLLOWER": 2})
         self.state = StorageStatus(wal_bytes_written=1 << 40, damaged_ranges=1, disk_full=True)
+        sent = Traffic(32, 2048, throttled=3)
         self.topic_list: list[TopicStatus] = [
-            TopicStatus("orders", [PartitionStatus(0, 5, 25, 4096, 2), PartitionStatus(1, 0, 7)], Traffic(32, 2048)),
+            TopicStatus("orders", [PartitionStatus(0, 5, 25, 4096, 2), PartitionStatus(1, 0, 7)], sent),
             TopicStatus("empty", []),
         ]
         offsets = [GroupOffsetStatus("orders", 0, 20, 5, 1.5), GroupOffsetStatus("orders", 1, 7, 0, None)]

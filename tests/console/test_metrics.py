@@ -58,6 +58,7 @@ async def test_the_names_that_kafka_dashboards_know() -> None:
     assert value(samples, "kafka_log_log_size", topic="orders", partition="0") == 4096
     assert value(samples, "kafka_server_brokertopicmetrics_messagesin_total") == 33
     assert value(samples, "kafka_server_brokertopicmetrics_messagesin_total", topic="orders") == 32
+    assert value(samples, "longhall_throttled_total", topic="orders") == 3
     assert value(samples, "kafka_server_replicamanager_partitioncount") == 2
     assert (
         value(samples, "kafka_network_requestmetrics_errors_total", request="Produce", error="NOT_LEADER_OR_FOLLOWER")

@@ -13,6 +13,7 @@ from longhall.broker.options import HallOptions
 from longhall.errors import Code, LonghallError
 from longhall.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from longhall.shards.shard import ALL, ONE, QUORUM
+from longhall.topics.quota import UNLIMITED, Quota
 
 ALWAYS: Final = 2
 INTERVAL: Final = 1
@@ -21,6 +22,7 @@ AS_PRODUCED: Final = -1
 
 _LONG_MAX: Final = (1 << 63) - 1
 _INT_MAX: Final = (1 << 31) - 1
+_RATE_MAX: Final = 1 << 40
 
 # Kafka's numbers for the types of configuration values.
 BOOLEAN: Final = 1
@@ -46,6 +48,11 @@ def _number(least: int, most: int) -> Callable[[str], None]:
             raise ValueError(f"must lie between {least} and {most}")
 
     return check
+
+
+def _rate(text: str) -> None:
+    if not (int(text) == UNLIMITED or 1 <= int(text) <= _RATE_MAX):
+        raise ValueError(f"must be {UNLIMITED} for no bound, or lie between 1 and {_RATE_MAX}")
 
 
 def _share(text: str) -> None:
@@ -148,6 +155,12 @@ SETTINGS: Final[dict[str, Setting]] = {
         _one_of("none", "required"),
         "With required, messages are kept until they are archived, whatever retention says.",
     ),
+    "longhall.quota.bytes.per.second": Setting(
+        LONG, _fixed(str(UNLIMITED)), _rate, "How much may be sent to it; whoever sends more is slowed down or refused."
+    ),
+    "longhall.quota.messages.per.second": Setting(
+        LONG, _fixed(str(UNLIMITED)), _rate, "How many messages may be sent to it, likewise."
+    ),
 }
 
 
@@ -174,6 +187,8 @@ class TopicOptions:
         self.durability = _DURABILITIES[values["longhall.durability"]]
         self.acknowledge = _ACKNOWLEDGERS[values[ACKNOWLEDGE]]
         self.archive_required = values["longhall.archive"] == "required"
+        rates = int(values["longhall.quota.bytes.per.second"]), int(values["longhall.quota.messages.per.second"])
+        self.quota = Quota(*rates) if rates != (UNLIMITED, UNLIMITED) else None
 
 
 def check(configuration: Mapping[str, str]) -> None:

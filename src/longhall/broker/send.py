@@ -116,6 +116,9 @@ def send(
     traffic = partition.traffic
     traffic.messages_in += header.record_count
     traffic.bytes_in += size_bytes
+    quota = options.quota
+    if quota is not None:
+        quota.charge(size_bytes, header.record_count, now_ms)
     for listener in partition.listeners:
         listener.on_sent(header.record_count)
     return Sent(None, header.base_offset, append_time_ms)

@@ -18,3 +18,4 @@ class Traffic:
         self.sends_failed = 0
         self.fetches = 0
         self.fetches_failed = 0
+        self.throttled = 0  # How often something was sent that was more than the quota allows.

@@ -52,6 +52,7 @@ _ADVICE = {
     Code.STORAGE_DAMAGED: "`longhall doctor --verify` on the node's data directory shows where",
     Code.NOT_READY: "the node is starting or stopping; try again in a moment",
     Code.OVERLOADED: "try again in a moment",
+    Code.OVER_QUOTA: "try again in a moment",
 }
 
 

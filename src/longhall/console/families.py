@@ -175,6 +175,11 @@ class HallFamilies:
         yield counter(
             "longhall_connections_refused_total", "Connections refused by a bound.", state.connections_refused
         )
+        yield counter(
+            "longhall_connections_held_back_total",
+            "Times that a connection was not read for a while, for others to have their share.",
+            state.connections_held_back,
+        )
         yield counter("longhall_wal_bytes_total", "Bytes written to the write-ahead log.", state.wal_bytes_written)
         yield gauge("longhall_wal_kept_bytes", "Bytes of the write-ahead log on disk.", state.wal_bytes_kept)
         yield counter("longhall_commit_rounds_total", "Commit rounds, one sync each.", state.commit_rounds)
@@ -230,6 +235,7 @@ def _traffic_families(whole: Traffic, topics: Sequence[TopicStatus]) -> Iterator
 
     for row in _TRAFFIC_COUNTERS:
         yield Family(f"kafka_server_brokertopicmetrics_{row.word}_total", "counter", row.help, samples(row.value))
+    yield Family("longhall_throttled_total", "counter", "Sends beyond a quota.", samples(lambda of: of.throttled))
 
 
 def _group_families(groups: Sequence[GroupStatus]) -> Iterator[Family]:

@@ -26,6 +26,7 @@ class Traffic:
     fetch_requests: int = 0
     produce_requests_failed: int = 0
     fetch_requests_failed: int = 0
+    throttled: int = 0  # Sends beyond the quota: Kafka's producers were told to wait, others were refused.
 
 
 @dataclass(slots=True)
@@ -114,6 +115,7 @@ class StorageStatus:
     memory_limit_bytes: int = 0
     connections: int = 0
     connections_refused: int = 0
+    connections_held_back: int = 0  # Not read for a while, because others had less than their share.
     checkpoints: int = 0
     checkpoint_age_seconds: float = 0.0
     recovery_seconds: float = 0.0

@@ -127,6 +127,7 @@ class NodeStatus:
             whole.messages_in += counted.messages_in
             whole.bytes_in += counted.bytes_in
             whole.bytes_out += counted.bytes_out
+            whole.throttled += counted.throttled
         return whole
 
     def requests(self) -> list[RequestStatus]:
@@ -144,6 +145,7 @@ class NodeStatus:
             memory_limit_bytes=self._budget.bytes_max,
             connections=len(self._server.crowd.guests),
             connections_refused=self._server.crowd.refused,
+            connections_held_back=self._server.door.fairness.waits,
             checkpoints=hall.checkpoints,
             checkpoint_age_seconds=age_ms / 1000,
             recovery_seconds=hall.recovery_seconds,
@@ -167,4 +169,5 @@ def _traffic(counted: Counted) -> Traffic:
         fetch_requests=counted.fetches,
         produce_requests_failed=counted.sends_failed,
         fetch_requests_failed=counted.fetches_failed,
+        throttled=counted.throttled,
     )

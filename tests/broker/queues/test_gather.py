@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from longhall.broker.declare import configure_topic
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
@@ -71,5 +74,27 @@ def test_a_delayed_one_among_others_waits_alone() -> None:
         await queues.desk.send("q", messages)
         assert await queues.bodies("q") == ["a", "b"]
         assert queues.desk.depth("q").delayed == 1
+
+    rig.live(play)
+
+
+def test_what_is_over_the_quota_is_refused_and_the_rest_is_taken() -> None:
+    rig = Rig()
+
+    async def play(queues: Queues) -> None:
+        hall = queues.life.hall
+        await queues.desk.create("q", QueueSettings())
+        await queues.desk.create("bounded", QueueSettings(messages_max=100))
+        for name in ("q", "bounded"):
+            topic = hall.topic(name)
+            assert topic is not None
+            await configure_topic(hall, name, {**topic.configuration, "longhall.quota.messages.per.second": "2"})
+            answers = await queues.desk.send(name, outgoing("a", "b", "c", "d", "e"))
+            assert [answer.code for answer in answers] == [None, None, None, Code.OVER_QUOTA, Code.OVER_QUOTA]
+            assert "500 ms" in answers[-1].message
+            await asyncio.sleep(0.6)
+            (answer,) = await queues.desk.send(name, outgoing("f"))
+            assert answer.code is None
+            assert await queues.bodies(name) == ["a", "b", "c", "f"]
 
     rig.live(play)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tests.clients.conftest import FreshName
+from tests.clients.conftest import WAIT_SECONDS, FreshName
 from tests.clients.librdkafka import new_consumer, new_producer, read_all
 from tests.clients.librdkafka import send as produce
+from tests.clients.sqs.refusals import THROTTLED, refusal
 from tests.clients.sqs.words import delete, receive, send
 
 
@@ -76,3 +78,27 @@ def test_a_key_is_the_group_of_a_fifo_queue(sqs: Any, fifo: str, kafka: str) -> 
     assert "Messages" not in sqs.receive_message(QueueUrl=fifo)
     delete(sqs, fifo, [first])
     assert receive(sqs, fifo)[0]["Body"] == "2"
+
+
+def test_a_quota_of_the_topic_is_one_of_the_queue(sqs: Any, queue: str, kafka: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+
+    def allow(bytes_a_second: int) -> None:
+        name, operation = "longhall.quota.bytes.per.second", AlterConfigOpType.SET
+        entry = ConfigEntry(name, str(bytes_a_second), incremental_operation=operation)
+        topic = ConfigResource(ConfigResource.Type.TOPIC, _name(queue), incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([topic]).values():
+            future.result(WAIT_SECONDS)
+
+    allow(1)
+    entries = [{"Id": each, "MessageBody": each * 60} for each in "abc"]  # The first alone takes a minute to pay.
+    answer = sqs.send_message_batch(QueueUrl=queue, Entries=entries)
+    assert [each["Id"] for each in answer["Successful"]] == ["a"]
+    assert [(each["Id"], each["Code"]) for each in answer["Failed"]] == [
+        ("b", "RequestThrottled"),
+        ("c", "RequestThrottled"),
+    ]
+    assert refusal(sqs.send_message, QueueUrl=queue, MessageBody="d") == THROTTLED
+    allow(-1)
+    send(sqs, queue, "e")
+    assert sorted(each["Body"] for each in receive(sqs, queue, 2)) == ["a" * 60, "e"]

@@ -354,3 +354,37 @@ def test_a_connection_that_may_not_stay_is_closed() -> None:
 def test_a_header_is_read_from_a_frame() -> None:
     header: RequestHeader = decode_request_header(request(7)[4:])
     assert (header.api_key, header.correlation_id) == (HEARTBEAT, 7)
+
+
+def test_a_connection_that_is_held_back_is_not_read_and_loses_nothing() -> None:
+    desk = Desk()
+    connection, wire = desk.connect()
+    feed(connection, request(1))
+    connection.hold_back()
+    assert not wire.reading
+    connection.let_go()
+    assert wire.reading
+
+    serve = desk.serve
+
+    def once(this: Connection, frame: bytes) -> None:
+        serve(this, frame)
+        this.hold_back()
+
+    desk.serve = once
+    feed(connection, request(2) + request(3) + request(4)[:7])
+    assert [call.header.correlation_id for call in desk.calls] == [1, 2]
+    assert not wire.reading
+    for call in desk.calls:
+        call.ready([b"!"])
+    desk.loop.turn()
+    assert len(desk.calls) == 2  # Answers make no room for whoever is held back.
+    connection.let_go()
+    assert [call.header.correlation_id for call in desk.calls] == [1, 2, 3]
+    connection.let_go()
+    assert wire.reading
+    feed(connection, request(4)[7:])
+    assert [call.header.correlation_id for call in desk.calls] == [1, 2, 3, 4]
+    connection.connection_lost(None)
+    connection.let_go()
+    assert desk.budget.used_bytes == 0

@@ -68,8 +68,9 @@ class _Gathering:
             repeated = self._repeated(message, settings.deduplication == "content")
             if repeated is not None:
                 return repeated
-        accepted = Accepted()
         size = len(message.body)
+        charge_quota(queue, size, self._now_ms)
+        accepted = Accepted()
         delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
         due_ms = self._now_ms + delay_ms if delay_ms > 0 else 0
         target = self._target_of(message, due_ms)
@@ -140,6 +141,25 @@ def record_of(queue: RunningQueue, message: Outgoing, now_ms: int, due_ms: int) 
     if expires_ms:
         queue.expiry = EXPIRES
     return encode_record(message, "", now_ms, expires_ms, due_ms)
+
+
+def charge_quota(queue: RunningQueue, size_bytes: int, now_ms: int) -> None:
+    """A message for this queue: refuse it if the queue has had more than its quota, else count it."""
+    quota = queue.route[0].options.quota
+    if quota is not None:
+        check_quota(queue, now_ms)
+        quota.charge(size_bytes, 1, now_ms)
+
+
+def check_quota(queue: RunningQueue, now_ms: int) -> None:
+    """Refuse a message that `charge_quota` would refuse now."""
+    place = queue.route[0]
+    quota = place.options.quota
+    debt_ms = quota.debt_ms(now_ms) if quota is not None else 0
+    if debt_ms:
+        place.traffic.throttled += 1
+        name = queue.entry.name
+        raise LonghallError(Code.OVER_QUOTA, f"Queue '{name}' has had its quota; send again in {debt_ms} ms.")
 
 
 def repeated_send(queue: RunningQueue, message: Outgoing, now_ms: int) -> Accepted | None:

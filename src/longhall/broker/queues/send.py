@@ -9,7 +9,14 @@ import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.bury import bury, letters_of
-from longhall.broker.queues.gather import ONE_RECORD_BYTES_MAX, record_of, repeated_send, send_nowait
+from longhall.broker.queues.gather import (
+    ONE_RECORD_BYTES_MAX,
+    charge_quota,
+    check_quota,
+    record_of,
+    repeated_send,
+    send_nowait,
+)
 from longhall.broker.queues.join import digest_of
 from longhall.broker.queues.recall import warm
 from longhall.broker.queues.running import RunningQueue
@@ -93,6 +100,7 @@ async def _send_any(
         repeated = repeated_send(queue, message, hall.time.now_ms())
         if repeated is not None:
             return repeated
+    check_quota(queue, hall.time.now_ms())  # Before its parts are stored for nothing.
     upload_id, parts = await store_body(hall, queue, message.body)
     bodiless = msgspec.structs.replace(message, body=b"")  # The sender may still want to look at its own.
     try:
@@ -120,6 +128,7 @@ async def _send_one(
         repeated = repeated_send(queue, message, now_ms)
         if repeated is not None:
             return repeated
+    charge_quota(queue, size, now_ms)
     await _make_room(hall, queue, size)
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")

@@ -105,7 +105,8 @@ class Connection:
         self._flushing = False
         self._waits = 0
         self._ready_bytes = 0
-        self._full = False  # Requests wait in `_rest` until there is room for their answers.
+        self._full = False  # Requests wait in `_rest` until there is room for their answers, or they may be sent.
+        self._held_back = False  # Others are to be served first, or it sent more than its quota.
         self._paused_by_client = False
         self._paused = False
         self._wanting = False
@@ -162,6 +163,22 @@ class Connection:
         self._stopped = True
         self._regulate()
 
+    def hold_back(self) -> None:
+        """Take no more requests until `let_go`."""
+        self._held_back = True
+        self._regulate()
+
+    def let_go(self) -> None:
+        """Go on, first with what has come already."""
+        if not self._held_back:
+            return
+        self._held_back = False
+        self.active_s = self._loop.time()  # Until now the silence was ours.
+        if self._closing:
+            return
+        self._take_rest()
+        self._regulate()
+
     @property
     def mid_frame(self) -> bool:
         """Whether a request has begun to arrive."""
@@ -181,7 +198,7 @@ class Connection:
         transport = self._transport
         if transport is None or self._closing:
             return
-        stop = self._stopped or self._paused_by_client or self._wanting or self._full
+        stop = self._stopped or self._paused_by_client or self._wanting or self._full or self._held_back
         if stop and not self._paused:
             self._paused = True
             transport.pause_reading()
@@ -306,8 +323,19 @@ class Connection:
             self._gate.budget.give(len(frame))
 
     def _has_enough(self) -> bool:
-        """Whether as much is under way as one client may have."""
-        return len(self._slots) >= SLOTS_MAX or self._waits >= WAITS_MAX or self._ready_bytes >= ANSWERS_BYTES_MAX
+        """Whether as much is under way as one client may have now."""
+        return (
+            self._held_back
+            or len(self._slots) >= SLOTS_MAX
+            or self._waits >= WAITS_MAX
+            or self._ready_bytes >= ANSWERS_BYTES_MAX
+        )
+
+    def _take_rest(self) -> None:
+        """What has come and could not be taken, if it can be now."""
+        if self._full and not self._paused_by_client and not self._closing and not self._has_enough():
+            self._full = False
+            self._take(self._rest, 0, len(self._rest))
 
     # Answering
 
@@ -359,8 +387,6 @@ class Connection:
                 transport.writelines(out)
         if freed:
             self._gate.budget.give(freed)
-        if self._full and not self._paused_by_client and not self._closing and not self._has_enough():
-            self._full = False
-            self._take(self._rest, 0, len(self._rest))
+        self._take_rest()
         if self._paused:
             self._regulate()

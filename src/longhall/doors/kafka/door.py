@@ -10,6 +10,7 @@ from longhall.broker.hall import NODE_ID, Hall
 from longhall.broker.sift import Sieves
 from longhall.broker.transact import Transactor
 from longhall.front.carrying import Carrier
+from longhall.front.fairness import Fairness
 from longhall.names import CATALOGUE_SHARD
 
 
@@ -35,6 +36,7 @@ class Door:
         self.rack = ""
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
         self.sieves = Sieves()
+        self.fairness = Fairness()
         self._settings = settings
 
     @property

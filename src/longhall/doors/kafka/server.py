@@ -60,6 +60,7 @@ class KafkaServer(Gate):
         self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
+        door.fairness.later = self._loop.call_soon
         self._spare_buffers: list[bytearray] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -105,6 +106,7 @@ class KafkaServer(Gate):
         return self.crowd.enter(connection)
 
     def closed(self, connection: Connection) -> None:
+        self.door.fairness.forget(id(connection))
         self.crowd.leave(connection)
 
     def serve(self, connection: Connection, frame: bytes) -> None:

@@ -43,6 +43,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.MESSAGE_LEASED: faults.UNSUPPORTED,
     # Come back later: SDKs try these again by themselves.
     Code.OVERLOADED: faults.THROTTLED,
+    Code.OVER_QUOTA: faults.THROTTLED,
     Code.STORAGE_FULL: faults.UNAVAILABLE,
     Code.NOT_READY: faults.UNAVAILABLE,
     Code.TIMED_OUT: faults.UNAVAILABLE,
@@ -101,6 +102,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.MOVE_RUNNING: "There is already a task running. Only one active task is allowed for a source queue.",
     Code.MOVE_UNKNOWN: "The task does not exist.",
     Code.OVERLOADED: "The request was throttled; try again later.",
+    Code.OVER_QUOTA: "The request was throttled; try again later.",
 }
 
 

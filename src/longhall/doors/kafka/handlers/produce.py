@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, final
 
 from longhall.broker.send import Sent, send, wait
@@ -10,27 +11,40 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.wire.produce import ProducePart, encode_produce_response, parse_produce
 from longhall.errors import Code
+from longhall.front.fairness import Fairness, Lane
 from longhall.shards.shard import Committable
 
 SPEAKS_BATCHES_FROM: Final = 3  # Older versions carry message formats that are not taken.
 ABORTABLE_FROM: Final = 11
+# A client is told to wait no longer at once, whatever it owes: of the requests that it has sent already each waits so
+# long for the one before it, and a client that gets no answer for half a minute hangs up.
+DEBT_MS_MAX: Final = 5_000
 ADDS_PARTITIONS_FROM: Final = 12  # From here on a batch brings its partition into the transaction by itself.
 
 
 @final
 class Produced(Committable):
-    """A request whose batches are appended; answered when the last of them is committed."""
+    """A request whose batches are appended; answered, if it asks for that, when the last of them is committed."""
 
-    def __init__(self, call: Call, parts: list[ProducePart]) -> None:
+    def __init__(self, call: Call, parts: list[ProducePart], is_answered: bool, fairness: Fairness) -> None:
         self.call = call
         self.parts = parts
         self.missing = 1
+        self._is_answered = is_answered
+        self.debt_ms = 0
+        self.lane: Lane | None = None
+        self.size_bytes = 0
+        self._fairness = fairness
 
     def committed(self, value: int) -> None:
         self.missing -= 1
         if self.missing == 0:
-            header = self.call.header
-            self.call.ready((encode_produce_response(header.correlation_id, header.version, self.parts),))
+            if self.lane is not None:
+                self._fairness.release(self.lane, self.size_bytes)
+            if self._is_answered:
+                header = self.call.header
+                answer = encode_produce_response(header.correlation_id, header.version, self.parts, self.debt_ms)
+                self.call.ready((answer,))
 
 
 def handle(door: Door, call: Call) -> None:
@@ -42,7 +56,8 @@ def handle(door: Door, call: Call) -> None:
     acks = request.acks
     if acks:
         call.connection.begin(call)
-    produced = Produced(call, request.parts)
+    produced = Produced(call, request.parts, acks != 0, door.fairness)
+    lane_name = ""
     for part in request.parts:
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
@@ -70,9 +85,16 @@ def handle(door: Door, call: Call) -> None:
             assert partition is not None
             part.base_offset = sent.base_offset
             part.log_append_time_ms = sent.append_time_ms
-            if acks:
-                produced.missing += 1
-                wait(hall, partition, produced, 0, leader_only=acks == 1)
+            produced.missing += 1
+            produced.size_bytes += part.records_size
+            lane_name = name
+            wait(hall, partition, produced, 0, leader_only=acks >= 0)
+            quota = partition.options.quota
+            if quota is not None:
+                debt_ms = quota.debt_ms(hall.time.now_ms())
+                if debt_ms:
+                    partition.traffic.throttled += 1
+                    produced.debt_ms = max(produced.debt_ms, debt_ms)
         else:
             hall.traffic.sends_failed += 1
             hall.traffic.bytes_rejected += max(part.records_size, 0)
@@ -82,7 +104,27 @@ def handle(door: Door, call: Call) -> None:
             part.error_code = error_of(code)
             part.error_message = sent.message or None
     call.frame = b""  # The answer may wait for the disk; the bytes need not.
-    if acks:
-        produced.committed(0)
-    elif any(part.error_code for part in request.parts):
+    if produced.debt_ms:
+        _slow_down(call, produced)
+    if produced.size_bytes:
+        _share(door, call, produced, lane_name)
+    produced.committed(0)
+    if not acks and any(part.error_code for part in request.parts):
         call.connection.close()  # Without answers this is the only way to tell.
+
+
+def _slow_down(call: Call, produced: Produced) -> None:
+    """More was sent than a quota allows: say so with the answer, and read no more from whoever sent it for so long."""
+    produced.debt_ms = min(produced.debt_ms, DEBT_MS_MAX)
+    call.connection.hold_back()
+    asyncio.get_running_loop().call_later(produced.debt_ms / 1000, call.connection.let_go)
+
+
+def _share(door: Door, call: Call, produced: Produced, name: str) -> None:
+    """See that nobody else waits for long because of what was sent here. It counts for the last topic in it."""
+    fairness = door.fairness
+    produced.lane = fairness.hold(name, produced.size_bytes, call.started_s)
+    if fairness.is_crowded(produced.lane) and not produced.debt_ms:
+        connection = call.connection
+        connection.hold_back()
+        fairness.wait(name, produced.lane, id(connection), connection.let_go)
