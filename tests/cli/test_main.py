@@ -65,6 +65,10 @@ def test_settings_show_what_a_file_makes_of_them(run: Run, tmp_path: Path) -> No
         (("serve", "--set", "retention-ms=soon"), "2 weeks"),
         (("serve", "--settings", "/nowhere/longhall.toml"), "No such file"),
         (("serve", "--log-level", "loud"), "debug | info"),
+        (("serve", "--workers", "0"), "workers"),
+        (("serve", "--workers", "65"), "workers"),
+        (("serve", "--workers", "2", "--coordinator", "zk://127.0.0.1:1"), "--workers"),
+        (("serve", "--workers", "2", "--kafka", "127.0.0.1:65535"), "ports"),
     ],
 )
 def test_what_is_wrong_with_a_node_is_said_in_one_line(run: Run, words: tuple[str, ...], expected: str) -> None:

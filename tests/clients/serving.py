@@ -18,12 +18,15 @@ WORKERS = int(os.environ.get("LONGHALL_TEST_WORKERS", "1"))
 class Served(Node):
     """See the module."""
 
-    def __init__(self, data: Path, *, options: Sequence[str] = ()) -> None:
-        super().__init__(data, options=[*options, *(["--workers", str(WORKERS)] if WORKERS > 1 else [])])
+    def __init__(self, data: Path, *, options: Sequence[str] = (), workers: int = WORKERS) -> None:
+        super().__init__(data, options=[*options, *(["--workers", str(workers)] if workers > 1 else [])])
+        self._workers = workers
 
     def start(self) -> None:
+        if self._workers > 1:
+            self._doors["kafka"] = "127.0.0.1:0"  # The ports that follow one which was free may be taken.
         self.launch()
-        self.wait_ready(READY_SECONDS_MAX * WORKERS)
+        self.wait_ready(READY_SECONDS_MAX * self._workers)
 
     @property
     def bootstrap(self) -> str:
