@@ -41,6 +41,7 @@ HOT_ROOMS = (
     "queues/hours.py",
     "queues/lanes.py",
     "queues/leases.py",
+    "queues/marks.py",
     "queues/outcomes.py",
     "queues/queue.py",
     "queues/state.py",

@@ -157,5 +157,6 @@ def durable(queue: Queue) -> dict[str, Any]:
         "deaths": state.deaths,
         "work": state.work.snapshot(),
         "paused": state.paused,
+        "marks": (state.marks.snapshot(), state.marks.met),
         "next": (state.next_number, queue.next_deadline_ms()),
     }

@@ -14,6 +14,7 @@ from longhall.broker.events import (
     LaneDropped,
     LaneMade,
     PartitionsAdded,
+    PartitionsMapped,
     PartsDropped,
     PartsMade,
     ProducerIdsTaken,
@@ -45,6 +46,20 @@ class Topic:
         self.created_ms = created.at_ms
         self.shard = created.shard
         self.options = options
+        self.open = 0  # Of its partitions, those that take messages of the hall's own doors; 0: all of them.
+        self.shown = 0  # Those that clients are told of; 0: all of them.
+        self.generation = 0  # How often that has changed.
+        self.chosen = False  # Whether clients choose among them themselves.
+
+    @property
+    def open_count(self) -> int:
+        """How many partitions take messages."""
+        return self.open or len(self.partitions)
+
+    @property
+    def shown_count(self) -> int:
+        """How many partitions clients are told of."""
+        return self.shown or len(self.partitions)
 
 
 @final
@@ -107,6 +122,21 @@ class Catalogue:
         first = self.next_partition
         return PartitionsAdded(topic_id=topic.topic_id, partitions=list(range(first, first + more)))
 
+    def decide_map(self, topic: Topic, open: int, shown: int, chosen: bool) -> list[PartitionsAdded | PartitionsMapped]:
+        """So many partitions take messages, and so many are shown; more are made if there are not so many. Nothing if
+        there cannot be.
+        """
+        events: list[PartitionsAdded | PartitionsMapped] = []
+        more = max(open, shown) - len(topic.partitions)
+        if more > 0:
+            if self.partition_count() + more > PARTITIONS_MAX:
+                return events
+            first = self.next_partition
+            events.append(PartitionsAdded(topic_id=topic.topic_id, partitions=list(range(first, first + more))))
+        generation = topic.generation + (open != topic.open_count or shown != topic.shown_count)
+        mapped = PartitionsMapped(topic_id=topic.topic_id, open=open, shown=shown, generation=generation, chosen=chosen)
+        return [*events, mapped]
+
     def decide_configure(self, name: str, configuration: Mapping[str, str]) -> TopicConfigured | Code:
         """Another configuration, given whole."""
         topic = self.topics.get(name)
@@ -150,6 +180,10 @@ class Catalogue:
                 self.by_id[event.topic_id].partitions.extend(event.partitions)
                 self._partition_count += len(event.partitions)
                 self.next_partition = max(self.next_partition, event.partitions[-1] + 1)
+            case PartitionsMapped():
+                mapped = self.by_id[event.topic_id]
+                mapped.open, mapped.shown = event.open, event.shown
+                mapped.generation, mapped.chosen = event.generation, event.chosen
             case TopicConfigured():
                 changed = self.by_id[event.topic_id]
                 changed.configuration = dict(event.configuration)
@@ -179,6 +213,11 @@ class Catalogue:
                 [topic.name, topic.topic_id, topic.partitions, topic.configuration, topic.created_ms, topic.shard]
                 for topic in self.topics.values()
             ],
+            "maps": [
+                [topic.topic_id, topic.open, topic.shown, topic.generation, topic.chosen]
+                for topic in self.topics.values()
+                if topic.open
+            ],
             "queues": self.queues.snapshot(),
             "parts": self.parts,
             "next_partition": self.next_partition,
@@ -197,6 +236,10 @@ class Catalogue:
                 shard=shard,
             )
             self.apply(created, replayed=True)
+        for topic_id, open, shown, generation, chosen in state.get("maps", []):
+            self.apply(
+                PartitionsMapped(topic_id=topic_id, open=open, shown=shown, generation=generation, chosen=chosen)
+            )
         self.queues.restore(state["queues"])
         self.parts = {int(number): int(shard) for number, shard in state.get("parts", {}).items()}
         self.next_partition = max(self.next_partition, state["next_partition"])

@@ -8,15 +8,16 @@ from typing import Final
 from longhall.broker.archived import archived_end
 from longhall.broker.catalogue import Topic
 from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved
-from longhall.broker.gates import check_topic
+from longhall.broker.gates import check_topic, may_map
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.recount import recount
+from longhall.broker.queues.resize import mark_all, open_lanes
+from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
-from longhall.queues.events import LaneOpened
-from longhall.shards.shard import PARTITIONS, QUEUES
+from longhall.shards.shard import PARTITIONS
 
 HIGH_WATERMARK: Final = -1  # As an offset to delete up to: everything.
 
@@ -56,26 +57,27 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
     """Let a topic have `partitions` in all."""
     _must_lead(hall)
     event = hall.catalogue.decide_grow(name, partitions)
+    topic = hall.topic(name)
     if isinstance(event, Code):
-        topic = hall.topic(name)
         have = len(topic.partitions) if topic is not None else 0
         message = f"Topic already has {have} partitions." if topic is not None else _why_not(event, name)
         raise LonghallError(event, message)
+    queues = hall.queues_on(event.topic_id)
+    if (topic is not None and topic.open) or any(queue.grows for queue in queues):
+        raise LonghallError(Code.INVALID_PARTITION_COUNT, "The queue gets more partitions when it needs them.")
     if validate_only:
         return
     if not hall.has_room(EVENT_ROOM_BYTES // 2):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    marks = mark_all(queues) if may_map(hall) else []  # Groups may go elsewhere from now on.
+    if marks is None:
+        raise LonghallError(Code.INVALID_PARTITION_COUNT, "Too much is waiting from before the last changes.")
     commit = Commit()
-    hall.wal.hold()
-    try:
+    with together(hall):
         hall.append_catalogue(event, commit)
-        for queue in hall.queues_on(event.topic_id):  # What stands on the topic gives out from the new ones too.
-            for number in event.partitions:
-                opened = LaneOpened(queue=queue.number, lane=number)
-                hall.append_event(queue.shard, QUEUES, opened)
-                queue.queue.apply(opened)
-    finally:
-        hall.wal.let_go()
+        open_lanes(hall, queues, event)
+        for queue, marked in marks:
+            write_queue(hall, queue, [marked])
     await commit.future
 
 

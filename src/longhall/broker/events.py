@@ -35,6 +35,18 @@ class PartitionsAdded(_Event, frozen=True, tag="partitions-added"):
     partitions: list[int]
 
 
+class PartitionsMapped(_Event, frozen=True, tag="partitions-mapped"):
+    """Of a topic's partitions the first `open` take messages of the hall's own doors, and clients are told of the first
+    `shown`. What lies beyond is empty, and is there for the next growth.
+    """
+
+    topic_id: bytes
+    open: int
+    shown: int
+    generation: int
+    chosen: bool = False  # Whether clients choose among its partitions themselves, as far as is known.
+
+
 class TopicConfigured(_Event, frozen=True, tag="topic-configured"):
     """The whole configuration of a topic from now on."""
 
@@ -106,6 +118,7 @@ CatalogueEvent = (
     TopicCreated
     | TopicDeleted
     | PartitionsAdded
+    | PartitionsMapped
     | TopicConfigured
     | ProducerIdsTaken
     | QueueDeclared

@@ -3,11 +3,11 @@
     level 1   what the first release with clusters writes and understands
     level 2   a batch may take several entries of the log (up to 64 MiB in a cluster, instead of 4); topics and queues
               may be acknowledged by one host or by a quorum, because whoever is chosen to lead is the most complete;
-              directories have format 2
+              queues grow and shrink, and FIFO groups have marks; directories have format 2
 
 Reading is never gated: a version reads all levels up to its newest. Writing is, by `Hall.feature_level`, which is
 raised only when every node of the cluster can read what is written then, and never goes down. A node on its own stays
-at level 1, so that its directory can be given back to an older version.
+at level 1, so that its directory can be given back to an older version, unless it has had a queue that grew.
 """
 
 from __future__ import annotations
@@ -23,9 +23,15 @@ OLDEST: Final = 1
 NEWEST: Final = 2
 WORDS: Final = {
     1: "the formats of the first release with clusters",
-    2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum",
+    2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
 }
+MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that reckon with them.
+
+
+def may_map(hall: Hall) -> bool:
+    """Whether the parts of a queue may change, and FIFO groups be marked."""
+    return hall.replica is None or hall.feature_level >= MAP_LEVEL
 
 
 def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:

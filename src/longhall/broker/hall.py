@@ -20,6 +20,7 @@ from longhall.broker.events import (
     LaneDropped,
     LaneMade,
     PartitionsAdded,
+    PartitionsMapped,
     PartsDropped,
     PartsMade,
     QueueConfigured,
@@ -121,6 +122,7 @@ class Hall:
         self.on_topic_deleted: list[Callable[[str], None]] = []
         self.on_transaction_changed: Callable[[], None] = _nothing
         self.on_lift: Lift = _nobody_lifts
+        self.on_chosen: Callable[[Partition, int], None] = _nobody_chooses  # A client sends to a part of its choice.
         self.on_names_wanted: Callable[[], None] = _nothing  # Large batches wait for the name of their file.
 
     # Looking up
@@ -135,6 +137,11 @@ class Hall:
         if route is None or not 0 <= number < len(route):
             return None
         return route[number]
+
+    def shown(self, topic: str) -> list[Partition] | None:
+        """The partitions of a topic that clients are told of; None if there is no such topic."""
+        route = self.routes.get(topic)
+        return None if route is None else route[: self.catalogue.topics[topic].shown_count]
 
     def topic_name(self, topic_id: bytes) -> str:
         """The name of the topic with this id; empty if there is none."""
@@ -201,6 +208,8 @@ class Hall:
                 self._add_partitions(event.topic_id, event.partitions, [])
             case PartitionsAdded():
                 self._add_partitions(event.topic_id, event.partitions, self.queues_on(event.topic_id))
+            case PartitionsMapped():
+                self._follow_map(event.topic_id)
             case TopicConfigured():
                 topic = self.catalogue.by_id[event.topic_id]
                 levels = [lane for queue in self.queues_on(event.topic_id) for lane in queue.levels.values()]
@@ -266,6 +275,13 @@ class Hall:
             for queue in queues:
                 queue.add_lane(partition)
 
+    def _follow_map(self, topic_id: bytes) -> None:
+        topic = self.catalogue.by_id[topic_id]
+        for queue in self.queues_on(topic_id):
+            queue.open_parts = topic.open
+        for partition in self.routes[topic.name]:
+            partition.parted = True
+
     def _add_queue(self, entry: QueueEntry) -> None:
         topic = self.catalogue.by_id[entry.topic_id]
         route = self.routes[topic.name]
@@ -273,6 +289,8 @@ class Hall:
         for partition in route:
             queue.add_lane(partition)
         self.queues[entry.number] = queue
+        if topic.open:
+            self._follow_map(topic.topic_id)
         state = self._unmet_queues.pop(entry.number, None)
         if state is not None:
             queue.restore(state)
@@ -414,6 +432,10 @@ def _nothing() -> None:
 def _all_of_it(position: int) -> int:
     """A node on its own needs nothing that a checkpoint has put away."""
     return position
+
+
+def _nobody_chooses(partition: Partition, sender: int) -> None:
+    """Until somebody minds."""
 
 
 def _nobody_lifts(

@@ -69,11 +69,12 @@ def send(
     size_bytes: int,
     transactional_id: str | None = None,
     joins_transaction: bool = False,
+    connection: int = 0,
 ) -> Sent:
     """Take the one batch in `frame[at:at + size_bytes]`. What is accepted is not yet committed: see `wait`.
 
     A transactional batch is taken only when its partition is part of the producer's transaction; with
-    `joins_transaction` it becomes part of it by being sent.
+    `joins_transaction` it becomes part of it by being sent. A producer without an id is known by its `connection`.
     """
     options = partition.options
     now_ms = hall.time.now_ms()
@@ -110,6 +111,8 @@ def send(
             decided = verify(hall, partition, header, transactional_id, joins_transaction)
         if decided is not None:
             return Sent(decided)
+    if partition.parted:
+        hall.on_chosen(partition, header.producer_id if header.producer_id >= 0 else -1 - connection)
     code = append(hall, partition, header, frame, at, now_ms)
     if code is not None:
         return Sent(code)

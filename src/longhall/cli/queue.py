@@ -146,6 +146,7 @@ def _facts(described: QueueShape) -> dict[str, object]:
         "delayed": depth.delayed,
         "oldest": age_of(depth.oldest_age_ms),
         "size": size_of(depth.bytes),
+        "parts": f"{depth.parts}, and {depth.parts_going} being drained" if depth.parts_going else depth.parts,
         "sent": counts.sends,
         "delivered": counts.deliveries,
         "leases_outlived": counts.outlived,

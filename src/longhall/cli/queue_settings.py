@@ -99,7 +99,15 @@ OPTIONS: Final = (
     Option(
         "audit", "--audit", "off|deliveries", "Write down deliveries, settles, returns and deaths: off or deliveries."
     ),
-    Option("partitions", "--partitions", COUNT, "Logs that the queue is spread over; decided when it is made."),
+    Option(
+        "partitions", "--partitions", COUNT, "Logs that the queue is spread over, at least; decided when it is made."
+    ),
+    Option(
+        "parts_max", "--parts-max", COUNT, "Logs that it is spread over when it is full; it grows to that by doubling."
+    ),
+    Option("grow_at", "--grow-at", COUNT, "It grows when its parts are filled to so many percent."),
+    Option("shrink_at", "--shrink-at", COUNT, "It shrinks when they are filled to less than so many percent."),
+    Option("shrink_after_ms", "--shrink-after", DURATION, "For how long that must have been so."),
     Option("tags", "--tag", PAIRS, "A tag; repeatable."),
 )
 

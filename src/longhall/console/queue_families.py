@@ -33,6 +33,10 @@ _ROWS: Final = (
         lambda of: of.oldest_age_seconds,
     ),
     _OfQueues("size_bytes", "gauge", "Bytes of the queue's log, settled messages included.", lambda of: of.size_bytes),
+    _OfQueues("parts", "gauge", "Logs that the queue is spread over.", lambda of: of.parts),
+    _OfQueues(
+        "parts_generation", "gauge", "How often the queue's parts have become more or fewer.", lambda of: of.generation
+    ),
     _OfQueues("paused", "gauge", "1 while nothing is given out.", lambda of: int(of.paused)),
     _OfQueues("messages_sent_total", "counter", "Messages that producers sent.", lambda of: of.sends),
     _OfQueues(

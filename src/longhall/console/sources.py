@@ -92,6 +92,8 @@ class QueueStatus:
     dead_letters: Mapping[str, int]  # By reason.
     fates: Mapping[str, int] = field(default_factory=dict)  # Told to reply queues, by fate.
     fates_lost: int = 0
+    parts: int = 1
+    generation: int = 0  # How often its parts have become more or fewer.
 
 
 @dataclass(slots=True)

@@ -119,6 +119,8 @@ class NodeStatus:
                     counts.deaths,
                     counts.fates,
                     counts.fates_lost,
+                    depth.parts,
+                    depth.generation,
                 )
 
     def traffic(self) -> Traffic:

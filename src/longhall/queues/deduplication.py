@@ -49,10 +49,11 @@ def fingerprint(identity: str, group: str = "") -> bytes:
 class Remembered:
     """What the first send was told."""
 
-    def __init__(self, message_id: str, sequence: int, at_ms: int) -> None:
+    def __init__(self, message_id: str, sequence: int, at_ms: int, lane: int = NO_LANE) -> None:
         self.message_id = message_id
         self.sequence = sequence
         self.at_ms = at_ms
+        self.lane = lane  # Where it stands, if its id says so.
 
 
 @final
@@ -169,7 +170,8 @@ class DeduplicationWindow:
             if index >= 0:
                 if block.times[index] + window_ms <= now_ms:
                     return None
-                return Remembered(block.message_id(index), block.sequences[index], block.times[index])
+                id = block.message_id(index)
+                return Remembered(id, block.sequences[index], block.times[index], block.lanes[index])
         return None
 
     def decide(self, mark: bytes, now_ms: int, window_ms: int, refuses: bool) -> Remembered | Code | None:

@@ -133,6 +133,17 @@ class Recounted(_Event, frozen=True, tag="recounted"):
     bytes: int
 
 
+class Marked(_Event, frozen=True, tag="marked"):
+    """Groups may go to other lanes from here on: what stands below these ends (lane, offset) goes out before anything
+    of its group that stands above them elsewhere, and has sequence numbers below `base`. So many of the oldest marks
+    are not needed any more.
+    """
+
+    ends: list[tuple[int, int]]
+    base: int = 0
+    forget: int = 0
+
+
 QueueEvent = (
     LaneOpened
     | Passed
@@ -146,6 +157,7 @@ QueueEvent = (
     | Rewound
     | Switched
     | Recounted
+    | Marked
 )
 
 encoder = msgspec.msgpack.Encoder()

@@ -5,6 +5,7 @@ here: the result is events. With FIFO several messages of a group may go out in 
 one that stays behind; what the scan meets of a group that is not free is passed and stays outstanding. Without FIFO,
 but with groups, more candidates are looked at than are wanted, and groups with less in flight go first. A wish leaves
 behind what it does not want: available still, or passed by the scan and outstanding; with FIFO, and its group with it.
+A FIFO group that has messages in several lanes goes by the marks, and out of one lane at a time.
 
 Every loop is bounded: by what is wanted, by the candidates looked at, by the deaths reported, by what may be passed.
 """
@@ -19,6 +20,7 @@ from longhall.queues.cursor import NO_ROW
 from longhall.queues.events import Leased, Passed
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
+from longhall.queues.marks import NO_LIMIT, Marks
 from longhall.queues.outcomes import ATTEMPTS, EXPIRED, GONE, LENGTH, Candidate, Death, Given, Outcome, Status
 from longhall.queues.wish import Wish
 
@@ -50,7 +52,7 @@ class Rules:
 class Giving:
     """See the module. One object a request; `dropping_*` instead of `wanted` makes room by length."""
 
-    def __init__(self, rules: Rules, leases: Leases, peek: Peek, now_ms: int, wanted: int) -> None:
+    def __init__(self, rules: Rules, leases: Leases, marks: Marks, peek: Peek, now_ms: int, wanted: int) -> None:
         self.outcome = Outcome(Status.EMPTY)
         self.wanted = wanted
         self.dropping_messages = 0
@@ -59,6 +61,7 @@ class Giving:
         self.wish: Wish | None = None
         self._rules = rules
         self._leases = leases
+        self._marks = marks
         self._peek = peek
         self._now_ms = now_ms
         self._looked_at = 0
@@ -70,12 +73,16 @@ class Giving:
         self._position = 0
         self._taken: dict[str, int] = {}  # FIFO: outstanding rows of a group that were gathered,
         self._blocked: set[str] = set()  # and groups that the scan has passed a message of.
+        self._elsewhere: set[str] = set()  # FIFO: groups of which something was gathered in a lane before this one.
+        self._limit = NO_LIMIT  # Where the scan has to stop.
         self._window: list[Candidate] = []
         self._at = 0
 
     def take_from(self, lane: Lane, first_number: int, deadline_ms: int) -> bool:
         """Gather from one lane; False if the request ends here."""
         if self._looked_at:  # In a lane before this one.
+            if lane.peers:
+                self._elsewhere.update([candidate.group for candidate in self._candidates])
             self._rows = []
             self._candidates = []
             self._fresh = []
@@ -84,6 +91,7 @@ class Giving:
             self._taken = {}
             self._blocked = set()
         self._position = lane.cursor.scan
+        self._limit = self._marks.limit(lane.cursor.lane) if lane.peers and not self.is_dropping else NO_LIMIT
         wanted = self.wanted - len(self.outcome.given)
         window = wanted
         if self._rules.fair and lane.groups is not None and self.wish is None:
@@ -128,6 +136,10 @@ class Giving:
                 if not lane.is_available(row):
                     continue
                 kept.append(offset)
+            if lane.peers and self._is_behind(lane, row, offset):
+                if kept and kept[-1] == offset and not self._is_elsewhere(lane, row):
+                    kept.pop()  # Whatever it waits for will offer it again.
+                continue
             candidate = self._look(lane, offset, window if heap and heap[0] == offset + 1 else 1)
             if candidate is None:
                 goes_on = self._stop_cold(lane, offset)
@@ -159,6 +171,8 @@ class Giving:
                 offset = rows.pop()
                 row = lane.cursor.find(offset)
                 if row == NO_ROW or row in seen or not lane.is_available(row):
+                    continue
+                if lane.peers and self._is_behind(lane, row, offset):
                     continue
                 candidate = self._look(lane, offset, _WISH_LOOKED_AT_MAX)
                 if candidate is None:
@@ -201,6 +215,8 @@ class Giving:
         wish = self.wish
         is_plain = not rules.fifo and not self.is_dropping and wish is None
         while len(self._rows) < window:
+            if self._position >= self._limit:
+                return True
             if self._is_over():
                 return False
             count = window - len(self._rows) if wish is None else _WISH_LOOKED_AT_MAX
@@ -217,6 +233,9 @@ class Giving:
                     self._fresh.append(candidate)
                     self._position = candidate.next_offset
                     continue
+                if candidate.offset >= self._limit:
+                    self._position = self._limit  # There is nothing before it: so far the scan may stand.
+                    break
                 if self._is_over():
                     break
                 if candidate.size_bytes < 0:
@@ -226,7 +245,7 @@ class Giving:
                 if self._has_died(lane, NO_ROW, candidate.offset, candidate):
                     self._looked_at += 1
                     self._blocked.add(candidate.group)
-                elif (not rules.fifo or self._may_follow(lane, candidate.group)) and (
+                elif (not rules.fifo or self._may_follow(lane, candidate)) and (
                     wish is None or wish.wants(lane.cursor.lane, candidate)
                 ):
                     self._gather(NO_ROW, candidate)
@@ -246,9 +265,26 @@ class Giving:
         self._rows.append(row)
         self._candidates.append(candidate)
 
-    def _may_follow(self, lane: Lane, name: str) -> bool:
+    def _is_behind(self, lane: Lane, row: int, offset: int) -> bool:
+        """FIFO: whether an outstanding message has to wait for something of its group in another lane."""
+        groups = lane.groups
+        assert groups is not None
+        name = groups.name_of[self._leases.group[row]]
+        return name in self._elsewhere or lane.is_behind(name, self._marks.below(lane.cursor.lane, offset))
+
+    def _is_elsewhere(self, lane: Lane, row: int) -> bool:
+        """Whether it waits for this very answer: should that come to nothing, nobody would offer it again."""
+        groups = lane.groups
+        return groups is not None and groups.name_of[self._leases.group[row]] in self._elsewhere
+
+    def _may_follow(self, lane: Lane, candidate: Candidate) -> bool:
         """FIFO: whether everything of this group that came before goes out in the same answer."""
+        name = candidate.group
         if name in self._blocked:
+            return False
+        if lane.peers and (
+            name in self._elsewhere or lane.is_behind(name, self._marks.below(lane.cursor.lane, candidate.offset))
+        ):
             return False
         groups = lane.groups
         if groups is None:

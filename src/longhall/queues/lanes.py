@@ -3,6 +3,10 @@
 Every change of a row passes here, because three things must agree at any moment: the row's state, the count of hidden
 rows in its group, and the heap of offsets that may go out next. A standard lane has every available row in that heap; a
 FIFO lane only the head of each free group. Stale entries are harmless, and bounded.
+
+A FIFO queue may have several lanes of one priority, its peers to each other, and a group may have messages in more than
+one of them. Whether it is free is asked of all by whoever gives out (`marks` says in which order); here a change in one
+lane is told to the others, whose heads may go out because of it.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from heapq import heappush
 from typing import Final, final
 
 from longhall.queues.cursor import Cursor
-from longhall.queues.groups import Groups
+from longhall.queues.groups import NO_GROUP, Groups
 from longhall.queues.leases import READY, Leases
 
 _SLACK: Final = 64
@@ -27,6 +31,7 @@ class Lane:
         self.index = index
         self.cursor = cursor
         self.groups: Groups | None = None
+        self.peers: list[Lane] = []  # The other lanes of this priority, where there is FIFO.
         self.offers = 0  # Moves on whenever something may have become available.
         self._recent: array[int] | None = None  # What it was, the last times, if anybody wants to know.
         self._recent_from = 0
@@ -62,9 +67,12 @@ class Lane:
         if group >= 0 and groups is not None:
             if leases.is_hidden(row):
                 groups.reveal(group)
+            name = groups.name_of[group] if self.peers else ""
             group = groups.leave(leases, row)
             if group >= 0 and self._fifo and groups.hidden[group] == 0:
                 self._push(leases.offset[groups.head[group]])
+            if self.peers:
+                self._tell_peers(name)
         leases.give_up(row)
 
     def clear(self, scan: int) -> None:
@@ -100,6 +108,32 @@ class Lane:
             groups.reveal(group)
         self._leases.reveal(row)
         self.offer(row)
+        if self.peers and group >= 0 and groups is not None:
+            self._tell_peers(groups.name_of[group])
+
+    def _tell_peers(self, name: str) -> None:
+        """Something of this group changed here: its first message elsewhere may go out now."""
+        for peer in self.peers:
+            groups = peer.groups
+            group = groups.find(name) if groups is not None else NO_GROUP
+            if groups is not None and group >= 0 and groups.hidden[group] == 0:
+                peer._push(self._leases.offset[groups.head[group]])
+
+    def is_behind(self, name: str, ends: dict[int, int]) -> bool:
+        """Whether a message of this group here has to wait for other lanes: something of it is hidden there, or stands
+        there below these ends, or may do so.
+        """
+        for peer in self.peers:
+            end = ends.get(peer.cursor.lane, 0)
+            if peer.cursor.scan < end:
+                return True
+            groups = peer.groups
+            group = groups.find(name) if groups is not None else NO_GROUP
+            if groups is None or group < 0:
+                continue
+            if groups.hidden[group] or self._leases.offset[groups.head[group]] < end:
+                return True
+        return False
 
     def _hide(self, row: int) -> None:
         group = self._leases.group[row]

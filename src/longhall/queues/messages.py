@@ -124,6 +124,9 @@ class Depth(msgspec.Struct, kw_only=True):
     delayed: int = 0
     bytes: int = 0
     oldest_age_ms: int = 0
+    parts: int = 1  # Logs that it is spread over,
+    parts_going: int = 0  # and those beside them that take nothing more and go when they are drained.
+    generation: int = 0  # How often that has changed.
 
 
 class Counts(msgspec.Struct, kw_only=True):

@@ -25,10 +25,11 @@ from typing import Any, Final, final
 
 from longhall.errors import Code
 from longhall.queues.cursor import NO_ROW, Cursor
-from longhall.queues.events import Extended, Passed, Purged, QueueEvent, Returned, Rewound, Settled
+from longhall.queues.events import Extended, Marked, Passed, Purged, QueueEvent, Returned, Rewound, Settled
 from longhall.queues.giving import DEATHS_MAX, Giving, Peek, Rules, owners_of
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import LEASED
+from longhall.queues.marks import MARKS_MAX
 from longhall.queues.outcomes import EXPIRED, Candidate, Death, Outcome, Overflow, Status
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
@@ -91,7 +92,7 @@ class Queue:
         count_max = min(count_max, settings.in_flight_max - leases.leased - leases.returned)
         if count_max <= 0:
             return Outcome(Status.TOO_MANY)
-        giving = Giving(self._rules, leases, peek, now_ms, count_max)
+        giving = Giving(self._rules, leases, self.state.marks, peek, now_ms, count_max)
         giving.wish = wish
         for lane in self._in_turn():
             if not giving.take_from(lane, self.state.next_number, now_ms + lease_ms):
@@ -123,11 +124,11 @@ class Queue:
     def decide_drop(self, now_ms: int, messages: int, bytes: int, peek: Peek) -> Outcome:
         """The oldest available messages, lowest priority first, as deaths by length until so much is free."""
         self.tick(now_ms)
-        giving = Giving(self._rules, self.state.leases, peek, now_ms, 1)
+        giving = Giving(self._rules, self.state.leases, self.state.marks, peek, now_ms, 1)
         giving.is_dropping = True
         giving.dropping_messages = messages
         giving.dropping_bytes = bytes
-        for lane in reversed(self.state.order):
+        for lane in sorted(self.state.order, key=_priority):
             if not giving.take_from(lane, self.state.next_number, now_ms):
                 break
         return _ended(giving.outcome)
@@ -322,6 +323,21 @@ class Queue:
             return Code.OFFSET_OUT_OF_RANGE
         return Rewound(queue=self.queue_id, lane=lane_id, offset=offset, messages=messages, bytes=bytes)
 
+    def decide_mark(self, ends: Sequence[tuple[int, int]]) -> Marked | Status | None:
+        """Groups may go to other lanes from now on, where the lanes end here. TOO_MANY: there are too many marks; None:
+        nobody keeps an order that this could break.
+        """
+        state = self.state
+        if not state.fifo:
+            return None
+        marks = state.marks
+        # Those with nothing below them tell sequence numbers still, and a rewind needs them again. The last of them is
+        # below what stands above all of them.
+        forget = min(max(0, marks.done(state.lanes) - 1), max(0, len(marks) + 1 - MARKS_MAX))
+        if len(marks) - forget >= MARKS_MAX:
+            return Status.TOO_MANY
+        return Marked(queue=self.queue_id, ends=list(ends), base=marks.next_sequence(list(ends)), forget=forget)
+
     # Time
 
     def next_deadline_ms(self) -> int | None:
@@ -412,6 +428,10 @@ class Queue:
         """Become what `snapshot` described. The settings are the caller's."""
         self.state = State(self.state.fifo)
         self.state.restore(state)
+
+
+def _priority(lane: Lane) -> int:
+    return lane.cursor.priority
 
 
 def _ended(outcome: Outcome) -> Outcome:

@@ -69,5 +69,9 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     audit: Literal["off", "deliveries"] = "off"
     filter: str = ""  # Of a queue over a topic: only what fits stands in it. Empty: everything.
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 1
+    parts_max: Annotated[int, Meta(ge=1, le=1000)] = 1  # It grows to so many when it is full; see `queues/parts.py`.
+    grow_at: Annotated[int, Meta(ge=1, le=100)] = 80  # Percent of what its parts hold.
+    shrink_at: Annotated[int, Meta(ge=0, le=99)] = 20
+    shrink_after_ms: _Milliseconds = 60_000  # For so long it must have been less.
     tags: dict[str, str] = {}
     door: dict[str, str] = {}  # What a door keeps for itself (SQS: policies, KMS ids), by its own names.

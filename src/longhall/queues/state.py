@@ -15,6 +15,7 @@ from longhall.queues.events import (
     Extended,
     LaneOpened,
     Leased,
+    Marked,
     Passed,
     Purged,
     QueueEvent,
@@ -27,6 +28,7 @@ from longhall.queues.events import (
 )
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
+from longhall.queues.marks import Marks
 from longhall.queues.worktimes import WorkTimes
 
 SNAPSHOT_VERSION: Final = 1
@@ -48,6 +50,7 @@ class State:
         self.lanes: dict[int, Lane] = {}
         self.order: list[Lane] = []  # By falling priority.
         self._by_index: list[Lane] = []
+        self.marks = Marks()
         self.fifo = fifo
 
     def tick(self, now_ms: int, ends_max: int) -> bool:
@@ -102,16 +105,30 @@ class State:
             self._apply_rewound(event)
         elif isinstance(event, Switched):
             self.paused = event.paused
+        elif isinstance(event, Marked):
+            self.marks.add(event.ends, event.base, event.forget)
+            self._met_marks()
         else:
             assert isinstance(event, Recounted)
             self._hold(event.messages, event.bytes)
 
     def _open(self, lane_id: int, priority: int, start: int) -> Lane:
         lane = Lane(len(self._by_index), Cursor(lane_id, priority, start), self.leases, self.fifo)
+        if self.fifo:
+            for other in self._by_index:
+                if other.cursor.priority == priority:
+                    other.peers.append(lane)
+                    lane.peers.append(other)
         self._by_index.append(lane)
         self.lanes[lane_id] = lane
         self.order = sorted(self._by_index, key=_precedence)
         return lane
+
+    def _met_marks(self) -> None:
+        """A scan has moved on: what waited for it may go out."""
+        if self.marks.advance(self.lanes):
+            for lane in self._by_index:
+                lane.note_available()
 
     def _apply_passed(self, event: Passed) -> None:
         lane = self.lanes[event.lane]
@@ -119,6 +136,8 @@ class State:
         for index, offset in enumerate(event.offsets):
             name = event.names[event.owners[index]] if event.names else ""
             lane.offer(lane.admit(offset, event.sizes[index], name))
+        if self.marks.waits:
+            self._met_marks()
 
     def _apply_leased(self, event: Leased) -> None:
         lane = self.lanes[event.lane]
@@ -151,6 +170,8 @@ class State:
             lane.lease(row, number + index, at_ms, deadline_ms)
         if settled:
             self._release(gone)
+        if self.marks.waits:
+            self._met_marks()
 
     def _apply_settled(self, event: Settled) -> None:
         lane = self.lanes[event.lane]
@@ -199,6 +220,8 @@ class State:
             lane.cursor.scan = max(lane.cursor.scan, offset)
         self.purged_ms = event.at_ms
         self._hold(event.messages, event.bytes)
+        if self.marks.waits:
+            self._met_marks()
 
     def _apply_rewound(self, event: Rewound) -> None:
         lane = self.lanes[event.lane]
@@ -206,7 +229,9 @@ class State:
         for offset in cursor.live_between(event.offset, cursor.scan):
             lane.drop(cursor.find(offset))
         cursor.scan = event.offset
-        lane.note_available()
+        self.marks.again(self.lanes)
+        for other in self._by_index if self.fifo else [lane]:
+            other.note_available()
         self._hold(event.messages, event.bytes)
 
     def _release(self, sizes: list[int]) -> None:
@@ -234,6 +259,7 @@ class State:
             "deaths": dict(self.deaths),
             "work": self.work.snapshot(),
             "lanes": lanes,
+            "marks": self.marks.snapshot(),
             "leases": self.leases.snapshot(),
         }
 
@@ -260,6 +286,8 @@ class State:
             lane = self._by_index[self.leases.lane[row]]
             lane.cursor.hold(self.leases.offset[row], row)
             lane.enrol(row, names.get(row, ""))
+        self.marks = Marks()
+        self.marks.restore(state.get("marks", []), self.lanes)
         for lane in self._by_index:
             lane.note_available()
 

@@ -15,7 +15,8 @@ def test_a_queue_from_its_making_to_its_end(ask: Asking, name: str) -> None:
     status, made = ask("POST", "queues", {"name": name, "settings": {"lease_ms": 5000, "tags": {"team": "blue"}}})
     assert status == 201
     assert made["settings"]["lease_ms"] == 5000
-    assert made["depth"] == {"available": 0, "in_flight": 0, "delayed": 0, "bytes": 0, "oldest_age_ms": 0}
+    nothing = {"available": 0, "in_flight": 0, "delayed": 0, "bytes": 0, "oldest_age_ms": 0}
+    assert made["depth"] == {**nothing, "parts": 1, "parts_going": 0, "generation": 0}
     changed = ask.good("PATCH", f"queues/{name}", {"settings": {"delay_ms": 10, "lease_ms": None}})
     assert changed["settings"]["delay_ms"] == 10
     assert changed["settings"]["lease_ms"] == 30_000

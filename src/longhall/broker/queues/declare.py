@@ -17,7 +17,8 @@ from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.events import LaneOpened, Recounted
+from longhall.queues.events import LaneOpened, Marked, Recounted
+from longhall.queues.parts import check_parts
 from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
 
@@ -35,6 +36,7 @@ async def create(hall: Hall, name: str, settings: QueueSettings) -> RunningQueue
         )
     if settings.filter:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic that is there already.")
+    check_parts(settings)
     now_ms = hall.time.now_ms()
     topic = hall.catalogue.decide_create(
         name,
@@ -75,6 +77,8 @@ async def _declare(
 ) -> RunningQueue:
     if topic is None and settings.priorities > 1:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic gives out in the topic's order.")
+    if topic is None and settings.parts_max > 1:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic has the topic's partitions.")
     if settings.filter:
         compile_filter(settings.filter)
     if not hall.has_room(1024 * 1024):
@@ -97,11 +101,15 @@ async def _declare(
             hall.append_catalogue(topic, Commit())
         hall.append_catalogue(declared, commit)
         queue = hall.queues[declared.number]
+        siblings = [one for one in hall.queues_on(identity) if one is not queue]
         waiting = 0
         for lane, at in queue.lanes.items():
             start = starts.get(lane, at.log.start_offset)
             waiting += at.log.next_offset - start
             write_queue(hall, queue, [LaneOpened(queue=number, lane=lane, start=start)])
+        if settings.fifo and siblings:  # Groups have gone from log to log before it was made.
+            known = max((one.queue.state.marks.moments() for one in siblings), key=len)
+            write_queue(hall, queue, [Marked(queue=number, ends=ends, base=base) for ends, base in known])
         if waiting:  # What stands in the log already counts as if it had been sent.
             write_queue(hall, queue, [Recounted(queue=number, messages=waiting, bytes=0)])
         make_companions(hall, queue)
@@ -119,6 +127,9 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
         raise LonghallError(Code.INVALID_CONFIGURATION, "Whether a queue is FIFO is decided when it is made.")
     if settings.priorities != queue.settings.priorities:
         raise LonghallError(Code.INVALID_CONFIGURATION, "How many priorities a queue has is decided when it is made.")
+    if settings.parts_max > 1 and not queue.entry.owns_topic:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic has the topic's partitions.")
+    check_parts(settings)
     if settings.filter:
         if queue.entry.owns_topic:
             raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic.")

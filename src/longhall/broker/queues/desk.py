@@ -20,6 +20,7 @@ from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
 from longhall.broker.queues.receive import receive, receive_nowait
 from longhall.broker.queues.receive_any import Service
+from longhall.broker.queues.resize import Resizer
 from longhall.broker.queues.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.send import send, send_parcel
@@ -73,6 +74,8 @@ class Desk:
         self.mover = Mover(hall)
         self.sweeper = Sweeper(hall)
         self.expirer = Expirer(hall)
+        self.resizer = Resizer(hall)
+        hall.on_chosen = self.resizer.on_chosen
         self._service = Service(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
 
@@ -82,9 +85,11 @@ class Desk:
         self.mover.start()
         self.sweeper.start()
         self.expirer.start()
+        self.resizer.start()
 
     async def stop(self) -> None:
         """Finish what is under way."""
+        await self.resizer.stop()
         await self.expirer.stop()
         await self.sweeper.stop()
         await self.mover.stop()

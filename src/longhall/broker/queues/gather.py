@@ -131,7 +131,7 @@ class _Gathering:
     def _answer(self, accepted: Accepted, lane: int, offset: int) -> None:
         accepted.message_id = derive_message_id(lane, offset)
         if self._queue.settings.fifo:
-            accepted.sequence = offset
+            accepted.sequence = self._queue.sequence_of(lane, offset)
 
 
 def record_of(queue: RunningQueue, message: Outgoing, now_ms: int, due_ms: int) -> Record:
@@ -172,7 +172,8 @@ def repeated_send(queue: RunningQueue, message: Outgoing, now_ms: int) -> Accept
     refuses = settings.repeated_sends == "refuse"
     decided = queue.sent.decide(mark, now_ms, settings.deduplication_window_ms, refuses)
     if isinstance(decided, Remembered):
-        return Accepted(message_id=decided.message_id, sequence=decided.sequence, repeated=True)
+        sequence = queue.sequence_of(decided.lane, decided.sequence)
+        return Accepted(message_id=decided.message_id, sequence=sequence, repeated=True)
     if isinstance(decided, Code):
         raise LonghallError(decided, "the message was sent before")
     return None

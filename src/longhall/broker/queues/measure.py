@@ -23,6 +23,7 @@ def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
     queue.queue.tick(now_ms)
     ends = [(lane, partition.high_watermark) for lane, partition in queue.lanes.items()]
     oldest_ms = oldest_since_ms(queue)
+    topic = hall.catalogue.by_id[queue.entry.topic_id]
     available = queue.queue.waiting(ends)
     if queue.lifts or queue.filter is not None:  # Not everything in its logs is in the queue, but it has counted.
         outstanding = queue.queue.in_flight + queue.queue.held_back
@@ -33,6 +34,9 @@ def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
         delayed=queue.staging.count,
         bytes=sum(partition.log.bytes_kept() for partition in queue.lanes.values()),
         oldest_age_ms=max(now_ms - oldest_ms, 0) if oldest_ms != UNKNOWN else 0,
+        parts=topic.open_count,
+        parts_going=topic.shown_count - topic.open_count,
+        generation=topic.generation,
     )
 
 

@@ -174,7 +174,7 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
         key=fields.key,
         group=fields.group or (given.candidate.group if queue.settings.fifo else ""),
         deduplication_id=fields.deduplication_id,
-        sequence=record.offset if queue.settings.fifo else -1,
+        sequence=queue.sequence_of(given.lane, record.offset) if queue.settings.fifo else -1,
         sent_ms=fields.sent_ms,
         first_received_ms=fields.first_received_ms or given.first_ms,
         attempts=given.attempts,

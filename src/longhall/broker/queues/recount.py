@@ -5,8 +5,8 @@ from __future__ import annotations
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed, Recounted
-from longhall.shards.shard import QUEUES
 
 
 def recount(hall: Hall, partition: Partition, began: int) -> None:
@@ -31,6 +31,4 @@ def recount(hall: Hall, partition: Partition, began: int) -> None:
             events.append(
                 Recounted(queue=queue.number, messages=max(0, state.messages - lost), bytes=max(0, state.bytes - size))
             )
-        for event in events:
-            hall.append_event(queue.shard, QUEUES, event)
-            queue.queue.apply(event)
+        write_queue(hall, queue, events)

@@ -88,7 +88,7 @@ async def fork(
             raise LonghallError(Code.OFFSET_OUT_OF_RANGE, f"The log ends at offset {partition.high_watermark}.")
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
-    chosen = msgspec.structs.replace(settings or queue.settings, priorities=1)
+    chosen = msgspec.structs.replace(settings or queue.settings, priorities=1, parts_max=1)
     return await declare_from(hall, name, queue.entry.topic_id, chosen, starts)
 
 

@@ -17,7 +17,7 @@ from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.traces import Traces
 from longhall.broker.queues.waiters import Waiters
 from longhall.broker.queues.window import Window
-from longhall.queues.deduplication import DeduplicationWindow, fingerprint
+from longhall.queues.deduplication import NO_LANE, DeduplicationWindow, fingerprint
 from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, sent_as, whole_of
 from longhall.queues.messages import QueueView
 from longhall.queues.outcomes import Candidate
@@ -52,6 +52,8 @@ class RunningQueue(Listener):
         self.receipts = Receipts(secret, entry.number)
         self.lanes: dict[int, Partition] = {}  # What is given out, by partition id.
         self.route: list[Partition] = []  # Those of them that the topic shows.
+        self.open_parts = 0  # So many of the route take messages; 0: all. The catalogue knows.
+        self.has_marks = False  # Whether its groups may go from log to log, so that there may be some.
         self.levels: dict[int, Partition] = {}  # The others: messages with a priority, by their level.
         self.hidden: dict[int, Partition] = {}  # What is not due yet.
         self.windows: dict[int, Window] = {}
@@ -91,6 +93,8 @@ class RunningQueue(Listener):
         """The catalogue has other settings for it."""
         self._letters_exist = self.settings.dead_letters is not None
         self.queue.configure(self.settings)
+        for partition in self.route:
+            partition.parted = partition.parted or self.grows
         if self.settings.filter != self._filter_text:
             self._filter_text = self.settings.filter
             self.filter = compile_filter(self._filter_text) if self._filter_text else None
@@ -107,11 +111,15 @@ class RunningQueue(Listener):
         """A log whose messages are given out."""
         self.lanes[partition.log.partition] = partition
         partition.listeners.append(self)
+        if len(self.waiters):
+            partition.watchers[self.waiters] = None  # Who waits does so for this one too.
         if partition.number < 0:
             self.levels[-partition.number] = partition
         else:
             self.route.append(partition)
+            self.has_marks = self.settings.fifo and len(self.route) > 1
             partition.lifts = partition.lifts or self.lifts
+            partition.parted = partition.parted or self.grows
 
     def add_hidden(self, partition: Partition) -> None:
         """A log of messages that are not due yet."""
@@ -133,12 +141,17 @@ class RunningQueue(Listener):
         One with a priority goes there like any other, and its copy to the lane of its level: see `lift`.
         """
         lanes = self.route
-        if len(lanes) == 1:
+        parts = self.open_parts or len(lanes)
+        if parts == 1:
             return lanes[0]
-        if group:
-            return lanes[zlib.crc32(group.encode()) % len(lanes)]
+        if group or self.settings.fifo:
+            return lanes[zlib.crc32(group.encode()) % parts]
         self._turn += 1
-        return lanes[self._turn % len(lanes)]
+        return lanes[self._turn % parts]
+
+    def sequence_of(self, lane: int, offset: int) -> int:
+        """The number of a message by which its place in its group is told."""
+        return self.queue.state.marks.sequence(lane, offset) if self.has_marks and lane != NO_LANE else offset
 
     def available(self) -> int:
         """How many messages could be given out, as far as leases are known to have ended."""
@@ -189,6 +202,11 @@ class RunningQueue(Listener):
             records = [record for record in records if self.takes(partition, header, record)]
         size = sum(body_bytes_of(record) for record in records) if self.settings.bytes_max else 0
         self.queue.apply_sent(len(records), size)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the number of its parts is its own affair."""
+        return self.settings.parts_max > 1 and self.entry.owns_topic
 
     # Which messages of a log are in the queue
 

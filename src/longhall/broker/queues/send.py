@@ -129,10 +129,14 @@ async def _send_one(
         if repeated is not None:
             return repeated
     charge_quota(queue, size, now_ms)
-    await _make_room(hall, queue, size)
+    has_waited = await _make_room(hall, queue, size)
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
     now_ms = hall.time.now_ms()
+    if has_waited and settings.deduplication != "off":  # The same message may have come meanwhile.
+        repeated = repeated_send(queue, message, now_ms)
+        if repeated is not None:
+            return repeated
     delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
     record = record_of(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
     manifest = parcel.manifest() if parcel is not None else None
@@ -152,18 +156,21 @@ async def _send_one(
         if rider is not None:
             rider.write()
     queue.on_sent(1)
-    return Accepted(message_id=derive_message_id(lane, offset), sequence=offset if settings.fifo else -1)
+    sequence = queue.sequence_of(lane, offset) if settings.fifo else -1
+    return Accepted(message_id=derive_message_id(lane, offset), sequence=sequence)
 
 
-async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> None:
-    """What a full queue asks for: refuse, wait, or let the oldest go."""
+async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> bool:
+    """What a full queue asks for: refuse, wait, or let the oldest go. Whether that took a while."""
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + FULL_WAIT_S_MAX
     settings = queue.settings
+    has_waited = False
     while True:
         decided = queue.queue.decide_send(1, size)
         if decided is None:
-            return
+            return has_waited
+        has_waited = True
         if isinstance(decided, Code) or (settings.when_full == "dead-letter" and letters_of(hall, queue) is None):
             raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full.")
         if decided.wait:

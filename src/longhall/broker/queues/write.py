@@ -33,6 +33,8 @@ def write_queue(hall: Hall, queue: RunningQueue, events: Iterable[QueueEvent]) -
     for event in events:
         hall.append_event(queue.shard, QUEUES, event)
         queue.queue.apply(event)
+    if queue.has_marks and queue.queue.state.marks.has_advanced() and len(queue.waiters):
+        queue.waiters.offer()  # What stood above a mark may go out now.
 
 
 def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent]) -> None:

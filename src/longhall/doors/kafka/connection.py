@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final, cast, final
 
 from mypy_extensions import mypyc_attr
@@ -25,6 +26,7 @@ SLOTS_MAX: Final = 1024  # Requests of one connection that are under way.
 WAITS_MAX: Final = 32  # Of them those that may answer with a lot, some time.
 ANSWERS_BYTES_MAX: Final = 16 * 1024 * 1024  # Answers that are ready and not sent: beyond this no request is taken.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
+_numbers: Final = count(1)
 WAITING_APIS: Final = (1, 11, 14)  # Fetch, JoinGroup, SyncGroup: they wait for others and are asked again.
 
 
@@ -89,6 +91,7 @@ class Connection:
     """See the module. Of the shape of `asyncio.BufferedProtocol` only: a class of that base could not be compiled."""
 
     def __init__(self, gate: Gate, loop: asyncio.AbstractEventLoop) -> None:
+        self.number = next(_numbers)
         self.peer = ""
         self.active_s = 0.0  # When the last whole request came.
         self.requests = 0

@@ -28,7 +28,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
     room = min(max(request.response_partition_limit, 1), LIMIT_MAX)
     response = DescribeTopicPartitionsResponse()
     for name in names:
-        route = door.hall.routes.get(name)
+        route = door.hall.shown(name)
         if route is None:
             code = error_of(Code.UNKNOWN_TOPIC)
             response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=code))

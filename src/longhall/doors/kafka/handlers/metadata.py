@@ -63,7 +63,7 @@ async def _find(door: Door, asked: MetadataRequestTopic, may_create: bool) -> Me
 
 
 def _describe(door: Door, name: str) -> MetadataResponseTopic:
-    route = door.hall.routes.get(name)
+    route = door.hall.shown(name)
     if route is None:
         return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC), name=name)
     return MetadataResponseTopic(

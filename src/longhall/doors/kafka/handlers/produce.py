@@ -79,6 +79,7 @@ def handle(door: Door, call: Call) -> None:
                 part.records_size,
                 request.transactional_id,
                 header.version >= ADDS_PARTITIONS_FROM,
+                call.connection.number,
             )
             part.log_start_offset = partition.log.start_offset
         if sent.code is None:
