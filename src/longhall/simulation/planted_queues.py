@@ -9,13 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker.queues import bury, carry, desk, move, receive, settle
+from longhall.broker.queues import bury, carry, desk, move, receive, resize, settle
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import write_queue, write_staging
 from longhall.broker.time import HallTime
 from longhall.queues.events import Died, Extended, Leased, Purged, Settled
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
+from longhall.queues.marks import Marks
+from longhall.queues.parts import Senders
 from longhall.queues.queue import Queue
 from longhall.queues.staging import DUE_NOW, Staging
 from longhall.queues.state import State
@@ -166,6 +168,18 @@ def _forget_pauses() -> list[tuple[Any, str, Any]]:
     return [(State, "restore", restore)]
 
 
+def _grow_without_marks() -> list[tuple[Any, str, Any]]:
+    return [(resize, "mark_all", lambda queues: [])]
+
+
+def _mark_nobody_who_chooses() -> list[tuple[Any, str, Any]]:
+    return [(Senders, "hears", lambda self, sender, part: False)]
+
+
+def _forget_marks() -> list[tuple[Any, str, Any]]:
+    return [(Marks, "restore", lambda self, state, lanes: None)]
+
+
 def _take_old_receipts() -> list[tuple[Any, str, Any]]:
     def row_of(self: Any, lane_id: int, offset: int, number: int) -> Any:
         return self.state.lanes[lane_id].cursor.find(offset)
@@ -208,6 +222,11 @@ QUEUE_BUGS: Final[dict[str, Bug]] = {
     "forget-blocked-groups": Bug(
         "A group is not blocked any more after a restart.", "lines", 10, _forget_blocked_groups
     ),
+    "grow-without-marks": Bug("A group goes to a new part at once.", "resizes", 4, _grow_without_marks),
+    "mark-nobody-who-chooses": Bug(
+        "A Kafka producer hears of a growth, and its keys overtake.", "resizes", 4, _mark_nobody_who_chooses
+    ),
+    "forget-marks": Bug("A restart forgets what a group left in other parts.", "resizes", 4, _forget_marks),
     "forget-attempts": Bug("Snapshots lack the attempts.", "letters", 4, _forget_attempts),
     "bury-without-settling": Bug("A dead letter stays in its queue as well.", "letters", 4, _bury_without_settling),
     "drop-dead-letters": Bug("What dies is not moved.", "letters", 2, _drop_dead_letters),

@@ -24,6 +24,7 @@ class Law(NamedTuple):
     messages_max: int = 0  # 0: no bound; beyond, the oldest die.
     parcels: bool = False  # It has priorities and takes messages in parts.
     audited: bool = False
+    parts_max: int = 1  # More: it grows and shrinks all the time.
     retry_s: float = 0.0  # What is given back waits so long, and twice as long each time.
 
     @property

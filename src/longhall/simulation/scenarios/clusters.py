@@ -6,6 +6,7 @@ movers            hosts are added, drained and moved, and leaders handed over, a
 cluster-damage    bits flip on one node after another: it fetches anew, and nobody reads them
 cluster-queues    every kind of queue, through whichever node, while hosts, links and disks fail
 cluster-lines     FIFO queues with deduplication while leaders change
+cluster-resizes   FIFO queues that grow and shrink all the time while leaders change
 cluster-letters   leases, dead letters and redrives while leaders change and the power fails
 cluster-doors     Kafka producers and transactions feed a queue, SQS clients empty it, Kafka readers look on
 cluster-clocks    the clocks of the hosts differ, run at their own pace and are set, while leaders change
@@ -37,6 +38,7 @@ from longhall.simulation.scenarios.consumers import BAD, Habits
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.onlookers import look_on
 from longhall.simulation.scenarios.played import Played, Scenario
+from longhall.simulation.scenarios.resizing import DILIGENT, Sizes, send_by_keys
 from longhall.simulation.world import Simulation
 
 DRIFT_MAX: Final = 0.001  # Seconds a second, more than any clock that is not broken.
@@ -128,6 +130,24 @@ async def cluster_lines(simulation: Simulation, starter: Starter) -> Played:
     return await play.end(7.0)
 
 
+async def cluster_resizes(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterQueuePlay(simulation, (*LEADERS, *POWER), [laws.WIDE, laws.KEYED], size_of(simulation))
+    clients = play.clients
+    await clients.begin()
+    sizes = Sizes(play.stage, [laws.WIDE.name, laws.KEYED.name])
+    clients.send_in_lines(laws.WIDE, 2, 0.6)
+    clients.consume(laws.WIDE, 3, 0.3, DILIGENT)
+    clients.pause(laws.WIDE, 15.0)
+    for number in range(2):
+        play.stage.act(send_by_keys(play.stage, clients.oracle, f"keys-{number}", laws.KEYED.name, 0.4))
+    clients.send_in_lines(laws.KEYED, 1, 0.8)
+    clients.consume(laws.KEYED, 2, 1.0)
+    played = await play.end(7.0)
+    sizes.check(laws.WIDE.name, shrinks=True)
+    sizes.check(laws.KEYED.name, shrinks=False)
+    return played
+
+
 async def cluster_letters(simulation: Simulation, starter: Starter) -> Played:
     kinds = [laws.PLAIN, laws.POISON, laws.DEAD, laws.REVIVED, laws.TRIED]
     play = ClusterQueuePlay(simulation, (*LEADERS, *POWER), kinds)
@@ -175,6 +195,7 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster-damage": cluster_damage,
     "cluster-queues": cluster_queues,
     "cluster-lines": cluster_lines,
+    "cluster-resizes": cluster_resizes,
     "cluster-letters": cluster_letters,
     "cluster-doors": cluster_doors,
     "cluster-clocks": cluster_clocks,

@@ -10,6 +10,7 @@ from longhall.simulation.scenarios.parcels import LIMIT_BYTES, PRIORITIES, WHOLE
 
 ATTEMPTS_MAX: Final = 3
 TIME_TO_LIVE_S: Final = 12.0
+PART_MESSAGES: Final = 600
 
 PLAIN: Final = Law("plain")
 ORDERED: Final = Law("ordered.fifo", fifo=True)
@@ -28,6 +29,11 @@ AUDITED: Final = Law("audited", audited=True)
 COLOURED: Final = Law("coloured")
 LINES: Final = Law("lines.fifo", fifo=True, attempts_max=ATTEMPTS_MAX, dead="lines-dead.fifo")
 LINES_DEAD: Final = Law("lines-dead.fifo", fifo=True)
+WIDE: Final = Law("wide.fifo", fifo=True, parts_max=8)
+BROAD: Final = Law("broad.fifo", fifo=True, parts_max=4, attempts_max=ATTEMPTS_MAX, dead="broad-dead.fifo")
+BROAD_DEAD: Final = Law("broad-dead.fifo", fifo=True)
+SPREAD: Final = Law("spread", parts_max=4)
+KEYED: Final = Law("keyed.fifo", fifo=True, parts_max=8)
 
 
 def settings_of(law: Law) -> QueueSettings:
@@ -41,8 +47,12 @@ def settings_of(law: Law) -> QueueSettings:
         whole_bytes_max=WHOLE_BYTES_MAX if law.parcels else 0,
         audit="deliveries" if law.audited else "off",
         time_to_live_ms=int(law.time_to_live_s * 1000),
-        messages_max=law.messages_max,
-        when_full="dead-letter" if law.messages_max else "refuse",
+        messages_max=law.messages_max or (PART_MESSAGES * law.parts_max if law.parts_max > 1 else 0),
+        when_full="dead-letter" if law.messages_max else "wait",
+        parts_max=law.parts_max,
+        grow_at=3 if law.parts_max > 1 else 80,  # At 18 messages, at 36 and at 72; less than 48, 24 and 12 are few.
+        shrink_at=1,
+        shrink_after_ms=2_000,
         retry=RetryPolicy(first_ms=int(law.retry_s * 1000)) if law.retry_s else None,
         dead_letters=DeadLetters(queue=law.dead, attempts_max=law.attempts_max) if law.dead else None,
     )

@@ -4,6 +4,7 @@ queues     every kind of queue at once, and everything breaks
 leases     consumers of all habits; power cuts and kills in quick succession
 lines      FIFO queues with deduplication, links that break, crashes
 letters    poisoned messages, dead letters, redrives that are interrupted; now and then the disk is full
+resizes    FIFO queues that grow and shrink all the time; crashes
 parcels    priorities, and large messages in parts, some of which are never finished
 doors      one log, two doors: Kafka producers and transactions feed a queue, Kafka readers look on
 clocks     the wall clock of a running node jumps: nothing ends early and nothing late
@@ -18,8 +19,11 @@ from longhall.simulation.checkers.sends import Place
 from longhall.simulation.scenarios import consumers, producers
 from longhall.simulation.scenarios.consumers import BAD, Habits
 from longhall.simulation.scenarios.laws import (
+    BROAD,
+    BROAD_DEAD,
     DEAD,
     EXPIRED,
+    KEYED,
     LINES,
     LINES_DEAD,
     ONCE,
@@ -31,8 +35,10 @@ from longhall.simulation.scenarios.laws import (
     RANKED_DEAD,
     REVIVED,
     SHORT,
+    SPREAD,
     STRICT,
     TRIED,
+    WIDE,
 )
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.nemesis import EVERYTHING
@@ -40,6 +46,7 @@ from longhall.simulation.scenarios.onlookers import look_on
 from longhall.simulation.scenarios.parcels import send_parcels
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.scenarios.queue_play import alone
+from longhall.simulation.scenarios.resizing import DILIGENT, Sizes, send_by_keys
 from longhall.simulation.world import Simulation
 
 RAGE_S: Final = 180.0
@@ -97,6 +104,29 @@ async def lines(simulation: Simulation, starter: Starter) -> Played:
     play.consume(LINES, 3, 0.3, Habits(settle=0.5, give_back=0.3))
     play.consume(LINES_DEAD, 1, 3.0)
     return await play.end(RAGE_S, 5.0)
+
+
+async def resizes(simulation: Simulation, starter: Starter) -> Played:
+    menu = [*CRASHES, "kill_twice", "stop_cleanly"]
+    play = alone(simulation, starter, menu, [WIDE, BROAD, BROAD_DEAD, SPREAD, KEYED])
+    await play.begin()
+    sizes = Sizes(play.stage, [WIDE.name, KEYED.name])
+    play.send_in_lines(WIDE, 2, 0.6)
+    play.consume(WIDE, 3, 0.3, DILIGENT)
+    play.pause(WIDE, 15.0)
+    play.send_in_lines(BROAD, 2, 0.8)
+    play.consume(BROAD, 3, 0.5, Habits(settle=0.6, give_back=0.2))
+    play.consume(BROAD_DEAD, 1, 3.0)
+    play.send(SPREAD, 1.5, 0.2)
+    play.consume(SPREAD, 2, 0.8)
+    for number in range(2):
+        play.stage.act(send_by_keys(play.stage, play.oracle, f"keys-{number}", KEYED.name, 0.6))
+    play.send_in_lines(KEYED, 1, 1.0)
+    play.consume(KEYED, 2, 1.0)
+    played = await play.end(RAGE_S, 6.0)
+    sizes.check(WIDE.name, shrinks=True)
+    sizes.check(KEYED.name, shrinks=False)
+    return played
 
 
 async def letters(simulation: Simulation, starter: Starter) -> Played:
@@ -165,6 +195,7 @@ QUEUE_SCENARIOS: Final[dict[str, Scenario]] = {
     "queues": queues,
     "leases": leases,
     "lines": lines,
+    "resizes": resizes,
     "letters": letters,
     "parcels": parcels,
     "doors": doors,
