@@ -382,8 +382,9 @@ class HttpConnection:
             call.held_bytes += size_bytes
             self._gate.budget.used_bytes += size_bytes
         if self._slots and self._slots[0] is call:
-            if len(self._slots) == 1 and not self._receiving and not self._flushing and not self._closing:
-                self._flush()  # There is nothing that could leave with it.
+            alone = len(self._slots) == 1 and not self._unadmitted  # Nothing could leave with it, or be served behind.
+            if alone and not self._receiving and not self._flushing and not self._closing:
+                self._flush()
             else:
                 self._flush_soon()
 

@@ -354,8 +354,9 @@ class Connection:
         for buffer in call.buffers:
             self._ready_bytes += len(buffer)
         if self._slots and self._slots[0] is call:
-            if len(self._slots) == 1 and not self._serving and not self._flushing and not self._closing:
-                self._flush()  # There is nothing that could leave with it.
+            alone = len(self._slots) == 1 and not self._full  # Nothing could leave with it, or be served behind it.
+            if alone and not self._serving and not self._flushing and not self._closing:
+                self._flush()
             else:
                 self._flush_soon()
 
