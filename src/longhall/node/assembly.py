@@ -47,6 +47,7 @@ from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
 from longhall.node.fellowship import Fellowship
 from longhall.node.place import Place
+from longhall.node.scaling import scaler_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
@@ -86,6 +87,7 @@ class Node:
         self._transactor = Transactor(self.hall, self._coordinator)
         self._desk = Desk(self.hall)
         self._housekeeper = Housekeeper(self.hall)
+        self._scaler = scaler_of(self.hall, settings)
         budget = Budget(settings.memory_bytes)
         door = Door(self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings))
         self._kafka = KafkaServer(
@@ -165,6 +167,7 @@ class Node:
         self._coordinator.arm()
         self._transactor.start()
         self._desk.start()
+        self._scaler.start()
 
     def lead(self) -> None:
         """The hall is this node's to lead from now on. Members of groups are given the time to find that out."""
@@ -185,6 +188,7 @@ class Node:
         self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
+        self._scaler.http = str(self.http)
 
     @property
     def kafka_door(self) -> Door:
@@ -231,6 +235,7 @@ class Node:
         self._sqs.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
         await asyncio.gather(self._kafka.drain(drain_s), self._sqs.drain(drain_s), self._console.drain(drain_s))
+        await self._scaler.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -258,6 +263,7 @@ class Node:
 
     async def drop(self) -> None:
         """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
+        await self._scaler.stop()
         self.status.state = self.status.state or "starting anew"
         self.hall.commits.abandon()  # From here on nothing is written.
         self._kafka.stop_accepting()

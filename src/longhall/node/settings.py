@@ -155,6 +155,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             extra={"hidden": True},
         ),
     ] = 2
+    scale_hook: Annotated[
+        str | None,
+        Meta(
+            description="A command that is told, as JSON on its standard input, when more hosts or fewer are wanted: "
+            "`longhall cluster scale-local`, or one of your own.",
+        ),
+    ] = None
+    parts_per_host: Annotated[
+        int, Meta(ge=1, le=100_000, description="Partitions that a host is meant for; more of them want more hosts.")
+    ] = 1000
+    hosts_min: Annotated[int, Meta(ge=1, le=1000, description="Fewer hosts than these are never wanted.")] = 1
+    hosts_max: Annotated[int, Meta(ge=1, le=1000, description="More hosts than these are never wanted.")] = 9
 
     # Topics.
     auto_create_topics: Annotated[bool, Meta(description="Make a topic when a client first asks for it.")] = True

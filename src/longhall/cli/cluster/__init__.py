@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from longhall.cli.cluster.hosts import add, drain, factor, move
+from longhall.cli.cluster.scale_local import scale_local
 from longhall.cli.cluster.status import status
 from longhall.cli.cluster.up import up
 from longhall.cli.cluster.upgrade import upgrade
@@ -17,3 +18,4 @@ app.command()(drain)
 app.command()(move)
 app.command()(factor)
 app.command()(upgrade)
+app.command("scale-local")(scale_local)

@@ -1,0 +1,134 @@
+"""`longhall cluster scale-local`: a hook for hosts that really starts and drains them, on this machine.
+
+Made to be named as the setting `scale_hook` of nodes that run here. It reads one wish from its standard input
+(`node.scaling.Wish`). For more it starts another `longhall serve` in the same cluster, on a directory of its own, waits
+until it is ready and has it keep the hall (`cluster add`); for fewer it drains (`cluster drain`) and stops the last one
+that it has started and no other. What it has started is written down in a file, so the next call, whoever makes it,
+knows of it, and goes on where one that took too long was ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from longhall.cli.cluster.hosts import add, drain
+from longhall.cli.cluster.status import ask
+from longhall.cli.cluster.up import LOOK_S, Child
+from longhall.cli.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from longhall.node.scaling import Wish
+
+WISH_BYTES_MAX: Final = 64 * 1024
+PATIENCE_S: Final = 50.0  # The node that asks waits for a minute.
+HOSTS: Final = "hosts.json"
+
+Hosts = list[dict[str, object]]
+
+
+def scale_local(
+    home: Annotated[
+        str | None, typer.Option(help="Where the hosts keep everything; beside the data of the node that asks.")
+    ] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of new hosts; may be repeated.")
+    ] = None,
+) -> None:
+    """Start a host of the same cluster on this machine, or drain one: the wish comes as JSON on standard input.
+
+    Say `--set scale_hook="longhall cluster scale-local"` to nodes of a cluster on one machine.
+    """
+    wish = _read()
+    place = Path(home).absolute() if home is not None else Path(wish.data).absolute().parent / "scaled"
+    place.mkdir(parents=True, exist_ok=True)
+    hosts = [host for host in _known(place) if _lives(host)]
+    if wish.want == "more":
+        for _ in range(wish.hosts_wanted - wish.hosts):
+            hosts.append(_start(place, wish, assignments or []))
+            _write(place, hosts)
+            add(int(str(hosts[-1]["number"])), wait=False, address=wish.http)
+    elif not hosts:
+        raise CommandError("there is no host that this command has started")
+    else:
+        drain(int(str(hosts[-1]["number"])), wait=True, address=wish.http)
+        _end(hosts[-1])
+        _write(place, hosts[:-1])
+
+
+def _read() -> Wish:
+    import msgspec
+
+    from longhall.node.scaling import Wish
+
+    text = sys.stdin.buffer.read(WISH_BYTES_MAX)
+    try:
+        wish = msgspec.json.decode(text, type=Wish)
+    except msgspec.DecodeError as failure:
+        raise CommandError(f"standard input is no wish for hosts: {failure}", Exit.USAGE) from None
+    if not wish.coordinator:
+        raise CommandError("the node is alone; hosts can be added to a node of a cluster (--coordinator)")
+    return wish
+
+
+def _known(place: Path) -> Hosts:
+    try:
+        hosts = json.loads((place / HOSTS).read_text())
+    except (OSError, ValueError):
+        return []
+    return [host for host in hosts if isinstance(host, dict)] if isinstance(hosts, list) else []
+
+
+def _write(place: Path, hosts: Hosts) -> None:
+    beside = place / f"{HOSTS}.new"
+    beside.write_text(json.dumps(hosts) + "\n")
+    os.replace(beside, place / HOSTS)
+
+
+def _lives(host: dict[str, object]) -> bool:
+    """Whether its process is there, and is the one that was started: numbers of processes come again."""
+    try:
+        command = Path(f"/proc/{int(str(host['pid']))}/cmdline").read_bytes()
+    except (OSError, KeyError, ValueError):
+        return False
+    return str(host.get("data")).encode() in command.split(b"\0")
+
+
+def _start(place: Path, wish: Wish, settings: list[str]) -> dict[str, object]:
+    number = max([host.node for host in ask(wish.http).hosts], default=0) + 1  # One that nobody has had.
+    data = str(place / f"host{number}")
+    command = [sys.executable, "-m", "longhall.cli", "serve", "--data", data]
+    command += ["--coordinator", wish.coordinator, "--node-id", str(number)]
+    for door in ("kafka", "sqs", "http"):
+        command += [f"--{door}", "127.0.0.1:0"]
+    for word in settings:
+        command += ["--set", word]
+    child = Child(number, place, command)
+    child.start()
+    until = time.monotonic() + PATIENCE_S
+    while not child.look():
+        if time.monotonic() > until:
+            child.stop()
+            child.wait()
+            raise CommandError(f"a host is not ready after {PATIENCE_S:.0f} s; see {child.log_file}", Exit.TIMED_OUT)
+        time.sleep(LOOK_S)
+    print(f"longhall: host {number} (pid {child.ready['pid']}) is ready")
+    return {"number": number, "data": data, **child.ready}
+
+
+def _end(host: dict[str, object]) -> None:
+    """It keeps nothing any more; what it was asked it still answers."""
+    os.kill(int(str(host["pid"])), signal.SIGTERM)
+    until = time.monotonic() + PATIENCE_S
+    while _lives(host):
+        if time.monotonic() > until:
+            raise CommandError(f"host {host['number']} (pid {host['pid']}) does not end", Exit.TIMED_OUT)
+        time.sleep(LOOK_S)
+    print(f"longhall: host {host['number']} (pid {host['pid']}) is drained and gone")
