@@ -201,11 +201,14 @@ class HttpConnection:
         headers = self._headers = self._read_headers()
         if self._ended:
             return
-        version = self._parser.get_http_version()
-        self._is_current = version == "1.1"
-        if not self._is_current and version != "1.0":
-            self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "speak HTTP/1.1")
-            return
+        # Who is not of this version keeps a connection only if it says so, and asking that is cheaper than the version.
+        self._is_current = b"connection" not in headers and self._parser.should_keep_alive()
+        if not self._is_current:
+            version = self._parser.get_http_version()
+            self._is_current = version == "1.1"
+            if not self._is_current and version != "1.0":
+                self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "speak HTTP/1.1")
+                return
         if b"upgrade" in headers or self._parser.get_method() == b"CONNECT":
             # The parser would take the body for the other protocol, so the request cannot be answered as if it had not
             # asked.
