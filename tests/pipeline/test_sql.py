@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -14,21 +12,12 @@ from longhall.cli.pipeline.sql import follow
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.sql import Watermark, Wish, parse_schemas, parse_watermark, start
 from longhall.records.batch import Record
-from tests.pipeline.conftest import MakeTopic, Produce, ReadTopic
+from tests.pipeline.conftest import MakeTopic, Produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.timeout(240)
-
-MINUTE_MS = 60_000
-
-
-def orders(*rows: tuple[str, int, int]) -> list[Record]:
-    return [
-        Record(-1, minute * MINUTE_MS, city.encode(), json.dumps({"city": city, "amount": amount}).encode())
-        for city, amount, minute in rows
-    ]
 
 
 def test_words_of_the_command_line() -> None:
@@ -51,67 +40,22 @@ def test_a_checkpoint_belongs_to_one_query(monkeypatch: pytest.MonkeyPatch) -> N
     assert Wish("select 1", "to", "here", checkpoint="/mine").place() == "/mine"
 
 
-class Interrupted:
-    """A query that keeps running, at which somebody presses Ctrl-C while it is asked how far it is."""
+class Endless:
+    """A query that keeps running."""
 
     isActive = True
     stopped = False
-
-    @property
-    def recentProgress(self) -> list[dict[str, int]]:
-        signal.raise_signal(signal.SIGINT)
-        return [{"batchId": 0, "numInputRows": 3}, {"batchId": 1, "numInputRows": 4}]
+    recentProgress: ClassVar = [{"batchId": 0, "numInputRows": 3}, {"batchId": 1, "numInputRows": 4}]
 
     def stop(self) -> None:
         self.stopped = True
 
 
-def test_an_interrupt_waits_until_spark_has_answered_and_ends_it_well() -> None:
-    query: Any = Interrupted()
-    before = signal.getsignal(signal.SIGINT)
-    assert follow(query, Steps(silent=True)) == (7, 2)
+def test_a_query_is_stopped_when_an_end_is_wanted() -> None:
+    query: Any = Endless()
+    wanted = iter((False, True))
+    assert follow(query, Steps(silent=True), lambda seconds: next(wanted)) == (7, 2)
     assert query.stopped
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_rows_that_fit_go_to_the_other_topic_once(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic, tmp_path: Path
-) -> None:
-    source, target = make_topic(2), make_topic()
-    produce(source, 0, [*orders(("Oslo", 5, 1), ("Rome", 50, 2)), Record(-1, 1, None, b"no json")])
-    produce(source, 1, orders(("Bern", 70, 3)))
-    query = f"select _key, city, amount * 2 as twice from `{source}` where amount > 10"
-    wish = Wish(query, target, bootstrap, str(tmp_path), once=True)
-    assert start(spark, wish).awaitTermination(120)
-    committed = {"kafka.isolation.level": "read_committed"}
-    found = {(row.key, row.value) for row in read_topic(target, **committed).collect()}
-    assert found == {(b"Rome", b'{"city":"Rome","twice":100}'), (b"Bern", b'{"city":"Bern","twice":140}')}
-    # The same command goes on where it was.
-    produce(source, 1, orders(("Oslo", 99, 4)))
-    assert start(spark, wish).awaitTermination(120)
-    assert sorted(row.key for row in read_topic(target, **committed).collect()) == [b"Bern", b"Oslo", b"Rome"]
-
-
-def test_windows_are_told_when_the_watermark_has_passed(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic, tmp_path: Path
-) -> None:
-    source, target = make_topic(), make_topic()
-    produce(source, 0, orders(("Oslo", 1, 1), ("Oslo", 2, 4), ("Rome", 7, 12), ("Oslo", 1, 60)))
-    query = (
-        f"select window.start as at, sum(amount) as amount from `{source}` group by window(_timestamp, '10 minutes')"
-    )
-    wish = Wish(
-        query,
-        target,
-        bootstrap,
-        str(tmp_path),
-        schemas={source: "city string, amount bigint"},
-        watermarks=(parse_watermark("1 minute"),),
-        once=True,
-    )
-    assert start(spark, wish).awaitTermination(120)
-    told = sorted(json.loads(row.value)["amount"] for row in read_topic(target).collect())
-    assert told == [3, 7]
 
 
 def test_what_cannot_be_is_one_line_and_nothing_is_begun(

@@ -69,12 +69,14 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("longhall")` known to a session. Twice does no harm."""
+    """Make `format("longhall")` known to a session, and to the thread that asks. Twice does no harm."""
     check_pyspark()
     from longhall.pipeline.source import LonghallSource
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # Off by default, and needed for pushDownFilters.
     spark.dataSource.register(LonghallSource)
+    # Java keeps by thread which session is the active one, and asks that one for sinks: this makes it ours.
+    spark.createDataFrame([], "nothing int")
 
 
 def check_pyspark() -> str:

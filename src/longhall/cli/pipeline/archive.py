@@ -44,7 +44,7 @@ def archive(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Archive topics and queues as Parquet, each message exactly once."""
-    from longhall.pipeline.archive.job import Options, archive
+    from longhall.pipeline.archive.job import Archiver, Options
     from longhall.pipeline.archive.storage import Storage
 
     silent = output is Format.JSON
@@ -60,12 +60,15 @@ def archive(
             merge=merge,
             interval_s=interval,
         )
-        done = archive(
+        archiver = Archiver(
             job.spark,
             options,
             job.steps.say,
             lambda messages, total: job.steps.show("archived", messages, total or None),
+            job.wait,
         )
+        job.attend(archiver.run, once=once)
+        done = archiver.done
     show_facts(
         {
             "archive": Storage(to).name,  # What is secret in a URL is told to nobody.

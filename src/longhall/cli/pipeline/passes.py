@@ -30,14 +30,23 @@ IntervalOption = Annotated[
 
 
 def passes(
-    job: str, words: Mapping[str, Any], since: str, until: str, *, once: bool, interval_s: float
+    job: str,
+    words: Mapping[str, Any],
+    since: str,
+    until: str,
+    *,
+    once: bool,
+    interval_s: float,
+    wait: Callable[[float], bool],
 ) -> Iterator[Pass]:
-    """The passes of a command: one, or one every so many seconds with the period as it is by then."""
+    """The passes of a command: one, or one every so many seconds with the period as it is by then.
+
+    `wait` says after that time, or before, whether it was the last.
+    """
     while True:
         yield Pass(job, {**words, "since": since, "until": until}, since, until)
-        if once:
+        if once or wait(interval_s):
             return
-        time.sleep(interval_s)
 
 
 @final
@@ -87,12 +96,3 @@ class Pass:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return (begun_ms, period, known) if 0 <= time.time() * 1000 - begun_ms <= RESUMED_MS_MAX else None
-
-
-def until_interrupted(work: Callable[[], None], *, once: bool) -> None:
-    """Of what goes on until it is interrupted, an interrupt is an end as good as any."""
-    try:
-        work()
-    except KeyboardInterrupt:
-        if once:
-            raise

@@ -10,7 +10,7 @@ from longhall.cli.exits import Exit
 from longhall.cli.moments import show_moment
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
 from longhall.cli.output import Column, Format, note, show_json, show_rows
-from longhall.cli.pipeline.passes import IntervalOption, Pass, passes, until_interrupted
+from longhall.cli.pipeline.passes import IntervalOption, Pass, passes
 from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
 from longhall.cli.pipeline.running import BootstrapOption, Job, MasterOption, OnceOption, SparkOption, running
 from longhall.cli.profiles import find_http
@@ -70,7 +70,7 @@ def reconcile(
                 at.note(name, found._asdict())
             return Balance(**at.known[name])
 
-        for at in passes("reconcile", words, since, until, once=once, interval_s=interval):
+        for at in passes("reconcile", words, since, until, once=once, interval_s=interval, wait=job.wait):
             job.steps.say(at.resumed)
             found = []
             for number, name in enumerate(names):
@@ -85,7 +85,7 @@ def reconcile(
         "reconcile", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
         silent=output is Format.JSON, reaches=archive is None,
     ) as job:  # fmt: skip
-        until_interrupted(lambda: look(job), once=once)
+        job.attend(lambda: look(job), once=once)
     if once:
         _show(balances, output, transactions)
     fine = all(each.is_complete(transactions) and not (strict and each.twice) for each in balances)

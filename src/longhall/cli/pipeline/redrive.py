@@ -42,8 +42,15 @@ def redrive(
             access_key=there.access_key,
             secret=there.secret,
         )
-        chosen = run_query(job.spark, tables.register(prefix="", names=LIVE), query)
-        moved = 0
-        for moved in redrive(tables, chosen, target=to, rate_max=rate):
-            job.steps.show("moved", moved)
+
+        def work() -> int:
+            chosen = run_query(job.spark, tables.register(prefix="", names=LIVE), query)
+            moved = 0
+            for moved in redrive(tables, chosen, target=to, rate_max=rate):
+                job.steps.show("moved", moved)
+                if job.wait(0.0):
+                    break
+            return moved
+
+        moved = job.attend(work, once=True)
     tell({"queue": queue, "moved": moved}, f"moved {moved} messages", output)

@@ -91,15 +91,20 @@ def replay(
             name=name,
         )
         done = Done(name, 0)
-        while True:
-            latest = replay(
-                job.spark, options, job.steps.say, lambda at, total: job.steps.show("replayed", at, total, "offsets")
-            )
-            done = Done(latest.name, done.messages + latest.messages)
-            if once:
-                break
-            time.sleep(INTERVAL_S)
-        if not done.messages:
+
+        def show(at: int, total: int) -> None:
+            job.steps.show("replayed", at, total, "offsets")
+
+        def work() -> None:
+            nonlocal done
+            while True:
+                latest = replay(job.spark, options, job.steps.say, show, job.wait)
+                done = Done(latest.name, done.messages + latest.messages)
+                if once or job.wait(INTERVAL_S):
+                    return
+
+        job.attend(work, once=once)
+        if once and not done.messages:
             job.steps.say(f"nothing was left of the replay {done.name}; another --name does it again")
     show_facts({"replay": done.name, "to": to, "messages": done.messages}, output)
 

@@ -11,7 +11,7 @@ import typer
 
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
 from longhall.cli.output import Format, show_json
-from longhall.cli.pipeline.passes import IntervalOption, passes, until_interrupted
+from longhall.cli.pipeline.passes import IntervalOption, passes
 from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
 from longhall.cli.pipeline.running import (
     BootstrapOption,
@@ -57,7 +57,7 @@ def report(
         there = find_http(http, profile) if state else ("", "", "")
         place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
         words = {"topics": names, "bootstrap": job.bootstrap, "archive": archive, "state": state}
-        for at in passes("report", words, since, until, once=once, interval_s=interval):
+        for at in passes("report", words, since, until, once=once, interval_s=interval, wait=job.wait):
             job.steps.say(at.resumed)
 
             def gather(name: str, period: Period = at.period) -> tuple[Evidence, bool]:
@@ -83,7 +83,7 @@ def report(
         "report", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
         silent=output is Format.JSON, reaches=archive is None,
     ) as job:  # fmt: skip
-        until_interrupted(lambda: look(job), once=once)
+        job.attend(lambda: look(job), once=once)
     if output is Format.JSON:
         show_json(reports)
 

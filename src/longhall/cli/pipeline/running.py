@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar, final
 
 import typer
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.output import note
+from longhall.cli.pipeline.interrupts import Interrupts
 from longhall.cli.profiles import find_address
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PROGRESS_LINE_S: Final = 5.0  # Into a pipe, one line in so many seconds.
+GOES_ON: Final = "the same command goes on where it was"
+
+_T = TypeVar("_T")
 
 BootstrapOption = Annotated[
     str | None,
@@ -97,10 +101,26 @@ class Steps:
 class Job:
     """What a job is given."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, steps: Steps) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str, steps: Steps, interrupts: Interrupts) -> None:
         self.spark = spark
         self.bootstrap = bootstrap
         self.steps = steps
+        self.wait = interrupts.wait
+        self._interrupts = interrupts
+
+    def attend(self, work: Callable[[], _T], *, once: bool) -> _T | None:
+        """Have the work done, which waits with `wait` and with nothing else.
+
+        Of what goes on until it is interrupted, an interrupt is an end as good as any; what was to be done once is not
+        done then, and the command ends so. Raises CommandError.
+        """
+        done = self._interrupts.attend(work, self.spark.sparkContext.cancelAllJobs)
+        if self._interrupts.came:
+            self.steps.close()
+            if once:
+                raise CommandError(f"interrupted; {GOES_ON}", Exit.INTERRUPTED)
+            self.steps.say(f"stopped; {GOES_ON}")
+        return done
 
 
 @contextmanager
@@ -124,13 +144,16 @@ def running(
     address = find_address(bootstrap, profile)
     steps = Steps(silent)
     borrowed = _has_session()
-    with failures_in_one_line():
-        if reaches:
-            reach(address)
-        steps.say("starting Spark")
-        spark = session(master, name=f"longhall {name}", settings=_settings(spark_settings), quiet=True)
+    with failures_in_one_line(), Interrupts() as interrupts:
         try:
-            yield Job(spark, address, steps)
+            if reaches:
+                reach(address)
+            steps.say("starting Spark")
+            spark = session(master, name=f"longhall {name}", settings=_settings(spark_settings), quiet=True)
+        except KeyboardInterrupt:
+            raise CommandError("interrupted before anything was done", Exit.INTERRUPTED) from None
+        try:
+            yield Job(spark, address, steps, interrupts)
         finally:
             steps.close()
             if not borrowed:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -86,37 +83,25 @@ def sql(
         )
         # A micro-batch of a small query is not worth two hundred tasks.
         job.spark.conf.set("spark.sql.shuffle.partitions", str(job.spark.sparkContext.defaultParallelism))
-        rows, batches = follow(start(job.spark, wish, job.steps.say), job.steps)
+        done = job.attend(lambda: follow(start(job.spark, wish, job.steps.say), job.steps, job.wait), once=once)
+        rows, batches = done or (0, 0)
     show_facts({"to": to, "messages_read": rows, "batches": batches, "checkpoint": wish.place()}, output)
 
 
-def follow(query: StreamingQuery, steps: Steps) -> tuple[int, int]:
-    """Tell how far it is until it ends or somebody interrupts it, which is an end as good as any."""
+def follow(query: StreamingQuery, steps: Steps, wait: Callable[[float], bool]) -> tuple[int, int]:
+    """Tell how far it is until it ends, or until an end is wanted; returns how many rows and batches it read."""
     seen: dict[int, int] = {}
-    with _interrupts() as interrupted:
-        while True:
-            is_over = not query.isActive
-            for progress in query.recentProgress:
-                seen[int(progress["batchId"])] = int(progress["numInputRows"])
-            steps.show("read", sum(seen.values()))
-            if is_over or interrupted.wait(LOOK_AGAIN_S):
-                break
+    while True:
+        is_over = not query.isActive
+        for progress in query.recentProgress:
+            seen[int(progress["batchId"])] = int(progress["numInputRows"])
+        steps.show("read", sum(seen.values()))
+        if is_over or wait(LOOK_AGAIN_S):
+            break
     if is_over:
         failure = query.exception()
         if failure is not None:
             raise failure
     else:
         query.stop()
-        steps.say("stopped; the same command goes on where it was")
     return sum(seen.values()), len(seen)
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """An interrupt is noted and nothing else: Spark's own handler would ask Java in the middle of another question."""
-    noted = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda number, frame: noted.set())
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -42,6 +42,7 @@ INTERVAL_S: Final = 10.0
 
 Say = Callable[[str], None]
 Show = Callable[[int, int], None]
+Wait = Callable[[float], bool]
 
 
 class Options(NamedTuple):
@@ -72,14 +73,17 @@ class Done:
 
 @final
 class Archiver:
-    """One run over some topics. `say` hears what happens, `show` how far it is."""
+    """One run over some topics. `say` hears what happens, `show` how far it is; `wait` sleeps, or wants an end."""
 
-    def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show) -> None:
+    def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait | None = None) -> None:
+        if not options.topics:
+            raise PipelineError("no topic was named; say --topics a,b")
         self.done = Done()
         self._context = spark.sparkContext
         self._options = options
         self._say = say
         self._show = show
+        self._wait = wait or _sleep
         self._storage = Storage(options.to)
         self._ledgers = {topic: Ledger(self._storage, topic) for topic in options.topics}
         self._manifests: dict[str, Manifest] = {}
@@ -87,7 +91,7 @@ class Archiver:
         self._silent: set[str] = set()  # Topics whose broker hears of another archive.
 
     def run(self) -> Done:
-        """Until all that was there at the start is archived, or for ever. Raises PipelineError."""
+        """Until all that was there at the start is archived, or until an end is wanted. Raises PipelineError."""
         with Conversation(self._options.bootstrap) as conversation:
             survey = Survey(conversation, Subscription(names=self._options.topics), read_committed=True)
             topics = survey.topics()
@@ -104,8 +108,8 @@ class Archiver:
                     self._show(self.done.messages, total)
                 elif self._options.once:
                     break
-                else:
-                    time.sleep(self._options.interval_s)
+                if self._wait(0.0 if worked else self._options.interval_s):
+                    break
                 if not self._options.once:
                     topics = survey.topics()
                     until = survey.latest(topics)
@@ -152,6 +156,8 @@ class Archiver:
             try:
                 written = self._do([self._writing(each, topics[each.topic]) for each in planned.ranges])
             except Exception as failed:  # A worker died; the round is planned anew, and what was written is recognised.
+                if self._wait(0.0):
+                    return False
                 if clear_line(failed) is not None and not self._options.allow_loss:
                     raise
                 failure = failed
@@ -225,7 +231,8 @@ class Archiver:
         except Exception as failed:  # A worker died. The small files stay as they are until the next time.
             if clear_line(failed) is not None:
                 raise
-            self._say("a task failed; small files are merged later")
+            if not self._wait(0.0):
+                self._say("a task failed; small files are merged later")
             return
         for task, (_, part, fresh) in zip(tasks, written, strict=True):
             manifest = merged(manifest, part, task.old, fresh, _now_ms())
@@ -274,9 +281,12 @@ class Archiver:
 
 def archive(spark: SparkSession, options: Options, say: Say, show: Show) -> Done:
     """Archive topics and queues. Raises PipelineError."""
-    if not options.topics:
-        raise PipelineError("no topic was named; say --topics a,b")
     return Archiver(spark, options, say, show).run()
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
 
 
 def _now_ms() -> int:

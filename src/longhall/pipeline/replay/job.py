@@ -42,6 +42,7 @@ LOOK_S: Final = 2.0
 
 Say = Callable[[str], None]
 Show = Callable[[int, int], None]
+Wait = Callable[[float], bool]
 
 
 class Options(NamedTuple):
@@ -73,14 +74,15 @@ class Done(NamedTuple):
 
 @final
 class Replayer:
-    """One run."""
+    """One run. `wait` says whether an end is wanted before it is done."""
 
-    def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show) -> None:
+    def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait) -> None:
         self._spark = spark
         self._options = options
         self._name = options.name or f"{options.topics[0]}-to-{options.to}-{options.fingerprint[:8]}"
         self._say = say
         self._show = show
+        self._wait = wait
 
     def run(self) -> Done:
         with Conversation(self._options.bootstrap) as conversation:
@@ -94,6 +96,8 @@ class Replayer:
                 try:
                     sent += self._send(conversation, play, sources)
                 except Exception as failed:  # A worker died; what it had not committed is sent by the next.
+                    if self._wait(0.0):
+                        return Done(self._name, sent)
                     tries += 1
                     if clear_line(failed) is not None:
                         raise
@@ -243,8 +247,8 @@ class Replayer:
         conversation.ask(commit)
 
 
-def replay(spark: SparkSession, options: Options, say: Say, show: Show) -> Done:
+def replay(spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait = lambda seconds: False) -> Done:
     """Replay messages. Raises PipelineError."""
     if not options.topics:
         raise PipelineError("no topic was named; say --topics a,b")
-    return Replayer(spark, options, say, show).run()
+    return Replayer(spark, options, say, show, wait).run()
