@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from longhall.pipeline.archive.hadoop import prepare_hadoop
 from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import Piece, extended
 from longhall.pipeline.archive.storage import Storage
@@ -19,6 +20,16 @@ from longhall.records.batch import Record
 from tests.left_out import leave_out
 from tests.pipeline.conftest import Command, MakeTopic, Produce
 from tests.pipeline.replay.test_job import content
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a place sets for HDFS is gone behind the test."""
+    for variable in ("JAVA_HOME", "CLASSPATH"):
+        value = os.environ.get(variable)
+        monkeypatch.setenv(variable, value or "")
+        if value is None:
+            monkeypatch.delenv(variable)
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +158,41 @@ def test_a_store_that_pyarrow_cannot_reach_is_one_line() -> None:
         Storage("hdfs://no-such-host:1/archive")
     with pytest.raises(PipelineError, match=r"^gopher://here/archive is no place for an archive: .+"):
         Storage("gopher://here/archive")
+
+
+@pytest.mark.parametrize(("library", "variable"), [("libhdfs", "ARROW_LIBHDFS_DIR"), ("libjvm", "JAVA_HOME")])
+def test_what_hdfs_lacks_is_one_line(monkeypatch: pytest.MonkeyPatch, library: str, variable: str) -> None:
+    import pyarrow.fs as fs
+
+    class Found:
+        @staticmethod
+        def from_uri(url: str) -> None:
+            raise OSError(f"Unable to load {library}\ndlopen({library}.so) failed: No such file\ndlopen ...")
+
+    monkeypatch.setattr(fs, "FileSystem", Found)
+    words = rf"^hdfs://h/a is no place for an archive: [A-Z]\w+'s {library}.so is not found; set {variable}[^;\n]*$"
+    with pytest.raises(PipelineError, match=words):
+        Storage("hdfs://h/a")
+
+
+def test_hdfs_is_told_where_java_and_the_jars_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Unless somebody has said it."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    for variable in ("JAVA_HOME", "CLASSPATH"):
+        monkeypatch.setenv(variable, "mine")
+    prepare_hadoop()
+    assert (os.environ["JAVA_HOME"], os.environ["CLASSPATH"]) == ("mine", "mine")
+    for variable in ("JAVA_HOME", "CLASSPATH"):
+        monkeypatch.delenv(variable)
+    prepare_hadoop()
+    assert os.environ["JAVA_HOME"] == str(java.parent.parent.resolve())
+    settings, *jars = os.environ["CLASSPATH"].split(os.pathsep)
+    assert settings == "/etc/hadoop"
+    assert any("hadoop-client-api" in jar for jar in jars)
 
 
 def test_a_place_without_access_is_one_line(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, final
 
+from longhall.pipeline.archive.hadoop import SCHEMES, missing_hadoop, prepare_hadoop
 from longhall.pipeline.refusals import PipelineError
 
 _OBJECT_STORES: Final = ("s3", "gcs", "gs", "abfs", "abfss")
@@ -39,9 +40,12 @@ class Storage:
                 self._root = os.path.abspath(url.removeprefix("file://"))
                 self._system: Any = fs.LocalFileSystem()
             else:
+                if url.startswith(SCHEMES):
+                    prepare_hadoop()
                 self._system, self._root = fs.FileSystem.from_uri(url)
         except (OSError, pa.ArrowException) as failure:
-            raise PipelineError(f"{self.name} is no place for an archive: {_reason(failure)}") from None
+            reason = missing_hadoop(str(failure)) or _reason(failure)
+            raise PipelineError(f"{self.name} is no place for an archive: {reason}") from None
         self._is_object_store = str(self._system.type_name) in _OBJECT_STORES
 
     @property

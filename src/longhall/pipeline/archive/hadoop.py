@@ -1,0 +1,40 @@
+"""What pyarrow needs for HDFS and does not look for itself: Java, and Hadoop's jars, which PySpark brings along.
+
+What is left is Hadoop's own `libhdfs.so`, which is in no package of Python's. Where it lies only its owner knows.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+SCHEMES: Final = ("hdfs://", "viewfs://")
+_MISSING: Final = {
+    "Unable to load libhdfs": "Hadoop's libhdfs.so is not found; set ARROW_LIBHDFS_DIR to the directory that has it, "
+    "here and where executors run",
+    "Unable to load libjvm": "Java's libjvm.so is not found; set JAVA_HOME, here and where executors run",
+}
+
+
+def prepare_hadoop() -> None:
+    """Name Java and the jars to libhdfs, unless somebody has named them."""
+    java = shutil.which("java")
+    if java is not None:
+        os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
+    if "CLASSPATH" not in os.environ:
+        settings = os.environ.get("HADOOP_CONF_DIR", "")
+        os.environ["CLASSPATH"] = os.pathsep.join([*filter(None, [settings]), *_jars()])
+
+
+def missing_hadoop(said: str) -> str | None:
+    """What to do about a failure of pyarrow's that comes of what is not there; None if that is not it."""
+    return next((advice for words, advice in _MISSING.items() if words in said), None)
+
+
+def _jars() -> list[str]:
+    found = importlib.util.find_spec("pyspark")
+    places = found.submodule_search_locations if found is not None else None
+    return [str(jar) for place in places or [] for jar in sorted((Path(place) / "jars").glob("*.jar"))]
