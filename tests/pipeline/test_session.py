@@ -115,6 +115,19 @@ def test_a_broker_that_does_not_answer_is_one_line_and_its_exit_code() -> None:
     assert ended.stdout == ""
 
 
+def test_a_pyspark_that_does_not_fit_is_one_line_of_the_command(tmp_path: Path) -> None:
+    """What is installed says which version it is; here something older is found first."""
+    told = tmp_path / "pyspark-3.5.1.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.5.1\n")
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))
+    ended = longhall("pipeline", "check", PYTHONPATH=path)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "longhall: PySpark 3.5.1 does not fit: it must be 4.2 or a later one below 5; pip install 'longhall[spark]'\n"
+    )
+
+
 def test_missing_java_is_one_line_of_the_command(tmp_path: Path) -> None:
     ended = longhall("pipeline", "check", JAVA_HOME=str(tmp_path))
     assert ended.returncode == 1
