@@ -35,6 +35,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=OFF",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.network.timeout": "3600s",  # A machine that stands still for a while is no fault of Spark's.
 }
 _numbers = itertools.count(1)
 _run = uuid.uuid4().hex[:8]
@@ -57,11 +58,12 @@ Command = Callable[..., Ended]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts Spark is slow; ./dev check leaves it to ./dev test."""
+    """What starts Spark is slow; ./dev check leaves it to ./dev test. What needs a cluster ends the suite's session."""
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+        if here in item.path.parents and {"spark", "cluster"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: here in item.path.parents and "cluster" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -88,11 +90,25 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A standalone cluster for `--master`; commands that use it bring their own session."""
+    """A standalone cluster for `--master`. Commands that use it start a session of their own, each its own."""
     if shutil.which("java") is None:
         leave_out("Spark: java is not on this machine")
+    _end_session()
     with Cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
+
+
+def _end_session() -> None:
+    """The session of the suite, and what it was started with: a Java process has one at a time, and tells the next."""
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        java: Any = running.sparkContext._jvm
+        names = [name for name, _ in running.sparkContext.getConf().getAll()]
+        running.stop()
+        for name in names:
+            java.java.lang.System.clearProperty(name)
 
 
 @pytest.fixture(scope="session")
@@ -157,14 +173,13 @@ def read_topic(spark: SparkSession, bootstrap: str) -> ReadTopic:
 
 
 @pytest.fixture
-def command(
-    spark: SparkSession,
+def own_command(
     bootstrap: str,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Command:
-    """`longhall pipeline ...` through its entry point, in this process, which lends it the session of the suite."""
+    """`longhall pipeline ...` through its entry point, in this process; it starts and ends a session."""
     for variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(variable, str(tmp_path_factory.mktemp("home")))
 
@@ -178,6 +193,12 @@ def command(
         return Ended(code if isinstance(code, int) else 0 if code is None else 1, said.out, said.err)
 
     return run
+
+
+@pytest.fixture
+def command(spark: SparkSession, own_command: Command) -> Command:
+    """The same with the session of the suite, which is lent to it."""
+    return own_command
 
 
 @pytest.fixture(scope="session")
