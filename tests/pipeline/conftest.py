@@ -77,7 +77,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     if jars:
         settings["spark.jars"] = ",".join(jars)
-    running = session("local[1]", name="longhall tests", settings=settings, quiet=True)
+    path = [str(Path(__file__).parent / "preload"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(path))
+        running = session("local[1]", name="longhall tests", settings=settings, quiet=True)
     yield running
     running.stop()
 
