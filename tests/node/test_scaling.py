@@ -13,6 +13,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.node import scaling
 from longhall.node.scaling import FEWER_AFTER_MS, MORE_AFTER_MS, Rule, Scaler, Wish
+from longhall.node.settings import Settings
 from longhall.simulation.world import Simulation
 
 WISH = Wish(
@@ -46,6 +47,19 @@ def test_what_flutters_is_nobodys_wish() -> None:
     rule = Rule(10, 1, 9)
     for second in range(0, 600, 2):
         assert rule.wanted(second * 1000, 2, 21 if second % 8 < 4 else 8) == 2
+
+
+@pytest.mark.parametrize(("coordinator", "least"), [(None, 1), ("zk://127.0.0.1:1", 3)])
+def test_a_cluster_never_wants_fewer_hosts_than_it_has_copies(coordinator: str | None, least: int) -> None:
+    async def make() -> Scaler:
+        hall = Hall(Simulation(1).host("node").boot(), HallOptions())
+        return scaling.scaler_of(hall, Settings(coordinator=coordinator, replication_factor=3))
+
+    rule = asyncio.run(make())._rule
+    rule.wanted(0, 4, 0)
+    assert rule.wanted(FEWER_AFTER_MS, 4, 0) == 3
+    rule.wanted(FEWER_AFTER_MS, 3, 0)
+    assert rule.wanted(FEWER_AFTER_MS * 2, 3, 0) == (3 if least == 3 else 2)
 
 
 async def _ask(command: str) -> Scaler:

@@ -169,6 +169,9 @@ class Scaler:
 
 def scaler_of(hall: Hall, settings: Settings) -> Scaler:
     """As a node was told; one without a command never looks."""
-    rule = Rule(settings.parts_per_host, settings.hosts_min, max(settings.hosts_min, settings.hosts_max))
+    least = settings.hosts_min
+    if settings.coordinator:  # Fewer than keep a copy each would be a wish for fewer copies.
+        least = max(least, settings.replication_factor)
+    rule = Rule(settings.parts_per_host, least, max(least, settings.hosts_max))
     command = settings.scale_hook or ""
     return Scaler(hall, command, rule, settings.parts_per_host, settings.data, settings.coordinator or "")
