@@ -128,7 +128,7 @@ async def _send_one(
         repeated = repeated_send(queue, message, now_ms)
         if repeated is not None:
             return repeated
-    charge_quota(queue, size, now_ms)
+    check_quota(queue, now_ms)
     has_waited = await _make_room(hall, queue, size)
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
@@ -137,6 +137,7 @@ async def _send_one(
         repeated = repeated_send(queue, message, now_ms)
         if repeated is not None:
             return repeated
+    charge_quota(queue, size, now_ms)  # What a full queue refuses is not charged.
     delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
     record = record_of(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
     manifest = parcel.manifest() if parcel is not None else None
