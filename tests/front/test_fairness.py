@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from longhall.front.fairness import BUSY_S, SHARE_BYTES_MIN, WINDOW_BYTES, Fairness, Lane
 
@@ -119,7 +120,7 @@ def test_whoever_hangs_up_waits_no_more() -> None:
     lane = fairness.hold("hot", 2 * WINDOW_BYTES, 0.0)
     resumed: list[int] = []
     for key in (1, 2):
-        fairness.wait("hot", lane, key, lambda key=key: resumed.append(key))  # type: ignore[misc]
+        fairness.wait("hot", lane, key, partial(resumed.append, key))
     fairness.forget(1)
     fairness.release(lane, 2 * WINDOW_BYTES)
     assert resumed == [2]
