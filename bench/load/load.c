@@ -116,7 +116,9 @@ static rd_kafka_t *client(int kind, rd_kafka_conf_t *conf, const char *address) 
     return rk;
 }
 
-static rd_kafka_t *producer(const char *address, const char *linger_ms, const char *batch_bytes, int report_all) {
+/* Every delivery is reported, as programs want it. Reports of errors alone would be slower: the thread of the connection
+ * would then let go of each message itself, under the lock that the program takes for each new one. */
+static rd_kafka_t *producer(const char *address, const char *linger_ms, const char *batch_bytes) {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     set(conf, "acks", "all");
     set(conf, "linger.ms", linger_ms);
@@ -124,7 +126,6 @@ static rd_kafka_t *producer(const char *address, const char *linger_ms, const ch
     /* A bounded queue, so that the tail to flush after the last second stays short; 64 MB are 50 full batches. */
     set(conf, "queue.buffering.max.kbytes", "65536");
     set(conf, "queue.buffering.max.messages", "1000000");
-    set(conf, "delivery.report.only.error", report_all ? "false" : "true");
     rd_kafka_conf_set_dr_msg_cb(conf, delivery);
     return client(PRODUCER, conf, address);
 }
@@ -190,7 +191,7 @@ static void produce(char **args, int by_count) {
     size_t size = (size_t)atol(args[3]);
     long count_max = by_count ? atol(args[4]) : INT64_MAX, run = by_count ? 1 : atol(args[6]);
     double seconds = by_count ? 3600 : atof(args[4]);
-    rd_kafka_t *rk = producer(args[0], args[5], by_count ? args[6] : DEFAULT_BATCH, 0);
+    rd_kafka_t *rk = producer(args[0], args[5], by_count ? args[6] : DEFAULT_BATCH);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, args[1], NULL);
     void *payload = payload_of(size, by_count);
     rd_kafka_message_t batch[BATCH];
@@ -258,7 +259,7 @@ static void keep_samples(const char *path) {
 static void ping(char **args) {
     size_t size = (size_t)atol(args[2]);
     int64_t window_ns = (int64_t)(atof(args[3]) * 1e9);
-    rd_kafka_t *rk = producer(args[0], "0", DEFAULT_BATCH, 1);
+    rd_kafka_t *rk = producer(args[0], "0", DEFAULT_BATCH);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, args[1], NULL);
     void *payload = payload_of(size, 0);
     first_message(rk, topic, payload, size);
@@ -302,7 +303,7 @@ static void pace(char **args, int many) {
     int partitions = atoi(args[2]);
     size_t size = (size_t)atol(args[3]);
     double seconds = atof(args[4]), rate = atof(args[6]);
-    rd_kafka_t *rk = producer(args[0], args[5], DEFAULT_BATCH, 1);
+    rd_kafka_t *rk = producer(args[0], args[5], DEFAULT_BATCH);
     void *payload = payload_of(size, many);
     rd_kafka_topic_t **topics = NULL, *topic = NULL;
     if (many) topics = meet_topics(rk, args[1], partitions, payload, size);
