@@ -25,7 +25,7 @@ def describe() -> dict[str, str]:
         "java": _java(),
         "longhall": _longhall(),
         "kafka": kafka.VERSION,
-        "librdkafka": f"{confluent_kafka.libversion()[0]} with {generator.allocator() or 'the allocator of the system'}",
+        "librdkafka": f"{confluent_kafka.libversion()[0]} with {generator.allocator() or 'glibc'}",
         "client": "C program on librdkafka" if generator.compiled() else "Python, confluent-kafka",
     }
 

@@ -42,8 +42,9 @@ _KAFKA_HOW = """### How it was measured
   cache; "Kafka, syncing" is the same broker with `log.flush.interval.messages=1`. Kafka has the heap (1 GB) and the
   collector's flags of its own start script.
 - The client: {client} {librdkafka}, `acks=all`, `linger.ms=5`, no compression, every delivery reported
-  to the program, otherwise its defaults; one partition and one connection, except in the line with four clients. After each produce line the log's end offset is
-  compared with what was acknowledged. Consume lines read a log that lies in the page cache.
+  to the program, otherwise its defaults; one partition and one connection, except in the line with four clients. After
+  each produce line the log's end offset is compared with what was acknowledged. Consume lines read a log that lies in
+  the page cache.
 - Latency is from the moment a message was due to its delivery report. One in flight: `linger.ms=0`. Half load: a steady
   rate with `linger.ms=5`, once half of the broker's own throughput of that round, once the same rate for all (half of
   the slower of Longhall and Kafka's defaults).
