@@ -25,6 +25,7 @@ from tests.left_out import leave_out
 from tests.pipeline.cluster import Cluster
 from tests.pipeline.connector import connector_jars
 from tests.pipeline.day import PARTITIONS, Day, make_day
+from tests.pipeline.nursery import Nursery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,12 +78,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     if jars:
         settings["spark.jars"] = ",".join(jars)
-    path = [str(Path(__file__).parent / "preload"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(path))
-        running = session("local[1]", name="longhall tests", settings=settings, quiet=True)
-    yield running
-    running.stop()
+    with Nursery(tmp_path_factory.mktemp("nursery")) as nursery:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYSPARK_PYTHON", nursery.python)
+            running = session("local[1]", name="longhall tests", settings=settings, quiet=True)
+        yield running
+        running.stop()
 
 
 @pytest.fixture(scope="session")
