@@ -29,7 +29,7 @@ from longhall.cluster.wire import (
     encode_request,
 )
 from longhall.errors import Code, LonghallError
-from longhall.log.frames import EVENT, Entry, encode_entry
+from longhall.log.frames import BATCH, EVENT, Entry, encode_entry
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
 SMALL = st.integers(0, 9)
@@ -53,7 +53,7 @@ def frames_of(data: bytes, cuts: list[int]) -> list[tuple[int, bytes]]:
 @settings(deadline=None)
 def test_a_push_arrives_as_it_was_sent(entries: list[Entry], first: int, committed: int, cuts: list[int]) -> None:
     blob = b"".join(encode_entry(entry) for entry in entries)
-    data = encode_push(7, committed, first, len(entries), -5, blob, crc32c(blob)) + blob
+    data = encode_push(7, committed, first, len(entries), -5, len(blob), crc32c(blob)) + blob
     [(kind, body), (again, _)] = frames_of(data + data, cuts)
     assert kind == again == PUSH
     push = decode_push(body)
@@ -111,7 +111,7 @@ def test_a_push_that_is_cut_short_is_refused(body: bytes) -> None:
 
 def test_a_push_with_another_checksum_is_refused() -> None:
     blob = encode_entry(Entry(EVENT, 0, 0, 1, 1, b"\x04event"))
-    head = encode_push(1, 0, 1, 1, 0, blob, crc32c(blob))
+    head = encode_push(1, 0, 1, 1, 0, len(blob), crc32c(blob))
     [(_, body)] = frames_of(head + blob[:-1] + b"X", [])
     with pytest.raises(LonghallError) as caught:
         decode_push(body)
@@ -120,9 +120,29 @@ def test_a_push_with_another_checksum_is_refused() -> None:
 
 def test_a_push_that_lacks_entries_is_refused() -> None:
     blob = encode_entry(Entry(EVENT, 0, 0, 1, 1, b"\x04event"))
-    push = decode_push(frames_of(encode_push(1, 0, 1, 2, 0, blob, crc32c(blob)) + blob, [])[0][1])
+    push = decode_push(frames_of(encode_push(1, 0, 1, 2, 0, len(blob), crc32c(blob)) + blob, [])[0][1])
     with pytest.raises(LonghallError):
         push.decode()
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 65_000, 4_099])
+def test_large_frames_arrive_between_small_ones(piece: int) -> None:
+    batch = Entry(BATCH, 1, 2, 3, 4, (77).to_bytes(8, "big") + bytes(range(256)) * 600)
+    blob = encode_entry(Entry(EVENT, 0, 0, 1, 1, b"\x04event")) + encode_entry(batch)
+    push = encode_push(1, 0, 1, 2, 0, len(blob), crc32c(blob)) + blob
+    asked = encode_request(9, "carry", bytes(200_000))
+    data = push + asked + encode_request(10, "small", b"x") + push
+    frames = frames_of(data, list(range(0, len(data), piece)))
+    assert [kind for kind, _ in frames] == [PUSH, REQUEST, REQUEST, PUSH]
+    assert decode_request(frames[1][1]) == (9, "carry", bytes(200_000))
+    assert decode_request(frames[2][1]) == (10, "small", b"x")
+    for _, body in (frames[0], frames[3]):
+        _, found = decode_push(body).decode()
+        assert vars_of(found) == vars_of(batch)
+        assert found.partition() == batch.partition() == 77
+        assert found.batch() == batch.batch()
+        assert type(found.batch()) is bytes
+        assert encode_entry(found) == encode_entry(batch)
 
 
 @given(st.binary(max_size=300))

@@ -108,7 +108,7 @@ def main(place: str) -> None:
         door.listen(64)
         os.write(1, b"ready\n")
         while True:
-            ready, _, _ = select.select([0, door], [], [])
+            ready, _, _ = select.select([0, door.fileno()], [], [])
             if 0 in ready:
                 return
             line, _ = door.accept()
@@ -129,7 +129,7 @@ def keep(line: socket.socket) -> None:
     for number in (0, 1, 2, *files):
         os.close(number)
     ended = os.pidfd_open(child)
-    ready, _, _ = select.select([line, ended], [], [])
+    ready, _, _ = select.select([line.fileno(), ended], [], [])
     if ended not in ready:
         os.kill(child, signal.SIGTERM)  # The stub was killed.
     _, status = os.waitpid(child, 0)

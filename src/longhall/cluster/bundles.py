@@ -12,6 +12,7 @@ from typing import Final, final
 
 from crc32c import crc32c
 
+PIECE_BYTES_MIN: Final = 4096  # What is larger on average is sent from where it lies.
 BUNDLE_BYTES: Final = 512 * 1024  # A bundle is closed beyond this, where nothing that belongs together is cut.
 
 
@@ -19,13 +20,25 @@ BUNDLE_BYTES: Final = 512 * 1024  # A bundle is closed beyond this, where nothin
 class Bundle:
     """Entries from `first` to `last`."""
 
-    def __init__(self, first: int, last: int, time_ms: int, entries: bytes, reached: list[tuple[int, int]]) -> None:
+    def __init__(
+        self, first: int, last: int, time_ms: int, pieces: list[bytes], size_bytes: int, reached: list[tuple[int, int]]
+    ) -> None:
+        # Copying small pieces together is cheaper than a place for each in the call, and copying large ones is not.
+        self.pieces = [b"".join(pieces)] if size_bytes < PIECE_BYTES_MIN * len(pieces) else pieces
         self.first = first
         self.last = last
         self.time_ms = time_ms
-        self.entries = entries
+        self.size_bytes = size_bytes
         self.reached = reached  # Shards that have entries in it, and the sequence of the last one of each.
-        self.crc = crc32c(entries)
+        crc = 0
+        for piece in self.pieces:
+            crc = crc32c(piece, crc)
+        self.crc = crc
+
+    @property
+    def entries(self) -> bytes:
+        """All of them in one piece."""
+        return b"".join(self.pieces)
 
     @property
     def count(self) -> int:
@@ -58,7 +71,7 @@ class Bundling:
         """What was collected, up to the entry `last`; None if there is nothing."""
         if not self._pieces:
             return None
-        bundle = Bundle(self._first, last, time_ms, b"".join(self._pieces), list(self._reached.items()))
+        bundle = Bundle(self._first, last, time_ms, self._pieces, self.bytes, list(self._reached.items()))
         self._pieces = []
         self._reached = {}
         self.bytes = 0
@@ -79,11 +92,11 @@ class Recent:
         """The next one."""
         self._order.append(bundle)
         self._by_first[bundle.first] = bundle
-        self._bytes += len(bundle.entries)
+        self._bytes += bundle.size_bytes
         while self._bytes > self._bytes_max and len(self._order) > 1:
             oldest = self._order.popleft()
             del self._by_first[oldest.first]
-            self._bytes -= len(oldest.entries)
+            self._bytes -= oldest.size_bytes
 
     def beginning_at(self, index: int) -> Bundle | None:
         """The bundle whose first entry this is."""

@@ -14,6 +14,7 @@ import msgspec
 
 from longhall.cluster.wire import PEER_FRAME_BYTES_MAX, Splitter, encode
 from longhall.errors import LonghallError
+from longhall.world.ports import Buffer
 
 OnFrame = Callable[[int, bytes], None]
 
@@ -23,7 +24,7 @@ def _nothing() -> None:
 
 
 @final
-class Link(asyncio.Protocol):
+class Link(asyncio.BufferedProtocol):
     """See the module. `on_frame` may raise LonghallError: the connection ends then."""
 
     def __init__(self, on_frame: OnFrame, on_made: Callable[[Link], None] | None = None) -> None:
@@ -46,7 +47,7 @@ class Link(asyncio.Protocol):
         """Write a message; nothing if the connection is gone."""
         self.write(encode(kind, message))
 
-    def write(self, *pieces: bytes) -> None:
+    def write(self, *pieces: Buffer) -> None:
         """Write the pieces of a frame; nothing if the connection is gone."""
         if self.is_open and self._transport is not None:
             self._transport.writelines(pieces)
@@ -73,9 +74,12 @@ class Link(asyncio.Protocol):
         if self._on_made is not None:
             self._on_made(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._splitter.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            for kind, body in self._splitter.feed(data):
+            for kind, body in self._splitter.received(nbytes):
                 self.on_frame(kind, body)
                 if not self.is_open:
                     return

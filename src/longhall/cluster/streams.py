@@ -93,7 +93,7 @@ class Stream:
         while self._reading is None and self._may_send():
             bundle = self._recent.beginning_at(self.next)
             if bundle is not None:
-                self._push(bundle.first, bundle.count, bundle.time_ms, bundle.entries, bundle.crc)
+                self._push(bundle.first, bundle.count, bundle.time_ms, bundle.pieces, bundle.size_bytes, bundle.crc)
             elif self.next < self._recent.first:
                 self._reading = asyncio.get_running_loop().create_task(self._read(), name=f"catch-up {self.node}")
             else:
@@ -108,12 +108,12 @@ class Stream:
     def _may_send(self) -> bool:
         return self.link.is_open and not self.link.is_full and self._in_flight_bytes < self.credit_bytes
 
-    def _push(self, first: int, count: int, time_ms: int, entries: bytes, crc: int) -> None:
-        head = encode_push(self._epoch, self._replica.committed, first, count, time_ms, entries, crc)
-        self.link.write(head, entries)
+    def _push(self, first: int, count: int, time_ms: int, pieces: list[bytes], size_bytes: int, crc: int) -> None:
+        head = encode_push(self._epoch, self._replica.committed, first, count, time_ms, size_bytes, crc)
+        self.link.write(head, *pieces)
         self.next = first + count
-        self._in_flight.append((self.next - 1, len(entries)))
-        self._in_flight_bytes += len(entries)
+        self._in_flight.append((self.next - 1, size_bytes))
+        self._in_flight_bytes += size_bytes
 
     async def _read(self) -> None:
         """From the log, until memory has the rest."""
@@ -141,7 +141,7 @@ class Stream:
             self._room.clear()
             await self._room.wait()
         entries = stretch.encode()
-        self._push(stretch.first, len(stretch.entries), stretch.time_ms, entries, crc32c(entries))
+        self._push(stretch.first, len(stretch.entries), stretch.time_ms, [entries], len(entries), crc32c(entries))
         await asyncio.sleep(len(entries) / CATCH_UP_BYTES_A_SECOND)
 
 

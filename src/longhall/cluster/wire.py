@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, TypeVar, final
+from typing import Final, TypeVar, cast, final
 
 import msgspec
 from crc32c import crc32c
 
 from longhall.errors import Code, LonghallError
-from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, Entry, decode_entries
+from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, Entry, cut_entries
+from longhall.world.ports import Buffer
 
 FRAME_BYTES_BEFORE_GREETING: Final = 64 * 1024
+SMALL_FRAME_BYTES: Final = 64 * 1024 + 64  # What is larger is received into a place of its own.
 PEER_FRAME_BYTES_MAX: Final = FRAME_BYTES_MAX + ENTRY_BYTES_MAX + 64 * 1024
 
 GREETING: Final = 1
@@ -117,7 +119,7 @@ class Synced(msgspec.Struct, kw_only=True):
 class Push:
     """Entries for a follower. They stand or fall together."""
 
-    def __init__(self, epoch: int, first: int, count: int, committed: int, time_ms: int, entries: bytes) -> None:
+    def __init__(self, epoch: int, first: int, count: int, committed: int, time_ms: int, entries: Buffer) -> None:
         self.epoch = epoch
         self.first = first
         self.count = count
@@ -127,7 +129,7 @@ class Push:
 
     def decode(self) -> list[Entry]:
         """The entries one by one."""
-        found = decode_entries(self.entries, 0, len(self.entries))
+        found = cut_entries(self.entries)
         if len(found) != self.count:
             raise LonghallError(Code.INVALID_REQUEST, "a push does not have the entries that it says")
         return found
@@ -152,18 +154,18 @@ def decode(body: bytes, type: type[_T]) -> _T:
         raise LonghallError(Code.INVALID_REQUEST, f"a frame between nodes cannot be read: {error}") from None
 
 
-def encode_push(epoch: int, committed: int, first: int, count: int, time_ms: int, entries: bytes, crc: int) -> bytes:
-    """What precedes the entries of a push."""
+def encode_push(epoch: int, committed: int, first: int, count: int, time_ms: int, size_bytes: int, crc: int) -> bytes:
+    """What precedes the entries of a push, which have so many bytes."""
     numbers = _PUSH.pack(epoch, count, first, committed, time_ms, crc)
-    return _HEAD.pack(1 + _PUSH.size + len(entries), PUSH) + numbers
+    return _HEAD.pack(1 + _PUSH.size + size_bytes, PUSH) + numbers
 
 
-def decode_push(body: bytes) -> Push:
+def decode_push(body: bytes | bytearray) -> Push:
     """A push. One whose entries are not what was sent is refused."""
     if len(body) < _PUSH.size:
         raise LonghallError(Code.INVALID_REQUEST, "a push is cut short")
     epoch, count, first, committed, time_ms, crc = _PUSH.unpack_from(body)
-    entries = body[_PUSH.size :]
+    entries = memoryview(body)[_PUSH.size :]
     if crc32c(entries) != crc:
         raise LonghallError(Code.CORRUPT_MESSAGE, "a push does not have its checksum")
     return Push(epoch, first, count, committed, time_ms, entries)
@@ -216,28 +218,75 @@ def _numbered(body: bytes) -> tuple[int, str, bytes]:
 
 @final
 class Splitter:
-    """Cuts a stream into frames."""
+    """Cuts a stream into frames. Bytes are received into `room`; a large frame is received where it stays.
+
+    The body of a large push is the very place that it was received into.
+    """
 
     def __init__(self) -> None:
         self.bytes_max = FRAME_BYTES_BEFORE_GREETING
-        self._buffer = bytearray()
+        self._small = bytearray(SMALL_FRAME_BYTES)
+        self._filled = 0
+        self._large: bytearray | None = None
+        self._large_kind = 0
+        self._large_filled = 0
 
-    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Kind and body of every frame that is whole now. LonghallError when a size cannot be."""
-        self._buffer += data
+    def room(self) -> memoryview:
+        """Where the next bytes of the stream go."""
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled :]
+        return memoryview(self._small)[self._filled :]
+
+    def received(self, size_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """So many bytes are in `room`: kind and body of every frame that is whole now. LonghallError when a size cannot
+        be.
+        """
+        if self._large is not None:
+            self._large_filled += size_bytes
+            if self._large_filled == len(self._large):
+                large, self._large = self._large, None
+                # A push may stay where it is: nobody else has it, and `decode_push` can do with that.
+                yield self._large_kind, cast(bytes, large) if self._large_kind == PUSH else bytes(large)
+            return
+        self._filled += size_bytes
+        small = memoryview(self._small)
         at = 0
         try:
-            while len(self._buffer) - at >= _HEAD.size:
-                size, kind = _HEAD.unpack_from(self._buffer, at)
+            while self._filled - at >= _HEAD.size:
+                size, kind = _HEAD.unpack_from(small, at)
                 if not 1 <= size <= self.bytes_max:
                     raise LonghallError(Code.INVALID_REQUEST, f"a frame between nodes cannot have {size} bytes")
-                if len(self._buffer) - at < 4 + size:
+                end = at + 4 + size
+                if end > self._filled:
+                    if end - at > SMALL_FRAME_BYTES:
+                        self._begin_large(kind, size - 1, small[at + _HEAD.size : self._filled])
+                        at = self._filled
                     break
-                body = bytes(memoryview(self._buffer)[at + _HEAD.size : at + 4 + size])
-                at += 4 + size
+                body = bytes(small[at + _HEAD.size : end])
+                at = end
                 yield kind, body
         finally:
-            del self._buffer[:at]
+            rest = self._filled - at
+            if at and rest:
+                small[:rest] = bytes(small[at : self._filled])
+            self._filled = rest
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """The same for bytes that lie elsewhere."""
+        at = 0
+        while at < len(data):
+            room = self.room()
+            size = min(len(room), len(data) - at)
+            room[:size] = data[at : at + size]
+            at += size
+            yield from self.received(size)
+
+    def _begin_large(self, kind: int, size_bytes: int, begun: memoryview) -> None:
+        large = bytearray(size_bytes)
+        large[: len(begun)] = begun
+        self._large = large
+        self._large_kind = kind
+        self._large_filled = len(begun)
 
 
 def refusal_of(body: bytes) -> Refusal:

@@ -30,9 +30,12 @@ crash left behind a cut.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final, final
 
 from crc32c import crc32c
+
+from longhall.world.ports import Buffer
 
 FRAME_MAGIC: Final = 0x4C485746
 FRAME_MAGIC_BYTES: Final = b"LHWF"
@@ -99,37 +102,54 @@ class Frame:
 
 @final
 class Entry:
-    """One entry of a shard's sequence."""
+    """One entry of a shard's sequence. Its body may come in two pieces: `lead` is the partition of a BATCH, so that the
+    batch itself stands alone and nobody has to copy it again.
+    """
 
-    def __init__(self, kind: int, flags: int, shard: int, sequence: int, epoch: int, body: bytes) -> None:
+    def __init__(
+        self, kind: int, flags: int, shard: int, sequence: int, epoch: int, rest: bytes, lead: bytes = b""
+    ) -> None:
         self.kind = kind
         self.flags = flags
         self.shard = shard
         self.sequence = sequence
         self.epoch = epoch
-        self.body = body
+        self.lead = lead
+        self.rest = rest
+
+    @property
+    def body(self) -> bytes:
+        """Everything behind the header of the entry."""
+        return self.lead + self.rest if self.lead else self.rest
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the body."""
+        return len(self.lead) + len(self.rest)
 
     def partition(self) -> int:
         """The partition that a BATCH or REFERENCE belongs to."""
-        partition: int = _U64.unpack_from(self.body)[0]
+        partition: int = _U64.unpack_from(self.lead or self.rest)[0]
         return partition
 
     def batch(self) -> bytes:
         """The stored batch of a BATCH; the stored header of a REFERENCE."""
-        return self.body[8:] if self.kind == BATCH else self.body[16:]
+        if self.lead:
+            return self.rest
+        return self.rest[8:] if self.kind == BATCH else self.rest[16:]
 
     def segment_position(self) -> int:
         """Where in its segment the batch of a REFERENCE lies."""
-        position: int = _U64.unpack_from(self.body, 8)[0]
+        position: int = _U64.unpack_from(self.rest, 8)[0]
         return position
 
     def room(self) -> int:
         """The room that an EVENT is for."""
-        return self.body[0]
+        return self.rest[0]
 
     def event(self) -> bytes:
         """The MessagePack of an EVENT."""
-        return self.body[1:]
+        return self.rest[1:]
 
 
 def encode_batch(flags: int, shard: int, sequence: int, epoch: int, partition: int, size_bytes: int) -> bytes:
@@ -155,12 +175,13 @@ def encode_event(flags: int, shard: int, sequence: int, epoch: int, room: int, e
 
 def encode_entry(entry: Entry) -> bytes:
     """An entry as it stands in the log."""
-    size = ENTRY_HEADER_BYTES + len(entry.body)
-    return _ENTRY.pack(size, entry.kind, entry.flags, entry.shard, entry.sequence, entry.epoch, 0) + entry.body
+    size = ENTRY_HEADER_BYTES + entry.size_bytes
+    head = _ENTRY.pack(size, entry.kind, entry.flags, entry.shard, entry.sequence, entry.epoch, 0)
+    return b"".join((head, entry.lead, entry.rest))
 
 
 def encode_frame_header(
-    position: int, horizon: int, time_ms: int, incarnation: int, entries: int, pieces: list[bytes]
+    position: int, horizon: int, time_ms: int, incarnation: int, entries: int, pieces: Sequence[Buffer]
 ) -> bytes:
     """What precedes the entries of a frame; `pieces` are those entries one after another, cut anywhere."""
     size = FRAME_HEADER_BYTES + sum([len(piece) for piece in pieces])
@@ -225,5 +246,25 @@ def decode_entries(buffer: bytes, at: int, end: int) -> list[Entry]:
         if size < ENTRY_HEADER_BYTES or at + size > end:
             break
         entries.append(Entry(kind, flags, shard, sequence, epoch, buffer[at + ENTRY_HEADER_BYTES : at + size]))
+        at += size
+    return entries
+
+
+def cut_entries(buffer: Buffer) -> list[Entry]:
+    """The same of a whole buffer of any kind, with batches apart from their partitions: one copy of each."""
+    entries: list[Entry] = []
+    view = memoryview(buffer)
+    at = 0
+    end = len(view)
+    while at + ENTRY_HEADER_BYTES <= end:
+        size, kind, flags, shard, sequence, epoch, _ = _ENTRY.unpack_from(view, at)
+        if size < ENTRY_HEADER_BYTES or at + size > end:
+            break
+        body_at = at + ENTRY_HEADER_BYTES
+        lead = b""
+        if kind == BATCH and size >= ENTRY_HEADER_BYTES + 8:
+            lead = bytes(view[body_at : body_at + 8])
+            body_at += 8
+        entries.append(Entry(kind, flags, shard, sequence, epoch, bytes(view[body_at : at + size]), lead))
         at += size
     return entries

@@ -32,7 +32,7 @@ from longhall.log.frames import (
     encode_frame_header,
     frame_position,
 )
-from longhall.world.ports import Disk, File
+from longhall.world.ports import Buffer, Disk, File
 
 FILE_HEADER_BYTES: Final = 64
 FILE_BYTES_MIN: Final = 16 * 1024 * 1024  # More than the largest frame.
@@ -88,10 +88,10 @@ class Wal:
         self._used: list[WalFile] = []  # In the order of the log; the last one is being written.
         self._free: list[WalFile] = []
         self._slots = 0
-        self._body: list[bytes] = []
+        self._body: list[Buffer] = []
         self._body_bytes = 0
         self._entries = 0
-        self._closed: list[tuple[int, list[bytes]]] = []  # Frames of this round that were full: entries, body.
+        self._closed: list[tuple[int, list[Buffer]]] = []  # Frames of this round that were full: entries, body.
         self._closed_bytes = 0
         self._unsynced: list[File] = []  # Files left behind since the last sync began.
         self._held = False
@@ -112,7 +112,7 @@ class Wal:
         if self._body_bytes >= FRAME_BYTES_MAX and not self._held:
             self._close_frame()
 
-    def append_together(self, entries: bytes, count: int) -> None:
+    def append_together(self, entries: Buffer, count: int) -> None:
         """Take entries that stand one after another: all of them survive a crash, or none."""
         assert len(entries) <= FRAME_BYTES_MAX + ENTRY_BYTES_MAX
         assert not self._held
@@ -185,13 +185,14 @@ class Wal:
     def _close_frame(self) -> None:
         # Copying small pieces together is cheaper than a place for each in the call, and copying large ones is not.
         small = self._body_bytes < PIECE_BYTES_MIN * len(self._body)
-        self._closed.append((self._entries, [b"".join(self._body)] if small else self._body))
+        body: list[Buffer] = [b"".join(self._body)] if small else self._body
+        self._closed.append((self._entries, body))
         self._closed_bytes += self._body_bytes
         self._body = []
         self._body_bytes = 0
         self._entries = 0
 
-    def _write_frame(self, time_ms: int, entries: int, body: list[bytes]) -> None:
+    def _write_frame(self, time_ms: int, entries: int, body: list[Buffer]) -> None:
         body_bytes = sum([len(piece) for piece in body])
         if self.end + FRAME_HEADER_BYTES + body_bytes + FRAME_HEADER_BYTES > self._used[-1].end:
             self._turn_page(time_ms)

@@ -63,7 +63,7 @@ class Replica:
             )
         self._count(entry.shard, entry.sequence, entry.epoch)
         self.pending.append((entry, time_ms))
-        self.pending_bytes += len(entry.body)
+        self.pending_bytes += entry.size_bytes
 
     def commit(self, index: int) -> None:
         """Everything up to `index`, as far as it is here, is committed."""
@@ -78,7 +78,7 @@ class Replica:
     def apply_any(self) -> tuple[Entry, int]:
         """The next pending entry, committed or not: whoever is to lead applies everything it has."""
         found = self.pending.popleft()
-        self.pending_bytes -= len(found[0].body)
+        self.pending_bytes -= found[0].size_bytes
         self.applied += 1
         return found
 
@@ -90,7 +90,7 @@ class Replica:
             )
         while self.index > index:
             entry, _ = self.pending.pop()
-            self.pending_bytes -= len(entry.body)
+            self.pending_bytes -= entry.size_bytes
             self.sequences[entry.shard] -= 1
             self.index -= 1
         self.epochs.cut_after(index + 1)
