@@ -48,6 +48,7 @@ class Code(enum.Enum):
     NOT_COORDINATOR = "not-coordinator"  # The same of a group or a transaction: another node looks after it.
     NOT_CONTROLLER = "not-controller"  # The same of the catalogue.
     NOT_ENOUGH_REPLICAS = "not-enough-replicas"  # Too few hosts are in sync for what is asked to be safe.
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = "not-enough-replicas-after-append"  # The same, but it is there already.
 
     # Consumer groups.
     INVALID_GROUP_ID = "invalid-group-id"
@@ -109,6 +110,7 @@ _RETRIABLE = frozenset(
         Code.NOT_COORDINATOR,
         Code.NOT_CONTROLLER,
         Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
         Code.UNKNOWN_TOPIC,

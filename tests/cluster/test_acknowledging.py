@@ -72,6 +72,27 @@ def test_a_sender_is_told_when_as_many_have_it_as_its_topic_asks() -> None:
     play(script)
 
 
+def test_what_is_under_way_when_too_few_are_left_is_kept_and_not_acknowledged() -> None:
+    async def script(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await make_topics(leader)
+        await cluster.wait_until_settled()
+        others = hosts_of_followers(cluster, leader)
+        cut(cluster, leader, others)
+        assert await told(leader, "alone", 10.0) == ["one"]
+        assert leader.hall is not None
+        assert leader.hall.refusal is Code.NOT_ENOUGH_REPLICAS
+        assert leader.member is not None
+        assert leader.member.replica.committed == leader.member.index
+        heal(cluster, leader, others)
+        await cluster.settle()
+        for node in cluster.nodes.values():
+            assert node.hall is not None
+            assert [len(contents_of(node.hall)[(word, 0)]) for word in WORDS] == [1, 1, 1]
+
+    play(script)
+
+
 def test_nobody_reads_what_only_one_host_has() -> None:
     async def script(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()

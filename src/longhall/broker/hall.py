@@ -106,6 +106,7 @@ class Hall:
         self.pinned = False  # Likewise: somebody reads the files of the last checkpoint, so there is no other now.
         self.cleaning = False  # Whether files may be replaced at this moment.
         self.refusal: Code | None = None  # Why messages are not taken now; a member of a cluster says so.
+        self.is_short = False  # Likewise: fewer hosts are in sync than a message should be safe with.
         self.tails: dict[int, Partition] = {}  # Partitions with something in memory that is not in its segment yet.
         self.tail_bytes = 0
         self.dropped: list[Partition] = []  # Deleted; their files go after the next checkpoint.

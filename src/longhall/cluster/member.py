@@ -469,18 +469,17 @@ class Member(Feed):
         leading.recorded(record.version, record.in_sync, record.replicas)
         for stream in [one for one in self._streams.values() if not leading.may_follow(one.node)]:
             stream.close("the follower keeps the hall no more")
+        self._refuse()  # Before anything is released: what the rest of them commit is not safe if they are too few.
         self._advance()
-        self._refuse()
 
     def _refuse(self) -> None:
         """Whether messages are taken."""
         leading = self._leading
+        self._hall.is_short = leading is not None and len(leading.in_sync) < self._options.in_sync_min
         if not self._serving or leading is None or self._yielding:
             self._hall.refusal = Code.NOT_LEADER
-        elif len(leading.in_sync) < self._options.in_sync_min:
-            self._hall.refusal = Code.NOT_ENOUGH_REPLICAS
         else:
-            self._hall.refusal = None
+            self._hall.refusal = Code.NOT_ENOUGH_REPLICAS if self._hall.is_short else None
 
     # Following
 

@@ -196,6 +196,16 @@ def _let_everybody_in() -> _Exchanges:
     ]
 
 
+def _acknowledge_with_too_few() -> _Exchanges:
+    good: Any = Member._refuse
+
+    def refuse(self: Any) -> None:
+        good(self)
+        self._hall.is_short = False
+
+    return [(Member, "_refuse", refuse)]
+
+
 def _elect_whoever_is_there() -> _Exchanges:
     good: Any = electing.decide
 
@@ -225,6 +235,12 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
         "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
     ),
     "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
+    "acknowledge-with-too-few": Bug(
+        "What was under way when hosts were lost is acknowledged by those that are left.",
+        "elections",
+        20,
+        _acknowledge_with_too_few,
+    ),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
     "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 4, _elect_without_asking),
     "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 4, _one_is_a_quorum),

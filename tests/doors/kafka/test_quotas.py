@@ -24,14 +24,16 @@ from tests.doors.two_nodes import two_nodes
 PRODUCE = 0
 
 
-def request(topic: str, size_bytes: int, version: int = 9, acks: int = -1) -> bytes:
-    batch = build_batch([Record(-1, 1_700_000_000_000, None, bytes(size_bytes), ())])
+def request(topic: str, size_bytes: int, version: int = 9, acks: int = -1, producer_id: int = -1) -> bytes:
+    epoch = sequence = -1 if producer_id < 0 else 0
+    records = [Record(-1, 1_700_000_000_000, None, bytes(size_bytes), ())]
+    batch = build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
     part = ProduceRequestTopic(name=topic, partition_data=[ProduceRequestPartition(index=0, records=batch)])
     return encode_request(1, "test", version, ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[part]))
 
 
-async def produce(node: Node, topic: str, size_bytes: int, version: int = 9) -> ProduceResponse:
-    frame = request(topic, size_bytes, version)
+async def produce(node: Node, topic: str, size_bytes: int, version: int = 9, producer_id: int = -1) -> ProduceResponse:
+    frame = request(topic, size_bytes, version, producer_id=producer_id)
     answer = await asyncio.wait_for(answer_carried(node.entrances["kafka"], "127.0.0.1", frame), 20)
     response = decode_response(PRODUCE, version, answer[4:])[1]
     assert isinstance(response, ProduceResponse)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from longhall.broker.waiting import Acknowledgeable
 from longhall.doors.sqs import verbs
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
-from longhall.shards.shard import Committable
 
 NOW_MS: Final = 1_700_000_000_000
 
@@ -82,7 +82,7 @@ class FakeQueues:
     async def send(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:
         return self.send_nowait(name, messages)
 
-    def release(self, name: str, target: Committable, sends: bool = False) -> None:
+    def release(self, name: str, target: Acknowledgeable, sends: bool = False) -> None:
         asyncio.get_running_loop().call_soon(target.committed, 0)
 
     def send_nowait(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:

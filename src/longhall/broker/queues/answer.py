@@ -15,12 +15,13 @@ from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.send import Rider, send_with
 from longhall.broker.queues.settle import settle, write_settles
 from longhall.broker.queues.stage import Stager
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import acknowledged, committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import Fields, decode_record
 from longhall.queues.events import Settled
 from longhall.queues.fates import trace_of
 from longhall.queues.messages import Accepted, Outgoing
+from longhall.shards.shard import ALL
 
 
 async def answer(
@@ -32,6 +33,7 @@ async def answer(
         raise LonghallError(place, "The receipt is not one of this queue.")
     rider = _Settling(hall, queue, place, consumer)
     if rider.is_settled():
+        await acknowledged(hall, queue.shard, ALL)  # It may be under way yet.
         return Accepted(repeated=True)
     record = await recall_record(hall, queue, place[0], place[1])
     if record is None:
@@ -45,7 +47,7 @@ async def answer(
         if code is not None:
             raise LonghallError(code)
     queue.waiters.wake(1)
-    await committed(hall, target.shard)
+    await acknowledged(hall, target.shard, target.acknowledgers)
     await committed(hall, queue.shard)
     return accepted
 

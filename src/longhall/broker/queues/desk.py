@@ -28,7 +28,7 @@ from longhall.broker.queues.settle import change_leases, settle, settle_nowait
 from longhall.broker.queues.stage import Stager
 from longhall.broker.queues.sweep import Sweeper
 from longhall.broker.queues.write import together, write_queue, write_staging
-from longhall.broker.waiting import committed, when_committed
+from longhall.broker.waiting import Acknowledgeable, committed, when_acknowledged, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Switched
 from longhall.queues.messages import (
@@ -44,7 +44,6 @@ from longhall.queues.messages import (
     QueueView,
 )
 from longhall.queues.settings import QueueSettings
-from longhall.shards.shard import ALL, Committable
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
 ATTEMPTS_MAX: Final = 10_000
@@ -190,10 +189,13 @@ class Desk:
         """Messages are done with; to be told after `release`. None if it has to wait."""
         return settle_nowait(self._hall, self._find(name), receipts, consumer)
 
-    def release(self, name: str, target: Committable, sends: bool = False) -> None:
+    def release(self, name: str, target: Acknowledgeable, sends: bool = False) -> None:
         """Tell `target` when all that was done to this queue so far is committed; of a send, acknowledged."""
         queue = self._find(name)
-        when_committed(self._hall, queue.shard, target, queue.acknowledgers if sends else ALL)
+        if sends:
+            when_acknowledged(self._hall, queue.shard, target, queue.acknowledgers)
+        else:
+            when_committed(self._hall, queue.shard, target)
 
     async def receive(
         self,

@@ -23,7 +23,7 @@ from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.stage import Stager
 from longhall.broker.queues.upload import Parcel, give_up, store_body
 from longhall.broker.queues.write import together, write_queue, write_records
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import acknowledged, committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.deduplication import deduplication_id
 from longhall.queues.envelope import derive_message_id, whole_record
@@ -51,7 +51,7 @@ async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[O
     answers = send_nowait(hall, stager, queue, messages)
     if answers is None:
         answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
-    await committed(hall, queue.shard, queue.acknowledgers)
+    await acknowledged(hall, queue.shard, queue.acknowledgers)
     return answers
 
 
@@ -67,13 +67,14 @@ async def send_parcel(
     parcel = Parcel(hall, queue, upload_id, parts)
     before = parcel.made_before()
     if before is not None:  # The answer was lost, and it is asked again.
+        await acknowledged(hall, queue.shard, queue.acknowledgers)
         return Accepted(message_id=derive_message_id(*before.first), repeated=True)
     if queue.settings.deduplication == "content" and not message.deduplication_id:
         message.deduplication_id = await digest_of(hall, parcel.manifest())
     answer = await _send_one(hall, stager, queue, msgspec.structs.replace(message, body=b""), parcel)
     if answer.repeated:
         give_up(hall, upload_id)
-    await committed(hall, queue.shard, queue.acknowledgers)
+    await acknowledged(hall, queue.shard, queue.acknowledgers)
     return answer
 
 

@@ -70,6 +70,7 @@ _BY_STATUS: Final = {
         Code.NOT_COORDINATOR,
         Code.NOT_CONTROLLER,
         Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
     ),

@@ -15,6 +15,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
+from longhall.broker.waiting import Acknowledgeable, too_few
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Held
@@ -34,7 +35,6 @@ from longhall.front.crowd import Crowd
 from longhall.front.http import HttpConnection, factory_of
 from longhall.front.patience import Patience
 from longhall.meters import Histogram
-from longhall.shards.shard import Committable
 from longhall.world.ports import Clock, Entropy, Network
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
@@ -54,19 +54,24 @@ class _Operation(NamedTuple):
 
 
 @final
-class _Release(Committable):
+class _Release(Acknowledgeable):
     """An answer that waits for a commit."""
 
-    def __init__(self, call: HttpCall, answer: bytes) -> None:
+    def __init__(self, server: SqsServer, call: HttpCall, answer: bytes, as_query: bool) -> None:
+        self._server = server
         self._call = call
         self._answer = answer
+        self._as_query = as_query
 
     def committed(self, value: int) -> None:
         self._call.ready(self._answer)
 
+    def refused(self) -> None:
+        self._server.refuse(self._call, translate(too_few()), as_query=self._as_query)
+
 
 @final
-class _Told(Committable):
+class _Told(Acknowledgeable):
     """An answer to another worker that waits for a commit."""
 
     def __init__(self, done: Callable[[bytes], None], answer: bytes) -> None:
@@ -75,6 +80,9 @@ class _Told(Committable):
 
     def committed(self, value: int) -> None:
         self._done(self._answer)
+
+    def refused(self) -> None:
+        self._done(tell_fault(translate(too_few())))
 
 
 @final
@@ -191,7 +199,7 @@ class SqsServer(HttpGate):
                 return
             self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
         except SqsError as error:
-            self._refuse(call, error, as_query=False)
+            self.refuse(call, error, as_query=False)
         except Exception as error:
             self._failed(call, error, as_query=False)
 
@@ -227,7 +235,7 @@ class SqsServer(HttpGate):
                 pairs.append(("QueueUrl", path.decode("latin-1")))
             self._start(call, operation, query.decode_request(action, pairs), access_key, as_query=True)
         except SqsError as error:
-            self._refuse(call, error, as_query=True)
+            self.refuse(call, error, as_query=True)
         except Exception as error:
             self._failed(call, error, as_query=True)
 
@@ -265,7 +273,7 @@ class SqsServer(HttpGate):
             if told.fault is None:
                 call.ready(self._answers.json_body(told.body, call.closes))
             else:
-                self._refuse(call, SqsError(faults.Fault(*told.fault), told.body.decode()), as_query=False)
+                self.refuse(call, SqsError(faults.Fault(*told.fault), told.body.decode()), as_query=False)
         except Exception as error:
             self._failed(call, error, as_query=False)
 
@@ -285,7 +293,7 @@ class SqsServer(HttpGate):
             self._throttle(operation)
             outcome = operation.handler(self.door, operation.decode(asked.body), Caller(asked.host, asked.access_key))
             if isinstance(outcome, Held):
-                self.door.queues.release(outcome.queue, _Told(done, _told(outcome.result)))
+                self.door.queues.release(outcome.queue, _Told(done, _told(outcome.result)), outcome.sends)
             elif isinstance(outcome, Result):
                 done(_told(outcome))
             else:
@@ -328,7 +336,7 @@ class SqsServer(HttpGate):
         if isinstance(outcome, Held):
             # Encoded now, while its parts are at hand; and nothing is left that could fail behind the commit.
             answer = self._encode(call, outcome.result, as_query)
-            self.door.queues.release(outcome.queue, _Release(call, answer), outcome.sends)
+            self.door.queues.release(outcome.queue, _Release(self, call, answer, as_query), outcome.sends)
             return
         self._employ(call, self._finish(call, outcome, as_query), operation.waits)
 
@@ -341,9 +349,9 @@ class SqsServer(HttpGate):
         try:
             self._answer(call, await outcome, as_query)
         except SqsError as error:
-            self._refuse(call, error, as_query=as_query)
+            self.refuse(call, error, as_query=as_query)
         except LonghallError as error:
-            self._refuse(call, translate(error), as_query=as_query)
+            self.refuse(call, translate(error), as_query=as_query)
         except Exception as error:
             self._failed(call, error, as_query=as_query)
 
@@ -355,16 +363,17 @@ class SqsServer(HttpGate):
             return self._answers.xml(call.action, result, call.closes)
         return self._answers.json(result, call.closes)
 
-    def _refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
+    def refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
+        """Answer with an error."""
         self.failures[call.action, error.fault.code] += 1
         call.ready(self._answers.error(error, as_query, call.closes))
 
     def _failed(self, call: HttpCall, error: Exception, *, as_query: bool) -> None:
         if isinstance(error, LonghallError):
-            self._refuse(call, translate(error), as_query=as_query)
+            self.refuse(call, translate(error), as_query=as_query)
             return
         _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
-        self._refuse(call, _internal(), as_query=as_query)
+        self.refuse(call, _internal(), as_query=as_query)
 
 
 def _told(result: Result) -> bytes:

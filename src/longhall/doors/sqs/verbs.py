@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from longhall.broker.waiting import Acknowledgeable
 from longhall.errors import Code
 from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
-from longhall.shards.shard import Committable
 
 # The verb `list` hides the type of that name inside the class.
 Outgoings = list[Outgoing]
@@ -63,7 +63,7 @@ class Queues(Protocol):
 
     def settle_nowait(self, name: str, receipts: Receipts, consumer: str = "") -> Answers | None: ...
 
-    def release(self, name: str, target: Committable, sends: bool = False) -> None:
+    def release(self, name: str, target: Acknowledgeable, sends: bool = False) -> None:
         """Tell `target` when all that was done to this queue so far is committed; of a send, acknowledged."""
 
     async def settle(self, name: str, receipts: Receipts, consumer: str = "") -> Answers: ...

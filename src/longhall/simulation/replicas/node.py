@@ -18,7 +18,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.recover import Identity, identify
 from longhall.broker.rejoin import rejoin
 from longhall.broker.send import send, wait
-from longhall.broker.waiting import Commit
+from longhall.broker.waiting import Acknowledgeable, Guard
 from longhall.cluster.member import Member, MemberOptions, Record, Role
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch, finish_switch
@@ -26,6 +26,7 @@ from longhall.errors import Code, LonghallError
 from longhall.log.frames import Entry
 from longhall.records.batch import build_batch
 from longhall.records.record import Record as Message
+from longhall.shards.shard import ONE
 from longhall.simulation.replicas.names import name_of
 from longhall.simulation.replicas.registry import Registry, State
 from longhall.simulation.replicas.truth import Life, Truth
@@ -120,7 +121,7 @@ class MemberNode:
         self.world.disk.sync_directory("")
 
     async def produce(self, topic: str, number: int, values: list[str]) -> int:
-        """Send one batch and wait until it is committed; returns the offset of the first, -1 if it was refused."""
+        """Send one batch and wait until it is safe; returns the offset of the first, -1 if it was refused."""
         hall = self.hall
         if hall is None or not self.serves:
             return -1
@@ -131,10 +132,11 @@ class MemberNode:
         sent = send(hall, partition, batch, 0, len(batch))
         if sent.code is not None:
             return -1
-        commit = Commit()
-        wait(hall, partition, commit, 0)
-        await commit.future
-        return sent.base_offset
+        assert self.member is not None
+        by_one = partition.options.acknowledge == ONE
+        kept = _Kept(self._truth, self.member, 1 if by_one else self._member_options.in_sync_min)
+        wait(hall, partition, kept if by_one else Guard(hall, kept), 0)
+        return sent.base_offset if await kept.answered else -1
 
     # The hall
 
@@ -262,3 +264,29 @@ class MemberNode:
             return
         if self.life is not None and member is self.member:
             self.life.leads(member.replica.index)
+
+
+@final
+class _Kept(Acknowledgeable):
+    """A message whose sender waits; whoever is told that it is safe finds it on enough disks at that moment."""
+
+    def __init__(self, truth: Truth, member: Member, in_sync_min: int) -> None:
+        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._truth = truth
+        self._member = member
+        self._index = member.index
+        self._in_sync_min = in_sync_min
+
+    def committed(self, value: int) -> None:
+        leading = self._member.leading
+        followers = leading.followers.values() if leading is not None else ()
+        kept = 1 + sum(follower.synced >= self._index for follower in followers)
+        self._truth.demand(kept >= self._in_sync_min, f"entry {self._index} is acknowledged, and {kept} have it")
+        self._answer(True)
+
+    def refused(self) -> None:
+        self._answer(False)
+
+    def _answer(self, told: bool) -> None:
+        if not self.answered.done():
+            self.answered.set_result(told)

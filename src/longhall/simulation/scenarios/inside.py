@@ -16,7 +16,13 @@ from longhall.simulation.scenarios.machine import Premises
 from longhall.simulation.scenarios.sqs import Turned, Unanswered
 
 PATIENCE_S: Final = 5.0
-_UNDECIDED: Final = (Code.STORAGE_FULL, Code.NOT_LEADER, Code.NOT_ENOUGH_REPLICAS, Code.NOT_READY)
+_UNDECIDED: Final = (
+    Code.STORAGE_FULL,
+    Code.NOT_LEADER,
+    Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.NOT_READY,
+)
 
 Question = Callable[[Desk], Coroutine[Any, Any, Any]]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, final
 
+from longhall.broker.configuration import ALWAYS
+from longhall.broker.hall import Hall
 from longhall.broker.send import Sent, send, wait
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -12,7 +14,7 @@ from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.wire.produce import ProducePart, encode_produce_response, parse_produce
 from longhall.errors import Code
 from longhall.front.fairness import Fairness, Lane
-from longhall.shards.shard import Committable
+from longhall.shards.shard import ONE, Committable
 
 SPEAKS_BATCHES_FROM: Final = 3  # Older versions carry message formats that are not taken.
 ABORTABLE_FROM: Final = 11
@@ -26,10 +28,11 @@ ADDS_PARTITIONS_FROM: Final = 12  # From here on a batch brings its partition in
 class Produced(Committable):
     """A request whose batches are appended; answered, if it asks for that, when the last of them is committed."""
 
-    def __init__(self, call: Call, parts: list[ProducePart], is_answered: bool, fairness: Fairness) -> None:
+    def __init__(self, hall: Hall, call: Call, parts: list[ProducePart], is_answered: bool, fairness: Fairness) -> None:
         self.call = call
         self.parts = parts
         self.missing = 1
+        self._hall = hall
         self._is_answered = is_answered
         self.debt_ms = 0
         self.lane: Lane | None = None
@@ -37,6 +40,9 @@ class Produced(Committable):
         self._fairness = fairness
 
     def committed(self, value: int) -> None:
+        """`value` counts the parts that have to be safe by their acknowledgement from 1; 0 is for all others."""
+        if value and self._hall.is_short:
+            self.parts[value - 1].error_code = error_of(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self.missing -= 1
         if self.missing == 0:
             if self.lane is not None:
@@ -56,9 +62,9 @@ def handle(door: Door, call: Call) -> None:
     acks = request.acks
     if acks:
         call.connection.begin(call)
-    produced = Produced(call, request.parts, acks != 0, door.fairness)
+    produced = Produced(hall, call, request.parts, acks != 0, door.fairness)
     lane_name = ""
-    for part in request.parts:
+    for number, part in enumerate(request.parts, 1):
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
         if header.version < SPEAKS_BATCHES_FROM:
@@ -89,8 +95,10 @@ def handle(door: Door, call: Call) -> None:
             produced.missing += 1
             produced.size_bytes += part.records_size
             lane_name = name
-            wait(hall, partition, produced, 0, leader_only=acks >= 0)
-            quota = partition.options.quota
+            options = partition.options
+            guarded = acks < 0 and options.acknowledge != ONE and options.durability == ALWAYS
+            wait(hall, partition, produced, number if guarded else 0, leader_only=acks >= 0)
+            quota = options.quota
             if quota is not None:
                 debt_ms = quota.debt_ms(hall.time.now_ms())
                 if debt_ms:
