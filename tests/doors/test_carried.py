@@ -13,7 +13,7 @@ import pytest
 
 from longhall.errors import Code
 from tests.doors.sqs.clients import client
-from tests.doors.two_nodes import TwoNodes, two_nodes
+from tests.doors.two_nodes import FOLLOWER, LEADER, TwoNodes, two_nodes
 
 pytestmark = pytest.mark.clients
 
@@ -148,3 +148,39 @@ def _is_refused(two: TwoNodes) -> None:
     answer = connection.getresponse()
     assert (answer.status, json.loads(answer.read())["code"]) == (503, "service-unavailable")
     connection.close()
+
+
+async def test_a_deposed_leader_says_nothing_for_good_before_it_has_asked(tmp_path: Path) -> None:
+    """The node that is asked believes that it leads; the queue was made at the next leader meanwhile."""
+    async with two_nodes(tmp_path) as two:
+        await asyncio.to_thread(client(f"http://{two.leader.sqs}").create_queue, QueueName="jobs")
+
+        def hear() -> None:
+            two.told.leader = LEADER
+
+        sqs = client(f"http://{two.follower.sqs}")
+        two.hand.on_confirm = hear
+        for find in (lambda: sqs.get_queue_url(QueueName="jobs"), lambda: _status(two, "/api/v1/queues/jobs") == 200):
+            two.told.leader = FOLLOWER
+            assert await asyncio.to_thread(find)
+        assert (two.hand.confirmed, two.hand.carried) == (2, ["sqs", "http"])
+        two.hand.on_confirm = lambda: None
+        two.told.leader = FOLLOWER
+        with pytest.raises(sqs.exceptions.QueueDoesNotExist):
+            await asyncio.to_thread(sqs.get_queue_url, QueueName="jobs")
+        assert await asyncio.to_thread(_status, two, "/api/v1/queues/jobs") == 404
+        assert two.hand.confirmed == 4
+        two.hand.refusal = Code.NOT_READY
+        with pytest.raises(botocore.exceptions.ClientError) as caught:
+            await asyncio.to_thread(sqs.get_queue_url, QueueName="jobs")
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+        assert await asyncio.to_thread(_status, two, "/api/v1/queues/jobs") == 503
+
+
+def _status(two: TwoNodes, path: str) -> int:
+    connection = http.client.HTTPConnection(str(two.follower.http), timeout=20)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -51,12 +51,20 @@ class Hand:
     def __init__(self, told: Told, leader: Node) -> None:
         self.carried: list[str] = []
         self.under_way = 0
+        self.confirmed = 0
+        self.on_confirm: Callable[[], None] = _nothing
         self.refusal: Code | None = None
         self._told = told
         self._leader = leader
 
     def elsewhere(self) -> bool:
         return not self._told.leads(0)
+
+    async def confirm(self) -> None:
+        self.confirmed += 1
+        self.on_confirm()
+        if self.refusal is not None:
+            raise LonghallError(self.refusal, "not now")
 
     async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
         if self.refusal is not None:
@@ -69,6 +77,10 @@ class Hand:
             return await answer_carried(self._leader.entrances[door], peer, request)
         finally:
             self.under_way -= 1
+
+
+def _nothing() -> None:
+    """Until a test says otherwise."""
 
 
 class TwoNodes:

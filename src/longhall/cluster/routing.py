@@ -71,13 +71,17 @@ class Router:
         peers: Peers,
         answer: Answer,
         *,
+        confirm: Callable[[], Coroutine[Any, Any, None]] | None = None,
         carried_max: int | None = None,
         changed_s: float | None = CHANGED_S,
     ) -> None:
-        """Without `changed_s` nobody looks whether the leader still leads: where its death always breaks the link."""
+        """Without `changed_s` nobody looks whether the leader still leads, and without `confirm` nobody asks: where its
+        death always breaks the link.
+        """
         self._leadership = leadership
         self._peers = peers
         self._answer = answer
+        self._confirm = confirm
         self._at_once: dict[str, Begin] = {}
         self._carried_max = carried_max or CARRIED_MAX
         self._changed_s = changed_s
@@ -108,6 +112,11 @@ class Router:
     def elsewhere(self) -> bool:
         """Whether another node answers now."""
         return not self._leadership.leads(CATALOGUE_SHARD)
+
+    async def confirm(self) -> None:
+        """See `front.carrying.Carrier`."""
+        if self._confirm is not None:
+            await self._confirm()
 
     async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
         """See `front.carrying.Carrier`."""

@@ -221,7 +221,23 @@ class HttpServer(HttpGate):
             if call.on_close is None:  # The node stops.
                 raise
             response = refused(HTTPStatus.SERVICE_UNAVAILABLE, "the node is stopping; ask again in a moment")
+        carrier = self.carrier
+        if response.status is HTTPStatus.NOT_FOUND and carrier is not None and not call.confirmed:
+            call.confirmed = True
+            if not carrier.elsewhere():
+                await self._confirm(call, carrier)
+                return
         call.ready(_written(response, closes=call.closes, with_body=call.method != b"HEAD"))
+
+    async def _confirm(self, call: HttpCall, carrier: Carrier) -> None:
+        """A leader that was deposed without knowing it does not know what was made since."""
+        try:
+            await carrier.confirm()
+        except LonghallError as error:
+            answer = refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            call.ready(_written(answer, closes=call.closes, with_body=call.method != b"HEAD"))
+        else:
+            self.serve(call)
 
     async def answer(self, path: str) -> Response:
         """Never raises: a handler that fails is a 500 and a line in the log."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class HttpCall:
     """One request under way. `on_close` is called if the client goes away before the answer is ready."""
 
-    __slots__ = ("action", "answer", "body", "closes", "connection", "headers", "held_bytes", "method", "on_close",
-                 "started_s", "target")  # fmt: skip
+    __slots__ = ("action", "answer", "body", "closes", "confirmed", "connection", "headers", "held_bytes", "method",
+                 "on_close", "started_s", "target")  # fmt: skip
 
     def __init__(self, connection: HttpConnection, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> None:
         self.connection = connection
@@ -32,6 +32,7 @@ class HttpCall:
         self.action = ""  # For whoever counts.
         self.answer: bytes | None = None
         self.closes = False
+        self.confirmed = False  # Whoever leads was asked for, before it is said that something is not there.
         self.on_close: Callable[[], None] | None = None
 
     def ready(self, answer: bytes) -> None:

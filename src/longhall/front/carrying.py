@@ -25,6 +25,11 @@ class Carrier(Protocol):
     def elsewhere(self) -> bool:
         """Whether another node answers now."""
 
+    async def confirm(self) -> None:
+        """Before somebody is told for good that something is not there: returns when this node led after it was asked,
+        or knows that it does not lead. LonghallError with NOT_READY if that cannot be found out.
+        """
+
     async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
         """Have the leader answer; `peer` is the address of the client. One that `waits` is given up by the leader when
         it does not hear from this node any more; whatever else was begun runs to its end.

@@ -16,6 +16,7 @@ from longhall.broker.gates import OLDEST
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
+from longhall.cluster.confirming import Confirming
 from longhall.cluster.hosts import Hosts
 from longhall.cluster.member import Member, MemberOptions
 from longhall.cluster.peers import Peers
@@ -74,7 +75,8 @@ class Fellowship:
         self._rejoined: Rejoined | None = None
         self._fetching: asyncio.Task[None] | None = None
         hall.leadership = self.seat
-        node.carry_with(Router(self.seat, self.peers, self._answer))
+        confirming = Confirming(self.seat, self.peers, self._epoch)
+        node.carry_with(Router(self.seat, self.peers, self._answer, confirm=confirming.confirm))
         node.name(place.node, node.settings.rack)
 
     async def recover(self) -> Recovered:
@@ -159,6 +161,11 @@ class Fellowship:
 
     async def _lead(self) -> None:
         self._node.lead()
+
+    def _epoch(self) -> int:
+        """The newest that this node was told of."""
+        led = self.seat.epoch(CATALOGUE_SHARD)
+        return led if self.member is None else max(led, self.member.epoch)
 
     def _condition(self) -> str:
         """Why another node should lead, if one should."""

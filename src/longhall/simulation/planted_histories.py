@@ -11,6 +11,7 @@ from longhall.broker import replay, send
 from longhall.broker.time import HallTime
 from longhall.broker.verify import verify
 from longhall.cluster import member, seat
+from longhall.cluster.confirming import Confirming
 from longhall.cluster.member import Record
 from longhall.cluster.routing import Router
 from longhall.errors import Code, LonghallError
@@ -85,6 +86,13 @@ def _keep_ones_own_clock() -> _Exchanges:
     return [(HallTime, "follow", HallTime.not_before)]
 
 
+def _believe_to_lead() -> _Exchanges:
+    async def confirm(self: Any) -> None:
+        """Nobody is asked."""
+
+    return [(Confirming, "confirm", confirm)]
+
+
 def _apply_otherwise() -> _Exchanges:
     """Whoever replays passes over what only moves the end of a lease."""
     good: Any = replay.Replay._apply
@@ -130,6 +138,9 @@ HISTORY_BUGS: Final[dict[str, Bug]] = {
     ),
     "keep-ones-own-clock": Bug(
         "The next leader goes by the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
+    ),
+    "believe-to-lead": Bug(
+        "Who leads no more without knowing it says what does not exist.", "cluster-queues", 10, _believe_to_lead
     ),
     "apply-otherwise": Bug("Followers apply something less than the leader.", "cluster-letters", 2, _apply_otherwise),
 }

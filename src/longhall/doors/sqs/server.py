@@ -364,9 +364,23 @@ class SqsServer(HttpGate):
         return self._answers.json(result, call.closes)
 
     def refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
-        """Answer with an error."""
+        """Answer with an error. A leader that was deposed without knowing it does not know every queue either."""
+        carrier = self.carrier
+        if error.fault.code == faults.NO_SUCH_QUEUE.code and carrier is not None and not call.confirmed:
+            call.confirmed = True
+            if not carrier.elsewhere():
+                self._employ(call, self._confirm(call, carrier, as_query), False)
+                return
         self.failures[call.action, error.fault.code] += 1
         call.ready(self._answers.error(error, as_query, call.closes))
+
+    async def _confirm(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
+        try:
+            await carrier.confirm()
+        except Exception as error:
+            self._failed(call, error, as_query=as_query)
+        else:
+            self.serve(call)
 
     def _failed(self, call: HttpCall, error: Exception, *, as_query: bool) -> None:
         if isinstance(error, LonghallError):
