@@ -2,6 +2,7 @@
 
     look       every partition is read from memory, if that is where its bytes are
     cold       what would have to wait for the disk is read beside the loop, and looked at again
+    mend       what is damaged here is fetched from another node that has it whole, and looked at again
     park       too little, and time left: watch the partitions until one has more, or the time is over
 
 A fetch that nobody waits for any more is cancelled by its door and costs nothing.
@@ -21,6 +22,20 @@ from longhall.log.reading import Cold, Read, Supplied
 from longhall.world.ports import Buffer
 
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024  # One fetch answers no more than this, whatever it asks for.
+MENDED_S_MAX: Final = 5.0  # So long a fetch waits for other nodes; then it answers without, and is asked again.
+
+
+@final
+class Mending:
+    """Something that is damaged here, and whole with somebody who is being asked."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def told(self) -> None:
+        """It is worth another try."""
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 @final
@@ -63,6 +78,7 @@ class Fetch(Watcher):
         self._timer: asyncio.TimerHandle | None = None
         self._woken = False
         self._task: asyncio.Task[None] | None = None
+        self._mended_until_s = 0.0
 
     def start(self) -> None:
         """Look once; answer at once if there is enough, something is wrong, or nobody wants to wait."""
@@ -125,43 +141,51 @@ class Fetch(Watcher):
     def _look(self, final: bool) -> bool:
         """Read everything that is in memory. True if that is the answer; a task goes on if something is cold."""
         self.size_bytes = 0
-        cold: list[tuple[Wanted, Cold]] = []
+        cold: list[tuple[Wanted, Cold | Mending]] = []
+        mendings: list[tuple[Wanted, Cold | Mending]] = []
         wrong = False
         for wanted in self.wanted:
             missing = self._read(wanted, None)
-            if missing is not None:
+            if isinstance(missing, Mending):
+                mendings.append((wanted, missing))
+            elif missing is not None:
                 cold.append((wanted, missing))
             elif wanted.code is not None:
                 wrong = True
+        if self.size_bytes < self._bytes_min:
+            cold += mendings  # Else there is enough without them.
         if cold and self.size_bytes < self._bytes_max:
             self._stop_watching()
             self._task = asyncio.get_running_loop().create_task(self._read_cold(cold))
             return False
         return final or wrong or self.size_bytes >= self._bytes_min
 
-    async def _read_cold(self, cold: list[tuple[Wanted, Cold]]) -> None:
+    async def _read_cold(self, cold: list[tuple[Wanted, Cold | Mending]]) -> None:
         """Fetch what is not in memory, one partition after another; what was found is always an answer."""
         for wanted, missing in cold:
             if self.size_bytes >= self._bytes_max:
                 break
             try:
                 while True:
-                    supplied = await supply(self._hall, wanted, missing)
-                    again = self._read(wanted, supplied)
+                    if isinstance(missing, Mending):
+                        left_s = self._mended_until_s - asyncio.get_running_loop().time()
+                        await asyncio.wait([missing.ended], timeout=max(left_s, 0.0))
+                        again = self._read(wanted, None)
+                    else:
+                        again = self._read(wanted, await supply(self._hall, wanted, missing))
                     if again is None:
                         break
                     missing = again
             except (OSError, LonghallError) as error:
                 wanted.code = Code.STORAGE_DAMAGED
-                feed = wanted.partition.shard.feed if wanted.partition is not None else None
                 # A file that is gone may have been removed meanwhile; one that cannot be read may not.
-                if feed is not None and isinstance(error, OSError) and error.errno == errno.EIO:
-                    feed.damage_found()
+                if wanted.partition is not None and isinstance(error, OSError) and error.errno == errno.EIO:
+                    wanted.partition.tell_damage(wanted.offset)
         self._task = None
         self._finish()
 
-    def _read(self, wanted: Wanted, supplied: Supplied | None) -> Cold | None:
-        """Read one partition into `wanted`; what is missing if it is not in memory."""
+    def _read(self, wanted: Wanted, supplied: Supplied | None) -> Cold | Mending | None:
+        """Read one partition into `wanted`; what is missing if it is not in memory, or damaged and not everywhere."""
         wanted.buffers = []
         wanted.size_bytes = 0
         partition = wanted.partition
@@ -179,8 +203,12 @@ class Fetch(Watcher):
         if result.cold is not None:
             return result.cold
         wanted.code = result.code
-        if result.code is Code.STORAGE_DAMAGED and partition.shard.feed is not None:
-            partition.shard.feed.damage_found()
+        if result.code is Code.STORAGE_DAMAGED:
+            mending = Mending()
+            if partition.tell_damage(wanted.offset, mending.told):
+                # Readers do not stop at what will be there again; nor do they go on without it.
+                wanted.code = None
+                return mending if self._may_wait_for_mending() else None
         if result.code is not None or (self.size_bytes and result.size_bytes > room):
             return None
         wanted.buffers = result.buffers
@@ -190,6 +218,12 @@ class Fetch(Watcher):
             producers = partition.producers
             wanted.aborted = producers.aborted_between(wanted.offset, limit) if producers is not None else []
         return None
+
+    def _may_wait_for_mending(self) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        if self._mended_until_s == 0.0:
+            self._mended_until_s = now_s + MENDED_S_MAX
+        return now_s < self._mended_until_s
 
 
 async def supply(hall: Hall, wanted: Wanted, cold: Cold) -> Supplied:

@@ -119,6 +119,7 @@ class Hall:
         self.checkpoint_wanted = False  # Somebody waits for it with space to give back.
         self.checkpoints = 0
         self.checkpointed_ms = 0
+        self.mended = 0  # Damaged stretches of segments that were put right from another node.
         self.recovery_seconds = 0.0
         self.on_topic_deleted: list[Callable[[str], None]] = []
         self.on_transaction_changed: Callable[[], None] = _nothing

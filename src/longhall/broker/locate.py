@@ -70,6 +70,8 @@ async def _first_at(hall: Hall, partition: Partition, timestamp_ms: int, limit: 
         if result.cold is not None:
             supplied = await supply(hall, wanted, result.cold)
             continue
+        if result.code is Code.STORAGE_DAMAGED:
+            partition.tell_damage(offset)
         if result.code is not None:
             raise LonghallError(result.code)
         if not result.size_bytes:

@@ -6,6 +6,7 @@ what could still be lost. This class appends what others have decided to append;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 from mypy_extensions import mypyc_attr
@@ -82,6 +83,13 @@ class Partition(Committable):
         for watcher in watchers:
             watcher.more(self)
 
+    def tell_damage(self, offset: int, told: Callable[[], None] | None = None) -> bool:
+        """A message cannot be read here. Whether another node may have it, and is asked: `told` hears when it is worth
+        another try.
+        """
+        feed = self.shard.feed
+        return feed is not None and feed.damage_found(self.log.partition, offset, told or _nobody_waits)
+
     def configure(self, options: TopicOptions) -> None:
         """The topic has other settings now."""
         self.options = options
@@ -141,3 +149,7 @@ class Partition(Committable):
         self.high_watermark = self.log.next_offset
         if state[1] is not None:
             self.table().restore(state[1], now_ms)
+
+
+def _nobody_waits() -> None:
+    """Whoever cannot read something comes again by himself."""

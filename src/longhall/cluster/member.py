@@ -29,6 +29,7 @@ from longhall.broker.rejoin import Rejoined
 from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
 from longhall.cluster.following import Following
 from longhall.cluster.link import Link
+from longhall.cluster.mending import Mender
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import Offer
 from longhall.cluster.releasing import Releases
@@ -80,7 +81,6 @@ class Member(Feed):
         self.on_bundle: Callable[[Bundle], None] = _nobody  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody  # and epoch and index of what is committed.
         self.epoch = hall.replica.epoch  # The newest that this node was told or has written.
-        self.damaged = False  # A message that should be here cannot be read.
         self.replica: Replica = hall.replica
         self.index = self.replica.index
         self._hall = hall
@@ -115,6 +115,7 @@ class Member(Feed):
         hall.on_release = partial(_kept_from, options.wal_kept_bytes)
         peers.on_follower = partial(expect_follower, self._meet)
         self._offer = Offer(hall, peers)
+        self.mender = Mender(hall, peers, lambda: self._leading)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
             self._loop.call_later(options.heartbeat_ms / 1000, self._beat),
@@ -134,7 +135,7 @@ class Member(Feed):
 
     @property
     def leading(self) -> Leading | None:
-        """What it knows as leader; None if it is none."""
+        """What it knows as leader, if it is one."""
         return self._leading
 
     def position(self) -> tuple[int, int]:
@@ -250,6 +251,7 @@ class Member(Feed):
         self.replica.leading = False
         self._hall.refusal = Code.NOT_LEADER
         self._stop_following()
+        self.mender.stop()
         for timer in self._timers:
             timer.cancel()
         for stream in list(self._streams.values()):
@@ -288,12 +290,9 @@ class Member(Feed):
 
     # Leading: what the shards and the journal tell
 
-    def damage_found(self) -> bool:
-        """This node should not lead any more: those in sync have the message."""
-        if not self.damaged:
-            _log.error("a message cannot be read here; another node should lead")
-        self.damaged = True
-        return self._leading is not None and len(self._leading.in_sync) > 1
+    def damage_found(self, partition: int, offset: int, told: Callable[[], None]) -> bool:
+        """Somebody else may have it: see `mending`."""
+        return self.mender.wanted(partition, offset, told)
 
     def entry(self, shard: int, sequence: int, head: bytes, body: bytes) -> None:
         """An entry is about to be appended here."""
@@ -591,7 +590,7 @@ class Member(Feed):
 
 
 def _nobody(*what: object) -> None:
-    """Whom it is told, until assembly says otherwise."""
+    """Until assembly says otherwise."""
 
 
 def _kept_from(kept_bytes: int, released: int) -> int:

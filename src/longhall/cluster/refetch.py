@@ -2,6 +2,7 @@
 
     leader      takes a checkpoint and pins it: until the follower is done no other is taken and no file is replaced
     follower    reads the snapshot and the segments in pieces, each into a directory beside the old data, and syncs them
+    checking    every batch is checked; what is damaged at the leader comes from here or from the other members
     switch      a mark says that all of it is there; only then is the old data removed and the new put in its place
 
 A crash before the mark leaves the old data as it was, one behind it is finished at the next start. What is fetched is
@@ -19,6 +20,7 @@ import msgspec
 from longhall.broker.hall import Hall
 from longhall.cluster.peers import Peers
 from longhall.cluster.roles import Fetching
+from longhall.cluster.verifying import Verifying
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import PARTITIONS, SHARDS, segment_path, snapshot_path
 from longhall.log.snapshots import read_snapshot
@@ -185,12 +187,19 @@ async def fetch_beside(world: World, peers: Peers, leader: int, bytes_a_second: 
     for directory in DIRECTORIES:
         disk.make_directory(f"{INCOMING}/{directory}")
     directories: dict[str, None] = {INCOMING: None}
+    verifying: Verifying | None = None
     for number, (path, size) in enumerate(manifest.files):
         await _fetch_file(disk, peers, leader, manifest, number, path, size, bytes_a_second)
+        if verifying is None:  # The snapshot is the first.
+            verifying = Verifying(world, peers, leader, INCOMING, path)
+        else:
+            await verifying.fetched(path)
         directory = f"{INCOMING}/{path}".rpartition("/")[0]
         while directory and directory not in directories:
             directories[directory] = None
             directory = directory.rpartition("/")[0]
+    if verifying is not None:
+        await verifying.finish()
     for directory in DIRECTORIES:
         directories[f"{INCOMING}/{directory}"] = None
     for directory in sorted(directories, reverse=True):

@@ -193,6 +193,9 @@ class HallFamilies:
         )
         yield gauge("longhall_recovery_seconds", "Seconds that recovery took at the start.", state.recovery_seconds)
         yield gauge("longhall_damaged_ranges", "Ranges of the log that are refused to readers.", state.damaged_ranges)
+        yield counter(
+            "longhall_mended_ranges_total", "Damaged ranges put right from another node.", state.mended_ranges
+        )
         yield gauge("longhall_disk_free_bytes", "Free bytes where the data directory is.", state.disk_free_bytes)
         yield gauge("longhall_disk_full", "1 while producing is refused for want of space.", int(state.disk_full))
         yield gauge("longhall_transactions_open", "Transactions that are not finished.", state.transactions_open)

@@ -122,6 +122,7 @@ class StorageStatus:
     checkpoint_age_seconds: float = 0.0
     recovery_seconds: float = 0.0
     damaged_ranges: int = 0
+    mended_ranges: int = 0  # Damage that was put right from another node.
     disk_free_bytes: int = 0
     disk_full: bool = False  # Whether producing is refused for want of space.
     transactions_open: int = 0

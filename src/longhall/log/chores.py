@@ -2,7 +2,8 @@
 
 A chore takes a disk and arguments of plain values, and returns plain values; both travel as msgpack. It never touches
 the end of the active segment, and nothing that it writes is seen by readers before somebody installs it, except an
-index, which is only a cache. Times come as arguments. The janitor finds chores by name in `CHORES`.
+index, which is only a cache, and what is mended in place. Times come as arguments. The janitor finds chores by name in
+`CHORES`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Annotated, Final
 
 import msgspec
 
-from longhall.errors import Code, LonghallError
 from longhall.log.compaction import AbortedRanges, Compaction, Survey
 from longhall.log.errands import publish_snapshot, remove, sync_directories
 from longhall.log.freeing import free_settled
 from longhall.log.index import IndexBuilder
+from longhall.log.indexing import publish_index
 from longhall.log.keymap import KeyMap
-from longhall.log.layout import segment_path
+from longhall.log.layout import base_offset_of, segment_path
+from longhall.log.mending import find_damage, mend_segment, read_stretch
 from longhall.log.rewriting import discard_cleaned, install_segment, rewrite_segment
 from longhall.log.scanning import Damage, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
@@ -87,21 +89,10 @@ def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]
     task = msgspec.convert(arguments, OfSegment)
     result, encoded = _walk(disk, task)
     try:
-        _replace_index(disk, task.place().removesuffix(".log") + ".index", encoded)
+        publish_index(disk, task.place(), encoded)
     except OSError:
         result["index"] = encoded
     return result
-
-
-def _replace_index(disk: Disk, target: str, encoded: bytes) -> None:
-    file = disk.open(target + ".new", create=True)
-    try:
-        file.truncate(0)
-        file.write_at(0, (encoded,))
-    finally:
-        file.close()
-    # Readers see the old one or the new one whole. It is not synced: an index that a crash tore has the wrong checksum.
-    disk.rename(target + ".new", target)
 
 
 def compact_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
@@ -163,7 +154,7 @@ def discard_rewritten(disk: Disk, arguments: dict[str, object]) -> dict[str, obj
 def _walk(disk: Disk, task: OfSegment) -> tuple[dict[str, object], bytes]:
     """Scan a segment: what is to be told of it, and its index."""
     path = task.place()
-    base_offset = _base_offset(path)
+    base_offset = base_offset_of(path)
     file = disk.open(path)
     try:
         size_bytes = file.size() if task.size_bytes is None else min(task.size_bytes, file.size())
@@ -192,14 +183,6 @@ def _segment_path(directory: str, base_offset: int) -> str:
     return f"{directory}/{base_offset:020d}.log"
 
 
-def _base_offset(path: str) -> int:
-    """Segments are called after the offset they begin with."""
-    name = path.rpartition("/")[2].partition(".")[0]
-    if not name.isdecimal():
-        raise LonghallError(Code.INVALID_REQUEST, f"{path} is not the name of a segment")
-    return int(name)
-
-
 CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]] = {
     "verify_segment": verify_segment,
     "rebuild_index": rebuild_index,
@@ -207,6 +190,9 @@ CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]]
     "free_settled": free_settled,
     "install_segments": install_segments,
     "discard_rewritten": discard_rewritten,
+    "find_damage": find_damage,
+    "read_stretch": read_stretch,
+    "mend_segment": mend_segment,
     "write_snapshot": publish_snapshot,
     "sync_directories": sync_directories,
     "remove": remove,

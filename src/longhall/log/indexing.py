@@ -10,6 +10,7 @@ from longhall.log.index import Index, Summary, decode_index
 from longhall.log.layout import index_path, partition_directory, segment_path
 from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment
 from longhall.records.batch import HEADER_BYTES, parse_header
+from longhall.world.ports import Disk
 
 _SCAN_BYTES: Final = 4 * 1024 * 1024
 
@@ -18,6 +19,20 @@ def save_index(files: OpenFiles, partition: int, segment: Segment) -> None:
     """Write the index of a segment as it stands; it is checked when it is read, so it need not be synced."""
     assert segment.index is not None
     _write_index(files, partition, segment, segment.index)
+
+
+def publish_index(disk: Disk, path: str, encoded: bytes) -> None:
+    """Put an index beside the segment at `path`. Readers see the old one or the new one whole. It is not synced: one
+    that a crash tore has the wrong checksum.
+    """
+    target = path.removesuffix(".log") + ".index"
+    file = disk.open(target + ".new", create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, (encoded,))
+    finally:
+        file.close()
+    disk.rename(target + ".new", target)
 
 
 def discard_index(files: OpenFiles, partition: int, segment: Segment) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from longhall.errors import Code, LonghallError
+
 PARTITIONS: Final = "partitions"
 SHARDS: Final = "shards"
 IDENTITY: Final = "longhall.json"
@@ -32,3 +34,11 @@ def shard_directory(shard: int) -> str:
 def snapshot_path(shard: int, position: int) -> str:
     """What a shard knew when the write-ahead log ended at `position`."""
     return f"{SHARDS}/{shard:04d}/{position:020d}.snapshot"
+
+
+def base_offset_of(path: str) -> int:
+    """Segments are called after the offset they begin with."""
+    name = path.rpartition("/")[2].partition(".")[0]
+    if not name.isdecimal():
+        raise LonghallError(Code.INVALID_REQUEST, f"{path} is not the name of a segment")
+    return int(name)

@@ -474,6 +474,12 @@ class PartitionLog:
                 if segment in self._unindexed:  # Closed just now: what is beside it is newer than what we have.
                     self._unindexed.remove(segment)
 
+    def mended(self, base_offset: int) -> None:
+        """Bytes of this segment were put right in place, and if it is closed, its index was made anew beside it."""
+        for segment in self.segments[:-1]:
+            if segment.base_offset == base_offset and segment not in self._unindexed:
+                segment.index = None
+
     def measure_closed(self) -> None:
         """Learn the sizes of closed segments that the cleaner replaced after the last checkpoint before a crash."""
         for segment in self.segments[:-1]:

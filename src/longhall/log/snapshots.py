@@ -61,6 +61,11 @@ def read_snapshot(disk: Disk, shard: int) -> tuple[int, bytes] | None:
         data = file.read_at(0, file.size())
     finally:
         file.close()
+    return int(names[-1].removesuffix(".snapshot")), open_snapshot(data, path)
+
+
+def open_snapshot(data: bytes, path: str) -> bytes:
+    """The body of a snapshot, whose file has these bytes."""
     if len(data) < _HEADER.size:
         raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is damaged: restore the data directory from a copy")
     magic, version, _, crc, size = _HEADER.unpack_from(data)
@@ -69,4 +74,4 @@ def read_snapshot(disk: Disk, shard: int) -> tuple[int, bytes] | None:
         raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is damaged: restore the data directory from a copy")
     if version > _VERSION:
         raise LonghallError(Code.UNSUPPORTED_VERSION, f"{path} was written by a newer Longhall: start that version")
-    return int(names[-1].removesuffix(".snapshot")), body
+    return body

@@ -169,7 +169,7 @@ class Fellowship:
 
     def _condition(self) -> str:
         """Why another node should lead, if one should."""
-        if self.member is not None and self.member.damaged:
+        if self.member is not None and self.member.mender.is_unfit:
             return "damaged"
         return "full" if self._node.hall.storage_full else ""
 
@@ -177,7 +177,12 @@ class Fellowship:
         if not self.fallen.done():
             leader = self.seat.leader_node(CATALOGUE_SHARD)
             others = set(self.seat.in_sync(CATALOGUE_SHARD)) - {self.seat.node}
-            if self.member is not None and self.member.damaged and leader != self.seat.node and (leader or others):
+            if (
+                self.member is not None
+                and self.member.mender.is_unfit
+                and leader != self.seat.node
+                and (leader or others)
+            ):
                 self.damaged = True
                 self.refetch_from = leader  # NOBODY while the next one is being chosen: it is asked for again.
             _log.warning("the hall is started anew", extra={"reason": reason})

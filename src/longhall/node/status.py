@@ -152,6 +152,7 @@ class NodeStatus:
             checkpoint_age_seconds=age_ms / 1000,
             recovery_seconds=hall.recovery_seconds,
             damaged_ranges=sum(len(partition.log.damaged) for partition in hall.partitions.values()),
+            mended_ranges=hall.mended,
             disk_free_bytes=hall.world.disk.free_bytes(),
             disk_full=hall.storage_full,
             transactions_open=sum(

@@ -7,6 +7,8 @@ count. Entries that belong together (see `Wal.hold`) stand next to each other in
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mypy_extensions import mypyc_attr
 
 
@@ -33,6 +35,8 @@ class Feed:
         """Everything up to `index` is on the disk, unless it was cut off meanwhile."""
         raise NotImplementedError
 
-    def damage_found(self) -> bool:
-        """A message that is kept here cannot be read. Whether somebody else has it, who will be asked."""
+    def damage_found(self, partition: int, offset: int, told: Callable[[], None]) -> bool:
+        """A message that is kept here cannot be read. Whether somebody else may have it, who is asked: `told` hears
+        when it is worth another try.
+        """
         raise NotImplementedError

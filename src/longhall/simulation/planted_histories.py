@@ -13,7 +13,9 @@ from longhall.broker.verify import verify
 from longhall.cluster import member, seat
 from longhall.cluster.confirming import Confirming
 from longhall.cluster.member import Record
+from longhall.cluster.mending import Mender
 from longhall.cluster.routing import Router
+from longhall.cluster.verifying import Verifying
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Extended
 from longhall.queues.events import decoder as queue_decoder
@@ -104,6 +106,17 @@ def _apply_otherwise() -> _Exchanges:
     return [(replay.Replay, "_apply", apply)]
 
 
+def _spread_damage() -> _Exchanges:
+    async def finish(self: Any) -> None:
+        self._waiting = []
+
+    return [(Verifying, "finish", finish)]
+
+
+def _refuse_what_others_have() -> _Exchanges:
+    return [(Mender, "wanted", lambda self, number, offset, told: False)]
+
+
 HISTORY_BUGS: Final[dict[str, Bug]] = {
     "cut-to-the-known-watermark": Bug(
         "Who comes back cuts what it does not know to be committed.", "kip-101", 4, _truncate_to_the_commit_position
@@ -141,6 +154,10 @@ HISTORY_BUGS: Final[dict[str, Bug]] = {
     ),
     "believe-to-lead": Bug(
         "Who leads no more without knowing it says what does not exist.", "cluster-queues", 10, _believe_to_lead
+    ),
+    "spread-damage": Bug("What is fetched anew is not checked.", "cluster-damage", 10, _spread_damage),
+    "refuse-what-others-have": Bug(
+        "What is damaged on the leader is given up.", "cluster-damage", 4, _refuse_what_others_have
     ),
     "apply-otherwise": Bug("Followers apply something less than the leader.", "cluster-letters", 2, _apply_otherwise),
 }

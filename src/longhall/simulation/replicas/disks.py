@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final, final
 
 from longhall.simulation.disk import SYNC_MS
-from longhall.simulation.platter import Inode
 from longhall.simulation.replicas.breakable import Breakable
+from longhall.simulation.replicas.flips import Flips
 from longhall.simulation.replicas.hosts import SLOW_MS
 from longhall.simulation.world import Host
 
@@ -24,6 +24,7 @@ class DiskFaults:
         self._cluster = cluster
         self._nodes = cluster.numbers
         self._chance = chance
+        self.flips = Flips()
 
     def heal(self) -> None:
         """All disks are well; clocks stay as they are."""
@@ -75,10 +76,15 @@ class DiskFaults:
         self._flip(host, lambda path: path.startswith("partitions") and path.endswith(".log") and path not in newest)
 
     def _flip(self, host: Host, is_meant: Callable[[str], bool]) -> None:
-        written = [inode for path, inode in host.platter.inodes() if is_meant(path.lstrip("/")) and inode.content]
+        named = [(path.lstrip("/"), inode) for path, inode in host.platter.inodes()]
+        written = [(path, inode) for path, inode in named if is_meant(path) and inode.content]
         if written:
-            inode: Inode = self._chance.choice(written)
-            inode.flip(self._chance.randrange(len(inode.content)), 1 << self._chance.randrange(8))
+            path, inode = self._chance.choice(written)
+            position, bit = self._chance.randrange(len(inode.content)), 1 << self._chance.randrange(8)
+            if path.endswith(".log"):
+                self.flips.note(host.name, path, bytes(inode.content), position)
+            inode.flip(position, bit)
+            self._cluster.simulation.trace.note("flip", host.name, path, position, bit)
 
     async def clock_jump(self) -> None:
         self._one().clock_offset_ms += self._chance.choice((-3_600_000, -1_000, 1_000, 3_600_000))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from longhall.cluster.electing import REPLICAS_MAX
 from longhall.simulation.checkers.messages import Law
 from longhall.simulation.checkers.queues import QueueOracle
 from longhall.simulation.checkers.sends import Place
@@ -43,6 +44,7 @@ class ClusterPlay:
         self.faults = Faults(self.fleet, menu)
         self.verdict = Verdict(self.stage, self.faults)
         self.verdict.damage_allowed = True  # Damage is told of in another way: a directory is fetched anew.
+        self.verdict.lost = lambda: self.faults.flips.lost(REPLICAS_MAX)
 
     async def begin(self, partitions: int, configs: dict[str, str] | None = None) -> list[Place]:
         """Start the nodes and make the topic, before anything breaks."""

@@ -5,6 +5,7 @@ Healed means alive: whatever was refused, cut off or crashed, within HEALED_S th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 from longhall.client.hall import Hall
@@ -33,6 +34,7 @@ class Verdict:
         self.offsets: list[OffsetOracle] = []
         self.transactional: list[TransactionalWriter] = []
         self.damage_allowed = False
+        self.lost: Callable[[], set[int]] | None = None  # Offsets of which no copy is left; others must not be refused.
         self.reports = DamageReports()
         self._stage = stage
         self._faults = faults
@@ -75,6 +77,9 @@ class Verdict:
         start = max(start, later_start)  # Retention goes on while we read.
         damaged += hidden
         demand(self.damage_allowed or not damaged, f"{place} is refused as damaged at {damaged[:3]}")
+        if self.lost is not None:
+            kept = sorted(set(damaged) - self.lost())
+            demand(not kept, f"{place} is refused as damaged at {kept[:3]}, and not every copy was damaged there")
         trimmed = self._stage.log.trimmed(place)
         by_age = [oracle for oracle in self.retention if oracle.place == place]
         for oracle in by_age:
