@@ -17,6 +17,7 @@ from longhall.cluster.member import Member
 from longhall.cluster.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.log.mending import headers_in
+from longhall.queues.settings import QueueSettings
 from longhall.records.batch import Record, build_batch
 from longhall.simulation.platter import Inode
 from longhall.simulation.replicas.fleet import Fleet
@@ -208,5 +209,27 @@ def test_bad_questions_are_refused_and_change_nothing() -> None:
         rest = msgspec.msgpack.decode(await process.start(peers.request(1, READ, skipped, 5.0)), type=Given)
         assert (rest.size, rest.data) == (given.size, given.data[100:])
         assert fleet.nodes[1].hall.mended == 0
+
+    play(script)
+
+
+def test_a_queue_gives_out_what_is_damaged_on_its_leader_and_passes_over_what_is_lost() -> None:
+    async def script(fleet: Fleet, stage: Stage) -> None:
+        found = fleet.inside()
+        assert found is not None
+        process, desk = found
+        await process.start(desk.declare("line", TOPIC, QueueSettings()))
+        segment(fleet, fleet.leader_number(), 0).flip(100, 4)
+        for node in fleet.numbers:
+            segment(fleet, node, 1).flip(100, 4)
+        given: list[bytes] = []
+        for _ in range(COUNT):
+            deliveries = await process.start(desk.receive("line", 10, 20_000, 600_000, ""))
+            given += [delivery.body for delivery in deliveries]
+            if len(given) == COUNT - 1:
+                break
+        assert len(given) == COUNT - 1  # One of them is nowhere whole.
+        assert fleet.nodes[fleet.leader_number()].hall.mended == 1
+        assert fleet.restarts == 0
 
     play(script)

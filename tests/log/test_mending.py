@@ -63,7 +63,7 @@ def test_a_whole_segment_has_no_damage_and_gets_an_index(disk: RealDisk) -> None
 
 
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 7)), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_flipped_bit_is_found_and_put_right(disk: RealDisk, flips: list[tuple[int, int]]) -> None:
     write_file(disk, PATH, WHOLE)
     for position, bit in flips:

@@ -106,6 +106,8 @@ class Cleaner:
             "producers": [producer.producer_id for producer in producers.active()] if producers is not None else [],
         }
         result: Any = await hall.world.janitor.run("compact_segments", arguments)
+        for base_offset in result["damaged"]:
+            partition.tell_damage(base_offset)
         for changed in result["segments"]:
             await install(hall, partition, changed, wanted=True)
         log.cleaned_offset = result["cleaned_until"]

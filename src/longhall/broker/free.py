@@ -167,6 +167,8 @@ class Freer:
             ],
         }
         result: Any = await hall.world.janitor.run("free_settled", arguments)
+        for base_offset in result["damaged"]:
+            partition.tell_damage(base_offset)
         for one in segments:
             self._left[log.partition, one.base_offset] = mark.live[one.base_offset]
         for changed in result["segments"]:

@@ -51,6 +51,7 @@ class Mender:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[tuple[int, int], list[Callable[[], None]]] = {}  # By partition and base offset.
         self._lost: dict[int, list[tuple[float, int, int]]] = {}  # By partition: until when, and which offsets.
+        self._hopeless: set[tuple[int, int]] = set()  # What stays damaged here, and is whole elsewhere.
         self._failures: dict[tuple[int, int], tuple[int, float]] = {}  # How often in vain, and when the last time.
         self._task: asyncio.Task[None] | None = None
         self._ended = False
@@ -71,7 +72,7 @@ class Mender:
         if any(first <= offset < behind for first, behind in partition.log.damaged) or self._is_lost(number, offset):
             return False
         key = (number, segment.base_offset)
-        if self.is_unfit:
+        if key in self._hopeless:
             return True  # Another node is about to lead.
         if key in self._waiting or len(self._waiting) < WAITING_MAX:
             waiting = self._waiting.setdefault(key, [])
@@ -135,17 +136,18 @@ class Mender:
         failures, last_s = self._failures.pop(key, (0, now_s))
         failures = failures + 1 if now_s - last_s < LOST_S else 1
         if failures >= FAILURES_MAX:
-            self._cannot(reason)
+            self._cannot(key, reason)
             return True
         self._failures[key] = (failures, now_s)
         if len(self._failures) > WAITING_MAX:
             del self._failures[next(iter(self._failures))]
         return False
 
-    def _cannot(self, reason: str) -> None:
-        if not self.is_unfit:
-            _log.error("a message cannot be read here; another node should lead", extra={"reason": reason})
+    def _cannot(self, key: tuple[int, int], reason: str) -> None:
+        _log.error("a message cannot be read here; another node should lead", extra={"reason": reason})
         self.is_unfit = True
+        if len(self._hopeless) < WAITING_MAX:
+            self._hopeless.add(key)
 
     def _others(self) -> list[int]:
         leading = self._leading()
@@ -167,7 +169,7 @@ class Mender:
         outcomes: list[Found] = []
         patches = Patches(self._hall.world, one)
         for numbers in found["damaged"][0]:
-            outcome, data = await self._ask(partition, Stretch(*numbers))
+            outcome, data = await self._ask(partition, key, Stretch(*numbers))
             if outcome is Found.WHOLE:
                 await patches.add(numbers, data)
             else:
@@ -187,8 +189,8 @@ class Mender:
         self._failures.pop(key, None)
         return Found.UNKNOWN not in outcomes
 
-    async def _ask(self, partition: Partition, stretch: Stretch) -> tuple[Found, bytes]:
-        number = partition.log.partition
+    async def _ask(self, partition: Partition, key: tuple[int, int], stretch: Stretch) -> tuple[Found, bytes]:
+        number = key[0]
         if stretch.behind > partition.high_watermark:
             return Found.UNKNOWN, b""  # Not committed yet, so that others may not have it.
         if stretch.size_bytes > STRETCH_BYTES_MAX:
@@ -197,7 +199,7 @@ class Mender:
             found = await gather(self._peers, self._others(), number, stretch, partition.log.epochs)
         told = {"partition": number, "offset": stretch.first, "behind": stretch.behind}
         if found[0] is Found.OTHERWISE:
-            self._cannot(f"partition {number} lies otherwise elsewhere from offset {stretch.first} on")
+            self._cannot(key, f"partition {number} lies otherwise elsewhere from offset {stretch.first} on")
         elif found[0] is Found.DAMAGED:
             _log.error("nobody has these messages whole", extra=told)
             ranges = self._lost.setdefault(number, [])

@@ -155,7 +155,7 @@ HISTORY_BUGS: Final[dict[str, Bug]] = {
     "believe-to-lead": Bug(
         "Who leads no more without knowing it says what does not exist.", "cluster-queues", 10, _believe_to_lead
     ),
-    "spread-damage": Bug("What is fetched anew is not checked.", "cluster-damage", 10, _spread_damage),
+    "spread-damage": Bug("What is fetched anew is not checked.", "cluster-damage", 20, _spread_damage),
     "refuse-what-others-have": Bug(
         "What is damaged on the leader is given up.", "cluster-damage", 4, _refuse_what_others_have
     ),
