@@ -23,6 +23,7 @@ BEYOND_SECONDS: Final = 2.0  # How much longer than the session something lasts 
 LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to nothing, or less than is kept in reserve.
 SEGMENT_BYTES_MIN: Final = 4096
 NOTICED: Final = "a message cannot be read here"
+MENDED: Final = "damaged messages were put right"  # In place, with what another node has.
 JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
 
 
@@ -214,7 +215,10 @@ class Nemesis:
         _flip(segment, at)
         self._say(f"  node {number}, {segment.parent.name}/{segment.name} at byte {at}")
         self.on_damage()
-        if NOTICED not in self._cluster.nodes[number].log_text()[len(said) :]:
+        heard = self._cluster.nodes[number].log_text()[len(said) :]
+        if MENDED in heard:
+            self._say("  it was put right")
+        elif NOTICED not in heard:
             self._say("  nobody read it there, and it flips back")
             _flip(segment, at)
 

@@ -243,3 +243,21 @@ def test_a_leader_that_hears_of_a_newer_epoch_takes_nothing_more() -> None:
         assert life.hall.wal.pending_bytes == 0
 
     lives(play)
+
+
+def test_a_snapshot_whose_version_has_flipped_is_damaged_and_not_of_a_newer_longhall() -> None:
+    async def play(life: Life) -> None:
+        life.push(1, ["a"], committed=1)
+        await life.hall.commits.durable()
+        await life.turn()
+        await checkpoint(life.hall)
+        disk = life.hall.world.disk
+        (name,) = disk.list("shards/0000")
+        file = disk.open(f"shards/0000/{name}")
+        file.write_at(4, (b"\x10",))
+        disk.sync_now(file)
+        file.close()
+
+    with pytest.raises(LonghallError) as caught:
+        lives(play, play)
+    assert caught.value.code is Code.STORAGE_DAMAGED

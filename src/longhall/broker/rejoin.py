@@ -94,7 +94,14 @@ def apply_committed(replica: Replica, replay: Replay) -> None:
 
 def _restore(hall: Hall, replica: Replica) -> int:
     """From the newest snapshot; returns its position, 0 if there is none yet."""
-    found = read_snapshot(hall.world.disk, 0)
+    try:
+        found = read_snapshot(hall.world.disk, 0)
+    except LonghallError as error:
+        if error.code is not Code.UNSUPPORTED_VERSION:
+            raise
+        # A directory of a newer version was refused before, by what it says of itself; so a bit of the snapshot's
+        # version, which its checksum does not cover, has flipped.
+        raise LonghallError(Code.STORAGE_DAMAGED, f"{error}; or it is damaged: fetch it from another member") from None
     if found is None:
         return 0
     state = _decoder.decode(found[1])
