@@ -45,6 +45,7 @@ HOT_ROOMS = (
     "queues/outcomes.py",
     "queues/queue.py",
     "queues/state.py",
+    "queues/undecided.py",
     "queues/worktimes.py",
     "queues/receipts.py",
     "queues/wholes.py",

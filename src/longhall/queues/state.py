@@ -29,6 +29,7 @@ from longhall.queues.events import (
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
 from longhall.queues.marks import Marks
+from longhall.queues.undecided import Undecided
 from longhall.queues.worktimes import WorkTimes
 
 SNAPSHOT_VERSION: Final = 1
@@ -51,6 +52,7 @@ class State:
         self.order: list[Lane] = []  # By falling priority.
         self._by_index: list[Lane] = []
         self.marks = Marks()
+        self.undecided = Undecided()
         self.fifo = fifo
 
     def tick(self, now_ms: int, ends_max: int) -> bool:
@@ -69,6 +71,12 @@ class State:
         """A batch was appended to one of the lanes."""
         self.messages += count
         self.bytes += bytes
+
+    def apply_ended(self, lane_id: int, producer: int, committed: bool) -> None:
+        """A transaction has ended in one of the lanes: what it had sent there stays, or never was in the queue."""
+        messages, bytes = self.undecided.ended(lane_id, producer)
+        if messages and not committed:
+            self._hold(self.messages - messages, self.bytes - bytes)
 
     def apply(self, event: QueueEvent) -> None:
         """The only way by which the queue changes."""
@@ -205,6 +213,8 @@ class State:
 
     def _apply_purged(self, event: Purged) -> None:
         positions = dict(event.positions)
+        for lane_id in positions:
+            self.undecided.forget(lane_id)
         everything = True
         for lane in self._by_index:
             everything = everything and positions.get(lane.cursor.lane, -1) >= lane.cursor.scan
@@ -260,6 +270,7 @@ class State:
             "work": self.work.snapshot(),
             "lanes": lanes,
             "marks": self.marks.snapshot(),
+            "undecided": self.undecided.snapshot(),
             "leases": self.leases.snapshot(),
         }
 
@@ -288,6 +299,8 @@ class State:
             lane.enrol(row, names.get(row, ""))
         self.marks = Marks()
         self.marks.restore(state.get("marks", []), self.lanes)
+        self.undecided = Undecided()
+        self.undecided.restore(state.get("undecided", []))
         for lane in self._by_index:
             lane.note_available()
 

@@ -28,6 +28,7 @@ from longhall.queues.settings import QueueSettings
 from longhall.queues.staging import Staging
 from longhall.queues.wish import Wish
 from longhall.records.batch import BatchHeader, read_records
+from longhall.records.control import parse_marker
 from longhall.records.record import Record
 from longhall.shards.shard import Shard
 
@@ -179,9 +180,10 @@ class RunningQueue(Listener):
 
     def on_batch(self, partition: Partition, header: BatchHeader, stored: bytes, now_ms: int) -> None:
         """A batch stands in one of the logs."""
-        if header.is_control:
-            return
         number = partition.log.partition
+        if header.is_control:
+            self._end(number, header, stored)
+            return
         if number in self.hidden:
             self.shard.opened += header.record_count
             for record in read_records(stored, 0):
@@ -195,13 +197,25 @@ class RunningQueue(Listener):
     def _count(self, partition: Partition, header: BatchHeader, stored: bytes) -> None:
         judged = self.judges(partition)
         if not judged and not self.settings.bytes_max:  # Nobody asks, and batches stay closed.
-            self.queue.apply_sent(header.record_count, 0)
+            self._sent(partition, header, header.record_count, 0)
             return
         records = read_records(stored, 0)
         if judged:
             records = [record for record in records if self.takes(partition, header, record)]
         size = sum(body_bytes_of(record) for record in records) if self.settings.bytes_max else 0
-        self.queue.apply_sent(len(records), size)
+        self._sent(partition, header, len(records), size)
+
+    def _sent(self, partition: Partition, header: BatchHeader, count: int, size: int) -> None:
+        self.queue.apply_sent(count, size)
+        if header.is_transactional:
+            self.queue.state.undecided.sent(partition.log.partition, header.producer_id, count, size)
+
+    def _end(self, number: int, header: BatchHeader, stored: bytes) -> None:
+        state = self.queue.state
+        if len(state.undecided):
+            marker = parse_marker(stored, 0, header)
+            if marker is not None:
+                state.apply_ended(number, header.producer_id, marker.commit)
 
     @property
     def grows(self) -> bool:
