@@ -3,7 +3,7 @@
 It ends with 0 when no acknowledged message was lost, none of an idempotent producer is there twice or out of order, no
 transaction is torn for read-committed readers, no group of a FIFO queue was out of order, nothing leased or settled
 came again, and at the end all nodes keep the same messages. On a violation it says what, keeps the directory with the
-logs, and ends with 1. For every kill it prints for how long senders were refused.
+logs, and ends with 1. For every fault it prints for how long senders were refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from soak import replicas
-from soak.cluster import NODES, ZOOKEEPER, Cluster, name_of
+from soak.cluster import NODES, WAIT_SECONDS, ZOOKEEPER, Cluster, name_of
 from soak.cluster_load import EARLY, KAFKA, SQS, ClusterLoad, read_early, send_early
 from soak.field import Field, enclosed, is_enclosed
 from soak.kill import Say, Violation
@@ -44,7 +44,7 @@ class Storm:
         self._seed = seed
         self._say = say
         self.rounds = 0
-        self.longest: dict[str, float] = {}
+        self.refused: dict[str, list[float]] = {}  # By fault, for how long senders were each time.
 
     def run(self, seconds: float, faults: Sequence[str] = ()) -> ClusterLoad:
         """Raises Violation. With `faults`, only those."""
@@ -79,9 +79,11 @@ class Storm:
 
     def _begin_alone(self) -> None:
         """The hall is a lone node's before it is a cluster's."""
-        with self.cluster.make(FIRST, alone=True) as lone:
-            send_early(lone.bootstrap)
-            assert lone.stop() == 0
+        lone = self.cluster.make(FIRST, alone=True)
+        lone.launch()
+        lone.wait_ready(WAIT_SECONDS)
+        send_early(lone.bootstrap)
+        assert lone.stop() == 0
 
     def _is_nobodys_alone(self) -> None:
         """A directory of a cluster cannot be opened without it."""
@@ -103,18 +105,13 @@ class Storm:
         refused = {kind: load.pulse.longest_gap(kind, began) for kind in (KAFKA, SQS)}
         self._say(
             f"  all in sync after {healed - began:.1f} s; sends were refused for {refused[KAFKA]:.2f} s (Kafka) and "
-            f"{refused[SQS]:.2f} s (SQS)" + self._about_bound(fault.__name__, max(refused.values()))
+            f"{refused[SQS]:.2f} s (SQS)" + _about_bound(fault.__name__, max(refused.values()))
         )
+        self.refused.setdefault(fault.__name__, []).append(max(refused.values()))
         self._judge(load.failures())
         if self.rounds % RECKON_EVERY == 0:
             self._judge(load.reckon())
         time.sleep(CALM_SECONDS)
-
-    def _about_bound(self, fault: str, seconds: float) -> str:
-        if fault not in KILLS:
-            return ""
-        self.longest[fault] = max(self.longest.get(fault, 0.0), seconds)
-        return "" if seconds <= KILLS[fault] else f" -- LATE: at most {KILLS[fault]:.0f} s are allowed"
 
     def _compare(self) -> None:
         """Stop everybody and look into their directories."""
@@ -165,12 +162,18 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         storm.cluster.stop()
     counts = ", ".join(f"{count} {what}" for what, count in load.counts().items())
-    longest = ", ".join(f"{name.replace('_', ' ')}: {seconds:.2f} s" for name, seconds in storm.longest.items())
     _say(f"{storm.rounds} rounds: {counts}; all accounted for, and the same on all nodes")
-    _say(f"sends were refused at most, after {longest or 'no kill'}")
+    for fault, seconds in sorted(storm.refused.items()):
+        said = f"sends were refused for {max(seconds):.2f} s at most"
+        _say(f"  {fault.replace('_', ' ')}, {len(seconds)} times: {said}{_about_bound(fault, max(seconds))}")
     if given.directory is None:
         shutil.rmtree(home, ignore_errors=True)
     return 0
+
+
+def _about_bound(fault: str, seconds: float) -> str:
+    bound = KILLS.get(fault, seconds)
+    return "" if seconds <= bound else f" -- LATE: at most {bound:.0f} s are allowed"
 
 
 def _say(line: str) -> None:

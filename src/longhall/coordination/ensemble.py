@@ -180,8 +180,14 @@ class Ensemble:
             server.stop()
 
     def leader(self) -> Server:
-        """Who leads now, or the only one."""
-        return next(server for server in self.servers if server.mode() in ("leader", "standalone"))
+        """Who leads, as soon as somebody does, or the only one. EnsembleError if nobody does."""
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until:
+            found = next((server for server in self.servers if server.mode() in ("leader", "standalone")), None)
+            if found is not None:
+                return found
+            time.sleep(0.05)
+        raise EnsembleError("nobody leads ZooKeeper")
 
     def wait_serving(self, server: Server) -> None:
         """After it was started again."""
