@@ -11,7 +11,8 @@ from longhall.coordination.ensemble import Ensemble, PartMissing
 from soak.cluster import Cluster
 from tests.left_out import leave_out
 
-REAL = ("rolling.py", "test_any_node.py", "test_up.py")  # With processes of their own.
+# With processes of their own.
+REAL = ("rolling.py", "test_any_node.py", "test_growing.py", "test_up.py")
 SESSION_MS = 3000  # Half of the default, so that a pause beyond it does not take so long.
 
 

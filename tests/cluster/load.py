@@ -1,8 +1,8 @@
 """Clients that go on whatever happens, and remember what they were told; then the reckoning.
 
 Kafka: one idempotent producer with acks=all. SQS: one sender through whichever node it was given, which tries again
-until it is answered. What was acknowledged must be there in the end: once and where it was said to be for Kafka, at
-least once for SQS.
+until it is answered. What was acknowledged must be there in the end: once and where it was said to be for Kafka, once
+for a FIFO queue of SQS, and at least once for a standard one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from soak.cluster import Cluster
 PARTITIONS = 3
 WAIT_SECONDS = 60.0
 PACE_SECONDS = 0.004
+GROUPS = 5
 
 
 def sqs_client(address: str) -> Any:
@@ -39,14 +40,16 @@ def sqs_client(address: str) -> Any:
 class Load:
     """Runs between `start` and `stop`. Moments are of `time.monotonic`."""
 
-    def __init__(self, cluster: Cluster, name: str, sqs_node: int) -> None:
+    def __init__(self, cluster: Cluster, name: str, sqs_node: int, *, fifo: bool = False) -> None:
         self.name = name
-        self.queue = f"{name}-queue"
+        self.fifo = fifo
+        self.queue = f"{name}-queue.fifo" if fifo else f"{name}-queue"
         self.delivered: dict[int, tuple[int, int]] = {}  # Number -> partition and offset, as acknowledged.
         self.kafka_moments: list[float] = []
         self.sent: set[int] = set()
         self.sqs_moments: list[float] = []
         self.failures: list[str] = []
+        self.refusals: list[str] = []  # Of SQS, those that say it would be of no use to try again.
         self._cluster = cluster
         self._bootstrap = cluster.bootstrap
         self._sqs = sqs_client(cluster.nodes[sqs_node].sqs)
@@ -56,7 +59,7 @@ class Load:
     def start(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         admin.create_topics([NewTopic(self.name, PARTITIONS, 3)])[self.name].result(WAIT_SECONDS)
-        self._sqs.create_queue(QueueName=self.queue)
+        self._sqs.create_queue(QueueName=self.queue, Attributes={"FifoQueue": "true"} if self.fifo else {})
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._produce, self._send)]
         for thread in self._threads:
             thread.start()
@@ -106,13 +109,22 @@ class Load:
         number = 0
         while not self._over.is_set():
             try:
-                self._sqs.send_message(QueueUrl=url, MessageBody=str(number))
-            except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError):
+                self._sqs.send_message(QueueUrl=url, MessageBody=str(number), **self._line(number))
+            except botocore.exceptions.BotoCoreError:
                 continue  # Nobody was told anything: the same again.
+            except botocore.exceptions.ClientError as refusal:
+                if refusal.response["ResponseMetadata"]["HTTPStatusCode"] < 500:
+                    self.refusals.append(str(refusal))
+                continue
             self.sent.add(number)
             self.sqs_moments.append(time.monotonic())
             number += 1
             time.sleep(PACE_SECONDS)
+
+    def _line(self, number: int) -> dict[str, str]:
+        """Where a message of a FIFO queue stands, and what makes it the same one when it is sent again."""
+        names = {"MessageGroupId": str(number % GROUPS), "MessageDeduplicationId": str(number)}
+        return names if self.fifo else {}
 
     # The reckoning
 
@@ -126,7 +138,11 @@ class Load:
         assert lost == [], f"{len(lost)} acknowledged messages are lost\n{self._cluster.log_tails()}"
         assert all(places[number] == place for number, place in self.delivered.items())
         received = self._read_queue(sqs_node)
-        assert self.sent <= received, f"{len(self.sent - received)} lost\n{self._cluster.log_tails()}"
+        lacking = self.sent.difference(received)
+        assert not lacking, f"{len(lacking)} lost\n{self._cluster.log_tails()}"
+        for group in range(GROUPS) if self.fifo else ():
+            line = [number for number in received if number % GROUPS == group]
+            assert line == sorted(set(line)), f"group {group} is out of order, or has a message twice: {line}"
 
     def _read_topic(self) -> list[tuple[int, tuple[int, int]]]:
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": self.name, "enable.auto.commit": False})
@@ -147,12 +163,12 @@ class Load:
         consumer.close()
         return found
 
-    def _read_queue(self, node: int) -> set[int]:
+    def _read_queue(self, node: int) -> list[int]:
         sqs = sqs_client(self._cluster.nodes[node].sqs)
         url = sqs.get_queue_url(QueueName=self.queue)["QueueUrl"]
-        received: set[int] = set()
+        received: list[int] = []
         while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages"):
-            received |= {int(message["Body"]) for message in messages}
+            received += [int(message["Body"]) for message in messages]
             entries = [{"Id": str(at), "ReceiptHandle": m["ReceiptHandle"]} for at, m in enumerate(messages)]
             sqs.delete_message_batch(QueueUrl=url, Entries=entries)
         return received
