@@ -1,7 +1,7 @@
 """The whole suite in parts, two at a time, each in a process of its own.
 
-Every test is in one part of each build: one part is whatever the others do not name, so that a new directory is never
-left out. What a part says is shown as it comes, with its name before each line; from its failures on it is kept
+Every test is in one part of each build: the last part is whatever the others do not name, so that a new directory is
+never left out. What a part says is shown as it comes, with its name before each line; from its failures on it is kept
 until its end, so that two parts never mingle there. The end says what became of each part, which tests failed, and what
 was left out and why.
 """
@@ -34,8 +34,6 @@ APART: Final = {
     "crashes": "tests/crash",
     "cluster": "tests/cluster",
 }
-# It begins last, beside what is left of the longest part: it mostly waits, and is in nobody's way.
-LAST: Final = {"soak": "tests/soak"}
 
 
 class Part(NamedTuple):
@@ -60,11 +58,9 @@ PLAIN: Final = Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST
 
 def parts(build: str) -> list[Part]:
     """Everything on the installed build, in the order in which the parts begin."""
-    first, last = (
-        [Part(f"{build}, {name}", build, (place,)) for name, place in some.items()] for some in (APART, LAST)
-    )
-    rest = [f"--ignore={place}" for place in (*APART.values(), *LAST.values())]
-    return [*first, Part(f"{build}, all others", build, (*rest, "tests")), *last]
+    apart = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
+    rest = [f"--ignore={place}" for place in APART.values()]
+    return [*apart, Part(f"{build}, all others", build, (*rest, "tests"))]
 
 
 def run_suite(prepare: Callable[[], str]) -> int:
