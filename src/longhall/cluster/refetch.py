@@ -90,7 +90,7 @@ class Offer:
         hall = self._hall
         if hall.replica is None or not hall.replica.leading:
             raise LonghallError(Code.NOT_LEADER, "this node does not lead")
-        if (hall.pinned or self._preparing) and node != self._node:
+        if (self._preparing or (hall.pinned and not self._is_read())) and node != self._node:
             raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
         self._unpin()
         self._node = node
@@ -111,6 +111,10 @@ class Offer:
         self._files = [(snapshot_path(0, 0), len(self._snapshot)), *_segments(hall, found[1])]
         self._bytes_done = 0
         return msgspec.msgpack.encode(Manifest(token=self._token, files=self._files))
+
+    def _is_read(self) -> bool:
+        """Whether the one who fetches has all of it. It may never follow, and nobody else is to wait for that."""
+        return bool(self._files) and self._bytes_done >= sum(size for _, size in self._files)
 
     async def _checkpoint(self) -> None:
         """Ask for one, wait for it, and for the cleaner to be done."""
