@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
 @slow
 @pytest.mark.parametrize(
     "bug",
-    ["acknowledge-before-sync", "lease-twice-while-syncing", "count-what-was-sent"],
+    ["take-duplicates", "lease-twice-while-syncing", "count-what-was-sent"],
 )
 def test_planted_bugs_are_found(bug: str) -> None:
     assert "1 of 1 planted bugs found" in simulate("--planted", bug, "--processes", "1", plain=True)
@@ -82,6 +82,18 @@ def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
         assert bug.scenario in SCENARIOS
         assert bug.sentence.endswith(".")
         assert 1 <= bug.seeds_max <= 40
+
+
+def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
+    """Else a run with it ends at the first call, and nothing is proved. Compiled parts do not say what they take."""
+    script = (
+        "from longhall.simulation.bug import misfits; from longhall.simulation.planted import PLANTED;"
+        "print({name: wrong for name, bug in PLANTED.items() if (wrong := misfits(bug))})"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", script]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "{}", run.stdout + run.stderr
 
 
 def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:

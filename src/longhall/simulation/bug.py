@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,6 +17,25 @@ class Bug(NamedTuple):
     scenario: str
     seeds_max: int
     plant: Plant
+
+
+def misfits(bug: Bug) -> list[str]:
+    """Parts that cannot be called as those they replace: a run with them ends at the first call, and that proves
+    nothing. Of plain Python only: built-in ones do not say how they are called.
+    """
+    found: list[str] = []
+    for where, attribute, worse in bug.plant():
+        good = where[attribute] if isinstance(where, dict) else getattr(where, attribute)
+        if inspect.isbuiltin(good):
+            continue
+        asked = inspect.signature(good).parameters.values()
+        places = [one.name for one in asked if one.kind is one.POSITIONAL_OR_KEYWORD]
+        words = {one.name: one for one in asked if one.kind is one.KEYWORD_ONLY}
+        try:
+            inspect.signature(worse).bind(*places, **words)
+        except TypeError as error:
+            found.append(f"{attribute}: {error}")
+    return found
 
 
 @contextmanager

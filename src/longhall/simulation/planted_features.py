@@ -83,6 +83,6 @@ FEATURE_BUGS: Final[dict[str, Bug]] = {
     "audit-in-memory": Bug("The record of a settle waits for the next delivery.", "audits", 4, _audit_in_memory),
     "give-what-does-not-fit": Bug("A filter lets something pass.", "filters", 2, _give_what_does_not_fit),
     "forget-what-was-passed": Bug(
-        "What a filter passes over is given to nobody.", "filters", 2, _forget_what_was_passed
+        "What a filter passes over is given to nobody.", "filters", 4, _forget_what_was_passed
     ),
 }

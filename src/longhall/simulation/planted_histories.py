@@ -12,7 +12,7 @@ from longhall.broker.time import HallTime
 from longhall.broker.verify import verify
 from longhall.cluster import member, seat
 from longhall.cluster.confirming import Confirming
-from longhall.cluster.member import Record
+from longhall.cluster.member import Member, Record
 from longhall.cluster.mending import Mender
 from longhall.cluster.routing import Router
 from longhall.cluster.verifying import Verifying
@@ -26,12 +26,24 @@ from longhall.simulation.planted_replicas import (
     _answer_before_the_sync,
     _elect_whoever_is_there,
     _leave_before_it_is_recorded,
-    _truncate_to_the_commit_position,
 )
 from longhall.simulation.planted_topics import _read_open_transactions, _retry_a_failed_sync, _trust_torn_frames
 from longhall.topics.producers import ProducerTable
 
 _Exchanges = list[tuple[Any, str, Any]]
+
+
+def _cut_to_the_known_watermark() -> _Exchanges:
+    """At once, and not only when there is a leader to fetch it from again."""
+    good: Any = Member.become_follower
+
+    def become_follower(self: Any, epoch: int, leader: int) -> None:
+        comes_back = self._following is None and self._leading is None and not self._ended
+        if comes_back and self.replica.applied <= self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        good(self, epoch, leader)
+
+    return [(Member, "become_follower", become_follower)]
 
 
 def _agree_by_length() -> _Exchanges:
@@ -119,12 +131,12 @@ def _refuse_what_others_have() -> _Exchanges:
 
 HISTORY_BUGS: Final[dict[str, Bug]] = {
     "cut-to-the-known-watermark": Bug(
-        "Who comes back cuts what it does not know to be committed.", "kip-101", 4, _truncate_to_the_commit_position
+        "Who comes back cuts what it does not know to be committed.", "kip-101", 20, _cut_to_the_known_watermark
     ),
     "agree-by-length": Bug("Logs of one length are taken for equal.", "kip-279", 4, _agree_by_length),
     "lead-without-everything": Bug("Whoever comes back first leads.", "kip-966", 4, _elect_whoever_is_there),
     "answer-from-memory": Bug(
-        "Followers answer before their disks do.", "nats-power-failure", 10, _answer_before_the_sync
+        "Followers answer before their disks do.", "nats-power-failure", 4, _answer_before_the_sync
     ),
     "trust-flipped-bits": Bug("The checksum of the log is not looked at.", "nats-flipped-bit", 4, _trust_torn_frames),
     "believe-a-second-sync": Bug(
@@ -141,10 +153,10 @@ HISTORY_BUGS: Final[dict[str, Bug]] = {
         "What may have been done is asked again of the next leader.", "rabbitmq-mirrored-queues", 10, _carry_once_more
     ),
     "believe-what-was-not-answered": Bug(
-        "A change without an answer is taken for made.", "zookeeper-lost-answers", 20, _believe_what_was_not_answered
+        "A change without an answer is taken for made.", "zookeeper-lost-answers", 4, _believe_what_was_not_answered
     ),
     "go-on-alone": Bug(
-        "A leader does not wait for those it has lost.", "zookeeper-paused-leader", 10, _leave_before_it_is_recorded
+        "A leader does not wait for those it has lost.", "zookeeper-paused-leader", 4, _leave_before_it_is_recorded
     ),
     "forget-ids-in-a-failover": Bug(
         "The next leader knows no deduplication ids.", "sqs-fifo-deduplication", 4, _forget_deduplication

@@ -42,7 +42,7 @@ def _in_memory_only(kind: type) -> Any:
 
 
 def _deliver_before_commit() -> list[tuple[Any, str, Any]]:
-    async def not_waiting(hall: Any, shard: Any) -> None:
+    async def not_waiting(hall: Any, shard: Any, whom: int = 0) -> None:
         pass
 
     return [(receive, "committed", not_waiting)]

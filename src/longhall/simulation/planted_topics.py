@@ -25,9 +25,10 @@ _FRAME_POSITION_AT: Final = 16
 def _acknowledge_before_sync() -> list[tuple[Any, str, Any]]:
     good: Any = Commits._begin
 
-    def begin(self: Any) -> None:
-        good(self)
-        self._journal.finish(self._round)
+    def begin(self: Any, at_rest: bool) -> None:
+        good(self, at_rest)
+        if self._round is not None:
+            self._journal.finish(self._round)
 
     return [(Commits, "_begin", begin)]
 

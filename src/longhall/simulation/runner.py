@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
+from longhall.simulation.bug import misfits
 from longhall.simulation.planted import PLANTED, planted
 from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
 from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
@@ -155,6 +156,11 @@ def find_planted(names: list[str], processes: int) -> int:
     missed = 0
     for name in names:
         bug = PLANTED[name]
+        wrong = misfits(bug)
+        if wrong:
+            missed += 1
+            print(f"MISFIT     {name}: {'; '.join(wrong)}", flush=True)
+            continue
         found = None
         seeds = range(1, bug.seeds_max + 1)
         for start in range(0, len(seeds), processes):
