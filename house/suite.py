@@ -1,6 +1,6 @@
 """The whole suite in parts, two at a time, each in a process of its own.
 
-Every test is in one part of each build: the last part is whatever the others do not name, so that a new directory is
+Every test is in one part of each build: the first part is whatever the others do not name, so that a new directory is
 never left out. What a part says is shown as it comes, with its name before each line; from its failures on it is kept
 until its end, so that two parts never mingle there. The end says what became of each part, which tests failed, and what
 was left out and why.
@@ -29,8 +29,8 @@ WIDTH: Final = 80
 
 # Most of the time of these goes by with waiting, for Spark and for leases and sessions to end.
 APART: Final = {
-    "pipeline": "tests/pipeline",
     "clients": "tests/clients",
+    "pipeline": "tests/pipeline",
     "crashes": "tests/crash",
     "cluster": "tests/cluster",
 }
@@ -57,10 +57,12 @@ PLAIN: Final = Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST
 
 
 def parts(build: str) -> list[Part]:
-    """Everything on the installed build, in the order in which the parts begin."""
+    """Everything on the installed build, in the order in which the parts begin: those that take longest come first, so
+    that none of them is left alone in the end.
+    """
     apart = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
     rest = [f"--ignore={place}" for place in APART.values()]
-    return [*apart, Part(f"{build}, all others", build, (*rest, "tests"))]
+    return [Part(f"{build}, all others", build, (*rest, "tests")), *apart]
 
 
 def run_suite(prepare: Callable[[], str]) -> int:
