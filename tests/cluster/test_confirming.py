@@ -20,7 +20,7 @@ class Asked:
         self.questions = 0
         self.told = two.told[2]
         self.told.leader = 2
-        self.side = Confirming(two.told[2], two.peers[2], lambda: 1)
+        self.side = Confirming(two.told[2], two.peers[2], lambda: 1, lambda: (1, 2))
         two.peers[1].serve(STILL, self._answer)
 
     async def _answer(self, node: int, asked: bytes) -> bytes:
@@ -81,10 +81,14 @@ async def test_it_is_refused_while_somebody_who_could_lead_does_not_answer(monke
 async def test_an_earlier_version_is_believed_to_follow() -> None:
     async with pair() as two:
         two.told[2].leader = 2
-        await Confirming(two.told[2], two.peers[2], lambda: 1).confirm()
+        side = Confirming(two.told[2], two.peers[2], lambda: 1, lambda: (1, 2))
+        with pytest.raises(LonghallError) as refused:
+            await two.peers[2].request(1, STILL, b"", 5.0)
+        assert refused.value.code is Code.NOT_READY
+        await side.confirm()
 
 
 async def test_others_are_told_the_newest_epoch_that_is_known_here() -> None:
     async with pair() as two:
-        Confirming(two.told[1], two.peers[1], lambda: 7)
+        Confirming(two.told[1], two.peers[1], lambda: 7, lambda: (1, 2))
         assert await two.peers[2].request(1, STILL, b"", 5.0) == b"7"

@@ -3,7 +3,8 @@
 A leader that was deposed may not know it yet, and has not heard what was made since. What it does needs no question: it
 is committed by everybody in sync, or not at all. But to say that something does not exist would be final, and wrong. So
 before it says that, each of the others in sync tells which epoch it knows of: the next leader is one of them, and knows
-its own epoch before it serves anybody.
+its own epoch before it serves anybody. Those count too that this node has asked to have on record as in sync, since it
+may not have heard yet that they are.
 
 One question at a time, for all who wait; whoever comes meanwhile waits for the next.
 """
@@ -11,7 +12,7 @@ One question at a time, for all who wait; whoever comes meanwhile waits for the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from longhall.broker.leadership import Leadership
@@ -28,12 +29,19 @@ UNKNOWN: Final = -1  # An epoch, of a node that cannot say.
 
 @final
 class Confirming:
-    """See the module. `epoch` is the newest that this node was told of."""
+    """See the module. `epoch` is the newest that this node was told of, `electable` are the nodes that could lead."""
 
-    def __init__(self, leadership: Leadership, peers: Peers, epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        peers: Peers,
+        epoch: Callable[[], int],
+        electable: Callable[[], Iterable[int]],
+    ) -> None:
         self._leadership = leadership
         self._peers = peers
         self._epoch = epoch
+        self._electable = electable
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.Task[bool] | None = None
         self._asking: asyncio.Task[bool] | None = None
@@ -68,7 +76,7 @@ class Confirming:
         if not leadership.leads(CATALOGUE_SHARD):
             return True
         epoch = leadership.epoch(CATALOGUE_SHARD)
-        others = [node for node in leadership.in_sync(CATALOGUE_SHARD) if node != leadership.node]
+        others = sorted(set(self._electable()) - {leadership.node})
         known = await asyncio.gather(*(self._epoch_of(node) for node in others))
         return not leadership.leads(CATALOGUE_SHARD) or all(0 <= one <= epoch for one in known)
 

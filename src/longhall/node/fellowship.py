@@ -75,7 +75,7 @@ class Fellowship:
         self._rejoined: Rejoined | None = None
         self._fetching: asyncio.Task[None] | None = None
         hall.leadership = self.seat
-        confirming = Confirming(self.seat, self.peers, self._epoch)
+        confirming = Confirming(self.seat, self.peers, self._epoch, self._electable)
         node.carry_with(Router(self.seat, self.peers, self._answer, confirm=confirming.confirm))
         node.name(place.node, node.settings.rack)
 
@@ -166,6 +166,13 @@ class Fellowship:
         """The newest that this node was told of."""
         led = self.seat.epoch(CATALOGUE_SHARD)
         return led if self.member is None else max(led, self.member.epoch)
+
+    def _electable(self) -> frozenset[int]:
+        """Whoever may be on record as in sync, as far as this node knows."""
+        leading = self.member.leading if self.member is not None else None
+        if leading is None:
+            return frozenset(self.seat.in_sync(CATALOGUE_SHARD))
+        return leading.in_sync | (leading.asked or frozenset())
 
     def _condition(self) -> str:
         """Why another node should lead, if one should."""
