@@ -221,13 +221,16 @@ class HttpServer(HttpGate):
             if call.on_close is None:  # The node stops.
                 raise
             response = refused(HTTPStatus.SERVICE_UNAVAILABLE, "the node is stopping; ask again in a moment")
-        carrier = self.carrier
-        if response.status is HTTPStatus.NOT_FOUND and carrier is not None and not call.confirmed:
+        carrier = self.carrier if response.status is HTTPStatus.NOT_FOUND and self._is_for_service(call) else None
+        if carrier is not None and not call.confirmed:
             call.confirmed = True
             if not carrier.elsewhere():
                 await self._confirm(call, carrier)
                 return
         call.ready(_written(response, closes=call.closes, with_body=call.method != b"HEAD"))
+
+    def _is_for_service(self, call: HttpCall) -> bool:
+        return self._service is not None and call.target.startswith(self._service.prefix.encode())
 
     async def _confirm(self, call: HttpCall, carrier: Carrier) -> None:
         """A leader that was deposed without knowing it does not know what was made since."""
