@@ -53,7 +53,7 @@ def _producer(address: str, linger_ms: str, deliveries: _Deliveries | None, batc
         "queue.buffering.max.messages": 1_000_000,
     }
     if deliveries is not None:
-        settings |= {"delivery.report.only.error": True, "on_delivery": deliveries.failed_only}
+        settings["on_delivery"] = deliveries.failed_only
     return Producer(settings | _EXTRA)
 
 

@@ -131,13 +131,13 @@ def test_batches_of_another_history_are_not_taken() -> None:
     assert outcome(Members(n1=has(*BATCHES), n2=has(*BATCHES)), epoch=8) == (Found.DAMAGED, b"")
 
 
-def test_an_endless_giver_is_left() -> None:
+def test_an_endless_giver_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     members = Members()
 
     async def request(node: int, verb: str, body: bytes, timeout_s: float) -> bytes:
         members.asked.append(node)
         return msgspec.msgpack.encode(Given(size=1 << 60, data=b"\0" * 100))
 
-    members.request = request  # type: ignore[method-assign]
+    monkeypatch.setattr(members, "request", request)
     assert outcome(members, nodes=(1,))[1] == b""
     assert len(members.asked) < 20
