@@ -6,6 +6,7 @@ The table is the only list; describing, checking and resolving all read it. A to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, final
 
@@ -23,6 +24,10 @@ AS_PRODUCED: Final = -1
 _LONG_MAX: Final = (1 << 63) - 1
 _INT_MAX: Final = (1 << 31) - 1
 _RATE_MAX: Final = 1 << 40
+
+IN_THE_HALL: Final = "hall"
+PLACEMENTS: Final = (IN_THE_HALL, "any-host", "parts", "share")
+_A_WING: Final = re.compile(r"wing:[A-Za-z0-9_-]{1,40}")
 
 # Kafka's numbers for the types of configuration values.
 BOOLEAN: Final = 1
@@ -73,6 +78,20 @@ def _policy(text: str) -> None:
         raise ValueError("must be delete, compact or both")
 
 
+def _placement(text: str) -> None:
+    if text not in PLACEMENTS and _A_WING.fullmatch(text) is None:
+        raise ValueError(f"must be one of {', '.join(PLACEMENTS)}, or wing:NAME")
+
+
+def _wings(text: str) -> None:
+    wings_of(text)
+
+
+def wings_of(text: str) -> list[int]:
+    """The numbers of wings that a topic is placed in, in the order of its lanes."""
+    return [int(number) for number in text.split(",")] if text else []
+
+
 def _fixed(text: str) -> Callable[[HallOptions], str]:
     def default(_: HallOptions) -> str:
         return text
@@ -89,6 +108,8 @@ _COMPRESSIONS: Final = {
     "zstd": ZSTD,
 }
 ACKNOWLEDGE: Final = "longhall.acknowledge"
+PLACEMENT: Final = "longhall.placement"
+WINGS: Final = "longhall.wings"
 _ACKNOWLEDGERS: Final = {"one": ONE, "quorum": QUORUM, "all": ALL}
 _DURABILITIES: Final = {"always": ALWAYS, "interval": INTERVAL, "none": NEVER}
 
@@ -149,6 +170,13 @@ SETTINGS: Final[dict[str, Setting]] = {
         _one_of(*_ACKNOWLEDGERS),
         "Acknowledge what one host of a cluster has, what a quorum of those in sync has, or what all of them have.",
     ),
+    PLACEMENT: Setting(
+        STRING,
+        _fixed(IN_THE_HALL),
+        _placement,
+        "In a cluster: kept by the hall, or by wings (any-host, parts, share, or wing:NAME).",
+    ),
+    WINGS: Setting(LIST, _fixed(""), _wings, "The numbers of the wings that it was placed in; chosen by the cluster."),
     "longhall.archive": Setting(
         STRING,
         _fixed("none"),

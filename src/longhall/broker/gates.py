@@ -4,6 +4,7 @@
     level 2   a batch may take several entries of the log (up to 64 MiB in a cluster, instead of 4); topics and queues
               may be acknowledged by one host or by a quorum, because whoever is chosen to lead is the most complete;
               queues grow and shrink, and FIFO groups have marks; directories have format 2
+    level 3   topics and queues may be placed in wings
 
 Reading is never gated: a version reads all levels up to its newest. Writing is, by `Hall.feature_level`, which is
 raised only when every node of the cluster can read what is written then, and never goes down. A node on its own stays
@@ -15,17 +16,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from longhall.broker.configuration import ACKNOWLEDGE
+from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 
 OLDEST: Final = 1
-NEWEST: Final = 2
+NEWEST: Final = 3
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
+    3: "queues and topics in wings, with leaders of their own",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
+WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that reckon with them.
 
 
@@ -37,6 +40,7 @@ def may_map(hall: Hall) -> bool:
 def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:
     """Refuse what nodes of the cluster may not know yet."""
     check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
+    check_placement(hall, configuration.get(PLACEMENT, IN_THE_HALL))
 
 
 def check_acknowledge(hall: Hall, whom: str) -> None:
@@ -45,5 +49,21 @@ def check_acknowledge(hall: Hall, whom: str) -> None:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
             f"{ACKNOWLEDGE}={whom} needs feature level {ACKNOWLEDGE_LEVEL}, and the cluster is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
+        )
+
+
+def check_placement(hall: Hall, placement: str) -> None:
+    """Likewise: wings are of a cluster, and all of its nodes must know them."""
+    if placement == IN_THE_HALL:
+        return
+    if hall.wings is None:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION, f"{PLACEMENT}={placement} is for clusters: this node is on its own."
+        )
+    if hall.feature_level < WINGS_LEVEL:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"{PLACEMENT}={placement} needs feature level {WINGS_LEVEL}, and the cluster is at level "
             f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
         )
