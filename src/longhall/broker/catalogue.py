@@ -71,7 +71,7 @@ class Catalogue:
         self.by_id: dict[bytes, Topic] = {}
         self.queues = QueueCatalogue()
         self.parts: dict[int, int] = {}  # Logs of the chunks of large messages, and the shard of each.
-        self.next_partition = 1
+        self.next_partition = options.first_partition
         self.producer_ids_below = 0
         self._options = options
         self._next_producer_id = 0

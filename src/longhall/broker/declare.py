@@ -23,15 +23,20 @@ HIGH_WATERMARK: Final = -1  # As an offset to delete up to: everything.
 
 
 async def create_topic(
-    hall: Hall, name: str, partitions: int, configuration: Mapping[str, str], validate_only: bool = False
+    hall: Hall,
+    name: str,
+    partitions: int,
+    configuration: Mapping[str, str],
+    validate_only: bool = False,
+    topic_id: bytes = b"",
 ) -> Topic | None:
-    """Make a topic; None when it was only asked whether it could be made."""
+    """Make a topic; None when it was only asked whether it could be made. In a wing it has the id it has elsewhere."""
     _must_lead(hall)
     check_topic(hall, configuration)
     if partitions == -1:
         partitions = hall.options.default_partitions
     event = hall.catalogue.decide_create(
-        name, hall.world.entropy.bytes(16), partitions, configuration, hall.time.now_ms()
+        name, topic_id or hall.world.entropy.bytes(16), partitions, configuration, hall.time.now_ms()
     )
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))

@@ -18,6 +18,7 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "always"
     durability_interval_ms: int = 1_000
     shards: int = 8
+    first_partition: int = 1  # Where the numbers of partitions begin: in wings they are others than in the hall.
     wal_file_bytes: int = 32 * 1024 * 1024
     checkpoint_bytes: int = 256 * 1024 * 1024
     checkpoint_steps: int = 400_000

@@ -87,6 +87,12 @@ OPTIONS: Final = (
         "one|quorum|all",
         "In a cluster: a message is taken when one host has it, a quorum, or all in sync.",
     ),
+    Option(
+        "placement",
+        "--placement",
+        "hall|any-host|parts|share|wing:NAME",
+        "In a cluster: where it is kept, by one leader or by several; decided when it is made.",
+    ),
     Option("dead_letters.queue", "--dead-letters", TEXT, "Where messages go that cannot be delivered."),
     Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message goes there."),
     Option(

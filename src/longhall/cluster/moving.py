@@ -83,3 +83,16 @@ def _without(state: ShardState, node: int) -> ShardState:
         replicas=tuple(one for one in state.replicas if one != node),
         in_sync=tuple(one for one in state.in_sync if one != node),
     )
+
+
+def makes_way(state: ShardState, preferred: int, fit: Set[int], drained: Set[int], in_sync_min: int) -> bool:
+    """Whether the leader should hand over to the one that is preferred. Whoever hands over is not in sync for a moment,
+    and then enough others have to be.
+    """
+    return (
+        preferred not in (NOBODY, state.leader)
+        and preferred in fit
+        and preferred in state.in_sync
+        and preferred not in leaving_of(state, drained)
+        and len(state.in_sync) > in_sync_min
+    )

@@ -120,10 +120,7 @@ class Router:
 
     async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
         """See `front.carrying.Carrier`."""
-        if self._count >= self._carried_max or self._bytes + len(request) > CARRIED_BYTES_MAX:
-            raise LonghallError(Code.OVERLOADED, "too much is on its way to the leader; try again in a moment")
-        self._count += 1
-        self._bytes += len(request)
+        self._admit(request)
         try:
             until_s = self._loop.time() + LEADERLESS_S_MAX
             while True:
@@ -142,14 +139,40 @@ class Router:
             self._count -= 1
             self._bytes -= len(request)
 
+    async def carry_now(self, door: str, peer: str, request: bytes) -> bytes:
+        """The same without waiting for a leader. NOT_LEADER: it was not looked at by anybody."""
+        self._admit(request)
+        try:
+            leader = self._leadership.leader_node(CATALOGUE_SHARD)
+            if not self._is_ready(leader):
+                raise _nobody()
+            try:
+                return await self._ask(leader, Carried(0, door, peer, request))
+            except ConnectionRefusedError:
+                self._break(leader)
+                raise _nobody() from None
+        finally:
+            self._count -= 1
+            self._bytes -= len(request)
+
+    def _admit(self, request: bytes) -> None:
+        if self._count >= self._carried_max or self._bytes + len(request) > CARRIED_BYTES_MAX:
+            raise LonghallError(Code.OVERLOADED, "too much is on its way to the leader; try again in a moment")
+        self._count += 1
+        self._bytes += len(request)
+
+    def _is_ready(self, leader: int) -> bool:
+        """Whether this one leads as far as is known, and can be asked. One that the breaker keeps away cannot."""
+        here = leader == self._leadership.node
+        ready = self._leadership.leads(CATALOGUE_SHARD) if here else leader in self._peers.addresses
+        broken = leader == self._broken_leader and self._loop.time() < self._broken_until_s
+        return leader != NOBODY and ready and not broken
+
     async def _find_leader(self, until_s: float) -> int:
-        """Whoever leads, as soon as somebody does. One that the breaker keeps away counts as nobody."""
+        """Whoever leads, as soon as somebody does."""
         while True:
             leader = self._leadership.leader_node(CATALOGUE_SHARD)
-            here = leader == self._leadership.node
-            ready = self._leadership.leads(CATALOGUE_SHARD) if here else leader in self._peers.addresses
-            broken = leader == self._broken_leader and self._loop.time() < self._broken_until_s
-            if leader != NOBODY and ready and not broken:
+            if self._is_ready(leader):
                 return leader
             if self._loop.time() > until_s:
                 raise LonghallError(Code.NOT_READY, "no node leads the hall at the moment; try again")
@@ -310,6 +333,10 @@ class Router:
 
 def _lost() -> LonghallError:
     return LonghallError(Code.NOT_READY, "the leader was lost; it may have done what was asked")
+
+
+def _nobody() -> LonghallError:
+    return LonghallError(Code.NOT_LEADER, "nobody can be asked at the moment; nothing was done")
 
 
 def _decode(body: bytes) -> Carried:

@@ -32,7 +32,7 @@ from longhall.cluster.handing import hand_over
 from longhall.cluster.knocking import Knocking
 from longhall.cluster.levels import Outlook, level_of, outlook
 from longhall.cluster.member import Member, Record, Role
-from longhall.cluster.moving import Wishes, leaving_of, next_step, successor
+from longhall.cluster.moving import Wishes, leaving_of, makes_way, next_step, successor
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import (
@@ -54,6 +54,7 @@ from longhall.world.ports import Network
 
 TEND_S: Final = 0.25  # How often a manager looks although nothing was heard.
 PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
+CALM_S: Final = 10.0  # Before a leader makes way for the one that is preferred.
 OFFICE_PATIENCE_MS: Final = 3_000  # How long a leader leaves the office to others.
 WITHDRAWALS_MAX: Final = 8
 
@@ -81,6 +82,7 @@ class Seat:
         self.condition: Callable[[], str] = _fit  # Why this node should rather not lead, if it should not.
         self.on_lost: Callable[[str], None] = _ignored  # The seat is lost: start anew.
         self.on_level: Callable[[int], None] = _unheard  # The feature level that the cluster is at.
+        self.preferred = NOBODY  # Who should lead, if it can: of a wing.
         self.raises_level = False  # Whether this node, as manager, raises it as soon as that can be.
         self._coordinator = coordinator
         self._network = network
@@ -90,6 +92,7 @@ class Seat:
         self._manager: Manager | None = None
         self._heard_manager = False
         self._vacant_since_s = 0.0
+        self._served_since_s = 0.0
         self._office: Manager | None = None
         self._factor = factor
         self._in_sync_min = in_sync_min
@@ -354,6 +357,7 @@ class Seat:
             return
         await self.on_lead()
         self.serving = self._member is member
+        self._served_since_s = self._loop.time()
         _log.info("this node leads", extra={"epoch": state.epoch})
 
     async def _decline(self, state: ShardState) -> None:
@@ -557,9 +561,12 @@ class Seat:
                 self._changed.set()
                 await asyncio.sleep(PAUSE_S)
         state = self._state
-        if self.node in leaving_of(state, self.drained) and len(state.in_sync) > self._in_sync_min:
+        going = self.node in leaving_of(state, self.drained) and len(state.in_sync) > self._in_sync_min
+        fit = frozenset(number for number, one in self._living.items() if not one.unfit)
+        calm = self._loop.time() - self._served_since_s > CALM_S
+        if going or (calm and makes_way(state, self.preferred, fit, self.drained, self._in_sync_min)):
             try:
-                await self.hand_over()
+                await self.hand_over(NOBODY if going else self.preferred)
             except LonghallError:
                 await asyncio.sleep(PAUSE_S)  # The log says why; it is tried again.
 

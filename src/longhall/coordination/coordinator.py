@@ -6,7 +6,7 @@
     /shards/N        who keeps shard N, who leads it, under which epoch
     /epoch           the last epoch given            /ids/KIND       the next number of a kind
     /feature-level   what all nodes may write        /drains/N       node N is to be emptied
-    /cluster-id      given once
+    /cluster-id      given once                      /wings/NAME     a wing; below it all of this once more
 
 After a connection was lost, the next read waits until its server has caught up: reading back tells the truth.
 """
@@ -31,7 +31,9 @@ from longhall.coordination.ports import (
     OutcomeUnknown,
     Session,
     ShardState,
+    Wing,
 )
+from longhall.coordination.subtree import Subtree
 from longhall.coordination.tree import Check, Create, Delete, Node, Operation, Put, Tree
 
 TRIES_MAX: Final = 32  # Of a number that everybody wants at once. Each refusal means that somebody else got one.
@@ -57,7 +59,7 @@ class TreeCoordinator:
 
     async def start(self) -> None:
         await self._tree.start(self._session_changed)
-        for path in (at.MEMBERS, at.SHARDS, at.DRAINS, at.IDS, at.TERMS):
+        for path in (at.MEMBERS, at.SHARDS, at.DRAINS, at.IDS, at.TERMS, at.WINGS):
             if await self._tree.get(path) is None:
                 await self._create_if_missing(path, b"")
 
@@ -244,6 +246,28 @@ class TreeCoordinator:
 
         return self._follow(collection, refresh, heard)
 
+    # Wings.
+
+    async def wings(self) -> dict[str, Wing]:
+        return _wings(await self._read_all(at.WINGS))
+
+    async def change_wing(self, before: Wing | None, after: Wing) -> Wing:
+        path = f"{at.WINGS}/{after.name}"
+        data = at.encode_wing(after)
+        change = Create(path, data) if before is None else Put(path, data, before.version)
+        return msgspec.structs.replace(after, version=(await self._commit(change))[0])
+
+    def watch_wings(self, heard: Callable[[Mapping[str, Wing]], None]) -> Follower[dict[str, Wing]]:
+        collection = Collection(self._tree, at.WINGS)
+
+        async def refresh() -> dict[str, Wing]:
+            return _wings(await collection.refresh())
+
+        return self._follow(collection, refresh, heard)
+
+    def beside(self, wing: str) -> TreeCoordinator:
+        return TreeCoordinator(Subtree(self._tree, f"{at.WINGS}/{wing}", self))
+
     # What they share.
 
     async def _read(self, path: str) -> Node | None:
@@ -318,6 +342,10 @@ def _members(nodes: dict[str, Node]) -> dict[int, Member]:
 def _shards(nodes: dict[str, Node]) -> dict[int, ShardState]:
     states = (at.decode_shard(f"{at.SHARDS}/{name}", node) for name, node in nodes.items())
     return {state.shard: state for state in sorted(states, key=lambda state: state.shard)}
+
+
+def _wings(nodes: dict[str, Node]) -> dict[str, Wing]:
+    return {name: at.decode_wing(f"{at.WINGS}/{name}", node) for name, node in sorted(nodes.items())}
 
 
 def _manager(node: Node | None) -> Manager | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longhall.coordination.ports import CoordinationError, FeatureLevel, Ids, Manager, Member, ShardState
+from longhall.coordination.ports import CoordinationError, FeatureLevel, Ids, Manager, Member, ShardState, Wing
 from longhall.coordination.tree import Node
 
 MEMBERS: Final = "/members"
@@ -22,6 +22,7 @@ TERMS: Final = "/terms"  # Its version is the number of the last term of office.
 EPOCH: Final = "/epoch"  # The last epoch that was given.
 LEVEL: Final = "/feature-level"
 CLUSTER: Final = "/cluster-id"
+WINGS: Final = "/wings"
 
 _KNOWN: Final = frozenset(ShardState.__struct_fields__) - {"version", "more"}
 
@@ -41,6 +42,16 @@ def encode_member(member: Member) -> bytes:
 
 def decode_member(path: str, node: Node) -> Member:
     return msgspec.structs.replace(_decode(path, node, Member), generation=node.created)
+
+
+def encode_wing(wing: Wing) -> bytes:
+    fields = msgspec.to_builtins(wing)
+    del fields["version"]
+    return msgspec.json.encode(fields)
+
+
+def decode_wing(path: str, node: Node) -> Wing:
+    return msgspec.structs.replace(_decode(path, node, Wing), version=node.version)
 
 
 def encode_shard(state: ShardState) -> bytes:

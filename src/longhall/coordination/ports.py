@@ -57,6 +57,7 @@ class Ids(enum.Enum):
     PARTITIONS = "partitions"
     SHARDS = "shards"
     NODES = "nodes"
+    WINGS = "wings"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +96,16 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     factor: int = 0  # How many copies there should be; 0 leaves it to the settings of whoever manages.
     version: int = ABSENT
     more: dict[str, object] = {}
+
+
+class Wing(msgspec.Struct, frozen=True, kw_only=True):
+    """A hall of its own beside the hall of the cluster, on some of its hosts: what `beside` finds under its name."""
+
+    name: str
+    number: int
+    hosts: tuple[int, ...] = ()  # Those that have a process of it. The first is preferred as leader.
+    reserved: bool = False  # These hosts keep nothing else.
+    version: int = ABSENT
 
 
 class FeatureLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,3 +213,17 @@ class Coordinator(Protocol):
     async def clear_drain(self, node_id: int) -> None: ...
 
     def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> Watch: ...
+
+    # Wings.
+
+    async def wings(self) -> dict[str, Wing]: ...
+
+    async def change_wing(self, before: Wing | None, after: Wing) -> Wing:
+        """Put `after` in the place of `before` (None: there must be none yet); returns it with its new version."""
+
+    def watch_wings(self, heard: Callable[[Mapping[str, Wing]], None]) -> Watch: ...
+
+    def beside(self, wing: str) -> Coordinator:
+        """What the nodes of a wing agree on among themselves, in the same session. The wing must be there. It is to be
+        started and closed like any other; closing it leaves the session as it is.
+        """

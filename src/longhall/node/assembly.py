@@ -23,6 +23,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import Identity, identify, read_identity, recover
 from longhall.broker.transact import Transactor
+from longhall.cluster.wings.concourse import Concourse
 from longhall.console.api.hosts import host_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
@@ -51,6 +52,7 @@ from longhall.node.scaling import scaler_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
+from longhall.node.wing import PARTITIONS_APART
 from longhall.world.ports import World
 
 TAIL_SHARE: Final = 2  # The tails may hold this part of the memory budget.
@@ -80,12 +82,15 @@ class Node:
         else:
             identity = _alone(world, settings) if self.keeps else _of_the_leader(world, settings)
         options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
+        if place is not None and place.wing is not None:
+            first = place.wing.number * PARTITIONS_APART + 1
+            options = msgspec.structs.replace(options, first_partition=first)
         self.hall = Hall(world, options)
         self.hall.hall_id = identity.hall_id
         self.hall.queue_secret = bytes.fromhex(identity.secret)
         self._coordinator = Coordinator(self.hall)
         self._transactor = Transactor(self.hall, self._coordinator)
-        self._desk = Desk(self.hall)
+        self.desk = Desk(self.hall)
         self._housekeeper = Housekeeper(self.hall)
         self._scaler = scaler_of(self.hall, settings)
         budget = Budget(settings.memory_bytes)
@@ -99,7 +104,7 @@ class Node:
             settings.connection_idle_ms / 1000,
         )
         self._sqs = SqsServer(
-            SqsDoor(self._desk, keys=self.known.keys),
+            SqsDoor(self.desk, keys=self.known.keys),
             budget,
             world.clock,
             world.entropy,
@@ -111,7 +116,7 @@ class Node:
         registry = self.registry = Registry(colleagues.label if colleagues is not None else "")
         registry.collect(process_families)
         routes = (*ROUTES, upgrade_route(NodeUpgrades(self)))
-        api = Api(self._desk, routes, budget, self.known.credentials, closed_api(settings))
+        api = self._api = Api(self.desk, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
         if self.fellowship is not None:
@@ -166,7 +171,7 @@ class Node:
         """Begin what only one node at a time may do for a hall."""
         self._coordinator.arm()
         self._transactor.start()
-        self._desk.start()
+        self.desk.start()
         self._scaler.start()
 
     def lead(self) -> None:
@@ -215,6 +220,16 @@ class Node:
         self._kafka.door.carrier = self._sqs.carrier = self._console.carrier = carrier
         self._sqs.hands_over = hands_over
 
+    def open_concourse(self, concourse: Concourse) -> None:
+        """Let doors ask for queues there: some may be kept in wings."""
+        self._sqs.door.queues = self._api.queues = concourse
+        self._sqs.near = concourse.is_placed
+
+    def be_wing(self, number: int, main: Carrier) -> None:
+        """Be a broker of this number, which keeps some topics and has the hall answer for everything else."""
+        self._kafka.door.node_id = number
+        self._kafka.door.main = main
+
     async def answer_handed(self, request: bytes) -> bytes:
         """Do what another worker was asked for and has checked."""
         return await self._sqs.answer_handed(request)
@@ -242,7 +257,7 @@ class Node:
             self._console.close()
             await asyncio.sleep(0)
             return
-        await self._desk.stop()
+        await self.desk.stop()
         self._coordinator.stop()
         await self._transactor.stop()
         await self._housekeeper.stop()

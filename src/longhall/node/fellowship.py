@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.gates import OLDEST
+from longhall.broker.placement import WING_STEP
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
@@ -23,7 +25,12 @@ from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch_beside
 from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
-from longhall.coordination.ports import CoordinationError
+from longhall.cluster.wings.answering import Answering
+from longhall.cluster.wings.calls import DESK
+from longhall.cluster.wings.concourse import Concourse
+from longhall.cluster.wings.estate import Estate
+from longhall.cluster.wings.guest import Guest
+from longhall.coordination.ports import NOBODY, CoordinationError, Watch, Wing
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
 from longhall.front.carried import answer_carried
@@ -74,10 +81,24 @@ class Fellowship:
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
         self._fetching: asyncio.Task[None] | None = None
+        self._watch: Watch | None = None
         hall.leadership = self.seat
         confirming = Confirming(self.seat, self.peers, self._epoch, self._electable)
         node.carry_with(Router(self.seat, self.peers, self._answer, confirm=confirming.confirm))
         node.name(place.node, node.settings.rack)
+        self.estate: Estate | None = None  # The wings of this hall,
+        self.main: Guest | None = None  # or the hall that this is a wing of.
+        if place.wing is None:
+            factor = node.settings.replication_factor
+            self.estate = Estate(hall, self.seat, place.root, place.card.life, factor, confirming.confirm)
+            hall.wings = self.estate
+            node.open_concourse(Concourse(hall, node.desk, self.estate))
+        else:
+            number = place.wing.number * WING_STEP + place.node
+            self.main = Guest(world, number, place.card.life, place.root, "the hall", begins=False)
+            self.seat.preferred = place.wing.hosts[0] if place.wing.hosts else NOBODY
+            self._answering = Answering(hall, node.desk)
+            node.be_wing(number, self.main)
 
     async def recover(self) -> Recovered:
         """Fill the hall from the directory, as one of several."""
@@ -116,6 +137,8 @@ class Fellowship:
             feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
         )
         await self.seat.take(member, self.peers, described)
+        if self.place.wing is not None:
+            self._watch = self.place.root.watch_wings(self._wings_changed)
 
     async def settled(self) -> None:
         """Wait until clients can be sent somewhere."""
@@ -150,6 +173,11 @@ class Fellowship:
         if self._fetching is not None:
             self._fetching.cancel()
         self.seat.leave()
+        if self._watch is not None:
+            self._watch.cancel()
+        for others in (self.estate, self.main):
+            if others is not None:
+                await others.close()
         if self.member is not None:
             await self.member.stop()
         await self.peers.close()
@@ -161,6 +189,12 @@ class Fellowship:
 
     async def _lead(self) -> None:
         self._node.lead()
+
+    def _wings_changed(self, wings: Mapping[str, Wing]) -> None:
+        """Of a wing: who should lead it may be another one from now on."""
+        wing = wings.get(self.place.wing.name) if self.place.wing is not None else None
+        if wing is not None and wing.hosts:
+            self.seat.preferred = wing.hosts[0]
 
     def _epoch(self) -> int:
         """The newest that this node was told of."""
@@ -239,4 +273,6 @@ class Fellowship:
         return True
 
     async def _answer(self, door: str, peer: str, request: bytes) -> bytes:
+        if door == DESK and self.main is not None:
+            return await self._answering.answer(request)
         return await answer_carried(self._node.entrances[door], peer, request)

@@ -21,7 +21,7 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.coordination.address import parse_address as parse_coordinator
-from longhall.coordination.ports import NOBODY, CoordinationError
+from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, Wing
 from longhall.coordination.worker import worker_coordinator
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -31,6 +31,8 @@ from longhall.node.colleagues import Colleagues
 from longhall.node.logs import configure
 from longhall.node.place import Place, take_place
 from longhall.node.settings import Settings
+from longhall.node.wardens import Wardens
+from longhall.node.wing import settings_of
 from longhall.node.worker import Orders, watch_parent
 from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import give_back_memory, keep_memory
@@ -52,8 +54,8 @@ SPACE_PAUSE_S: Final = 5.0
 _log = logging.getLogger("longhall.node")
 
 
-def run(settings: Settings, orders: Orders | None = None) -> int:
-    """Run a node, or one worker of it, until SIGTERM or SIGINT; returns the exit code."""
+def run(settings: Settings, orders: Orders | None = None, wing: Wing | None = None) -> int:
+    """Run a node, or one worker of it, or its part of a wing, until SIGTERM or SIGINT; returns the exit code."""
     import uvloop
 
     if orders is None and settings.workers > 1:
@@ -63,9 +65,11 @@ def run(settings: Settings, orders: Orders | None = None) -> int:
     keep_memory()
     files_max = max(FILES_MIN, raise_descriptor_limit() // FILES_SHARE)
     settings = msgspec.structs.replace(settings, open_files_max=min(settings.open_files_max, files_max))
-    fields = {"worker": orders.number} if orders is not None else None
+    fields: dict[str, object] | None = {"worker": orders.number} if orders is not None else None
+    if wing is not None:
+        fields = {"wing": wing.name}
     output = configure(settings.log_level, settings.log_format, fields=fields)
-    life = Life(settings, orders)
+    life = Life(settings, orders, wing)
     try:
         while True:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -82,9 +86,11 @@ def run(settings: Settings, orders: Orders | None = None) -> int:
 class Life:
     """What one life of a node hands on to the next: its addresses, and where to fetch everything from, if it must."""
 
-    def __init__(self, settings: Settings, orders: Orders | None = None) -> None:
+    def __init__(self, settings: Settings, orders: Orders | None = None, wing: Wing | None = None) -> None:
         self.settings = settings
         self.orders = orders  # Of a worker.
+        self.wing = wing  # That it belongs to, if it is not the hall itself.
+        self.wardens = Wardens()  # Of the wings that are on the same host.
         self.announced = False
         self.refetch_from = 0
         self.damaged = False  # What is on the disk cannot be led from, nor continued.
@@ -139,8 +145,13 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
     from longhall.coordination.zookeeper import zookeeper_coordinator
 
     settings = life.settings
-    coordinator = zookeeper_coordinator(url, session_timeout_ms=settings.session_timeout_ms)
-    await coordinator.start()
+    root = zookeeper_coordinator(url, session_timeout_ms=settings.session_timeout_ms)
+    await root.start()
+    coordinator: Coordinator = root
+    if life.wing is not None:
+        watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
+        coordinator = root.beside(life.wing.name)
+        await coordinator.start()
     try:
         place = await take_place(
             world,
@@ -153,6 +164,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
             level_max=settings.feature_level_max,
             patience_ms=2 * settings.session_timeout_ms,
         )
+        place.root, place.wing = root, life.wing
         life.damaged = life.damaged and not place.fetched
         life.refetch_from = 0
         if life.damaged:  # Nobody had it to give just now, or broke off. With what is here nothing is begun.
@@ -171,6 +183,8 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
         return None
     finally:
         await coordinator.close()
+        if coordinator is not root:
+            await root.close()
 
 
 async def _serve_as_worker(world: RealWorld, life: Life, orders: Orders) -> int | None:
@@ -197,28 +211,31 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
             ended.set_result(error)
 
     loop.add_signal_handler(signal.SIGTERM, end)
-    if colleagues is None:
+    if colleagues is None and life.wing is None:
         loop.add_signal_handler(signal.SIGINT, end)
     else:
         watch_parent(loop, end)
     node = Node(world, settings, place, colleagues)
     if settings.credentials or settings.keys:
-        loop.add_signal_handler(signal.SIGHUP, node.known.reload)
+        loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, life.wardens))
     await node.start(end)
+    minding = _mind(life, node)
     gc.collect()
     gc.freeze()  # What lives from the start lives to the end: no need to look at it again.
     give_back_memory()
     gc.set_threshold(GC_YOUNG_OBJECTS, 20, 20)
     if not await _settled(node, ended):
+        minding.cancel()
         await _begin_anew(life, node)
         return None
     if not life.announced:
-        if colleagues is None:
+        if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
         life.announced = True
     if node.fellowship is not None:
         await _first(ended, node.fellowship.fallen)
         if not ended.done():
+            minding.cancel()
             await _begin_anew(life, node)
             return None
     failure = await ended
@@ -231,8 +248,25 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
             file=sys.stderr,
         )
         return DISK_FAILED
-    await node.stop()
+    minding.cancel()
+    await asyncio.gather(life.wardens.stop(settings.drain_ms / 1000), node.stop())
     return OK
+
+
+def _mind(life: Life, node: Node) -> asyncio.Task[None]:
+    """Look after the wings of this host, of which the node hears, for as long as it lives."""
+    wardens, fellowship = life.wardens, node.fellowship
+    if fellowship is not None and fellowship.estate is not None:
+        place, settings = fellowship.place, life.settings
+        wardens.settings_for = lambda wing: settings_of(settings, wing, place.node, place.level)
+        fellowship.estate.on_wings = wardens.want
+        fellowship.estate.start()
+    return asyncio.get_running_loop().create_task(wardens.mind(), name="mind wings")
+
+
+def _reload(node: Node, wardens: Wardens) -> None:
+    node.known.reload()
+    wardens.tell(signal.SIGHUP)
 
 
 async def _settled(node: Node, ended: asyncio.Future[OSError | None]) -> bool:

@@ -15,7 +15,7 @@ from longhall.cluster.joining import check_level, confess, number_of, outlive, s
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import BYTES_A_SECOND, fetch, finish_switch
 from longhall.cluster.routing import addresses_of
-from longhall.coordination.ports import Coordinator, ShardState
+from longhall.coordination.ports import Coordinator, ShardState, Wing
 from longhall.errors import LonghallError
 from longhall.world.ports import World
 
@@ -37,6 +37,8 @@ class Place:
         self.state = state
         self.level = level  # The feature level of the cluster,
         self.level_max = level_max  # and the newest that this node knows.
+        self.root = coordinator  # Of the cluster; that of a wing is a part of it.
+        self.wing: Wing | None = None  # The one that this node belongs to, if it is one.
         self.fetched = False  # Everything in the directory came from another node just now.
 
     @property

@@ -150,11 +150,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=2,
+            le=3,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 2
+    ] = 3
     scale_hook: Annotated[
         str | None,
         Meta(

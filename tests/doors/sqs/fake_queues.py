@@ -214,7 +214,7 @@ class FakeQueues:
         queue.purged = True
         queue.waiting.clear()
 
-    def depth(self, name: str) -> Depth:
+    async def weigh(self, name: str) -> Depth:
         queue = self._of(name)
         return Depth(available=len(queue.waiting), in_flight=len(queue.in_flight), delayed=3)
 
@@ -244,5 +244,5 @@ class FakeQueues:
         task.moved = 2
         return task
 
-    def moves(self, source: str) -> verbs.Tasks:
+    async def list_moves(self, source: str) -> verbs.Tasks:
         return [task for task in self.tasks.values() if task.source == source]

@@ -6,10 +6,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from longhall.broker.configuration import ACKNOWLEDGE
+from longhall.broker.configuration import ACKNOWLEDGE, PLACEMENT, WINGS
 from longhall.broker.declare import commit_event
 from longhall.broker.events import QueueRemoved, TopicConfigured, TopicCreated, TopicDeleted
-from longhall.broker.gates import check_acknowledge
+from longhall.broker.gates import check_acknowledge, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.bury_everything import bury_everything
 from longhall.broker.queues.companions import check_companions, make_companions
@@ -28,8 +28,8 @@ SEGMENT_MS_MIN: Final = 60_000
 SEGMENT_MS_MAX: Final = 70 * 24 * 3_600_000
 
 
-async def create(hall: Hall, name: str, settings: QueueSettings) -> RunningQueue:
-    """Make a queue with a topic of its own."""
+async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes = b"") -> RunningQueue:
+    """Make a queue with a topic of its own. In a wing that has the id it has elsewhere."""
     if settings.priorities > 1 and settings.fifo:
         raise LonghallError(
             Code.INVALID_CONFIGURATION, "A FIFO queue has one priority: the order inside a group comes first."
@@ -40,7 +40,7 @@ async def create(hall: Hall, name: str, settings: QueueSettings) -> RunningQueue
     now_ms = hall.time.now_ms()
     topic = hall.catalogue.decide_create(
         name,
-        hall.world.entropy.bytes(16),
+        topic_id or hall.world.entropy.bytes(16),
         settings.partitions,
         _configuration(hall, settings),
         now_ms,
@@ -87,6 +87,7 @@ async def _declare(
     if topic is None and settings.acknowledge != "all":
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic is acknowledged as the topic says.")
     check_acknowledge(hall, settings.acknowledge)
+    check_placement(hall, settings.placement)
     identity = topic.topic_id if topic is not None else topic_id
     assert identity is not None
     number = topic.partitions[-1] + 1 if topic is not None else hall.catalogue.next_partition
@@ -184,6 +185,7 @@ def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
         "segment.ms": str(max(SEGMENT_MS_MIN, min(settings.retention_ms or SEGMENT_MS_MAX, SEGMENT_MS_MAX) // 10)),
         "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
         **({ACKNOWLEDGE: settings.acknowledge} if settings.acknowledge != "all" else {}),
+        **({PLACEMENT: settings.placement, WINGS: ",".join(map(str, settings.wings))} if settings.wings else {}),
     }
 
 

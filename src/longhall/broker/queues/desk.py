@@ -165,6 +165,14 @@ class Desk:
         """What it has counted."""
         return counts_of(self._find(name))
 
+    async def weigh(self, name: str) -> Depth:
+        """How full it is, also where that has to be asked for."""
+        return self.depth(name)
+
+    async def tally(self, name: str) -> Counts:
+        """What it has counted, likewise."""
+        return self.counts(name)
+
     def sources(self, name: str) -> Names:
         """Queues whose dead letters go here."""
         return self._hall.catalogue.queues.sources(name)
@@ -360,6 +368,10 @@ class Desk:
     def moves(self, source: str) -> Moves:
         """The moves of a queue, the newest first."""
         return self.mover.moves(self._find(source))
+
+    async def list_moves(self, source: str) -> Moves:
+        """The same, also where they have to be asked for."""
+        return self.moves(source)
 
     def _find(self, name: str) -> RunningQueue:
         queue = self._hall.running_queue(name)

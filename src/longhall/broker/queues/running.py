@@ -145,10 +145,17 @@ class RunningQueue(Listener):
         parts = self.open_parts or len(lanes)
         if parts == 1:
             return lanes[0]
-        if group or self.settings.fifo:
-            return lanes[zlib.crc32(group.encode()) % parts]
-        self._turn += 1
-        return lanes[self._turn % parts]
+        settings = self.settings
+        if group or settings.fifo:
+            part = zlib.crc32(group.encode()) % parts
+        else:
+            self._turn += 1
+            part = self._turn % parts
+        if settings.lanes > 1:  # In a wing: the part of the same turn that is its own.
+            part = part - part % settings.lanes + settings.lane
+            if part >= parts:
+                part = settings.lane
+        return lanes[part]
 
     def sequence_of(self, lane: int, offset: int) -> int:
         """The number of a message by which its place in its group is told."""

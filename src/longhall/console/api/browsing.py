@@ -146,7 +146,7 @@ async def search_messages(queues: Queues, asked: Asked) -> Reply:
 async def rewind_queue(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/rewind"""
     await queues.rewind(asked.name, asked.read(Destination).place())
-    return Reply(shape_of(queues, found(queues, asked.name)))
+    return Reply(await shape_of(queues, found(queues, asked.name)))
 
 
 async def fork_queue(queues: Queues, asked: Asked) -> Reply:
@@ -154,7 +154,7 @@ async def fork_queue(queues: Queues, asked: Asked) -> Reply:
     wish = asked.read(Forking)
     settings = understood_settings(wish.settings, found(queues, asked.name).settings)
     view = await queues.fork(asked.name, wish.name, wish.place(), settings)
-    return Reply(shape_of(queues, view), HTTPStatus.CREATED)
+    return Reply(await shape_of(queues, view), HTTPStatus.CREATED)
 
 
 def _page(page: Page) -> PageOut:

@@ -116,7 +116,7 @@ async def start_move(queues: Queues, asked: Asked) -> Reply:
 
 async def list_moves(queues: Queues, asked: Asked) -> Reply:
     """GET /queues/*/moves"""
-    return Reply(Moves(moves=queues.moves(asked.name)))
+    return Reply(Moves(moves=await queues.list_moves(asked.name)))
 
 
 async def cancel_move(queues: Queues, asked: Asked) -> Reply:

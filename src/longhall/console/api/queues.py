@@ -85,7 +85,7 @@ async def create_queue(queues: Queues, asked: Asked) -> Reply:
         view = await queues.declare(wish.name, wish.topic, settings)
     else:
         view = await queues.create(wish.name, settings)
-    return Reply(shape_of(queues, view), HTTPStatus.CREATED)
+    return Reply(await shape_of(queues, view), HTTPStatus.CREATED)
 
 
 async def list_queues(queues: Queues, asked: Asked) -> Reply:
@@ -106,7 +106,7 @@ async def list_queues(queues: Queues, asked: Asked) -> Reply:
                 name=view.name,
                 fifo=view.settings.fifo,
                 paused=view.paused,
-                depth=queues.depth(view.name),
+                depth=await queues.weigh(view.name),
                 created_ms=view.created_ms,
             )
         )
@@ -116,7 +116,7 @@ async def list_queues(queues: Queues, asked: Asked) -> Reply:
 
 async def describe_queue(queues: Queues, asked: Asked) -> Reply:
     """GET /queues/*"""
-    return Reply(shape_of(queues, found(queues, asked.name)))
+    return Reply(await shape_of(queues, found(queues, asked.name)))
 
 
 async def alter_queue(queues: Queues, asked: Asked) -> Reply:
@@ -128,7 +128,7 @@ async def alter_queue(queues: Queues, asked: Asked) -> Reply:
             raise LonghallError(Code.INVALID_CONFIGURATION, f"{name} is decided when a queue is made; make another one")
     _check_letters(queues, view.name, settings)
     await queues.configure(view.name, settings)
-    return Reply(shape_of(queues, found(queues, view.name)))
+    return Reply(await shape_of(queues, found(queues, view.name)))
 
 
 async def delete_queue(queues: Queues, asked: Asked) -> Reply:
@@ -140,19 +140,19 @@ async def delete_queue(queues: Queues, asked: Asked) -> Reply:
 async def purge_queue(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/purge"""
     await queues.purge(asked.name)
-    return Reply(shape_of(queues, found(queues, asked.name)))
+    return Reply(await shape_of(queues, found(queues, asked.name)))
 
 
 async def pause_queue(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/pause"""
     await queues.switch(asked.name, True)
-    return Reply(shape_of(queues, found(queues, asked.name)))
+    return Reply(await shape_of(queues, found(queues, asked.name)))
 
 
 async def resume_queue(queues: Queues, asked: Asked) -> Reply:
     """POST /queues/*/resume"""
     await queues.switch(asked.name, False)
-    return Reply(shape_of(queues, found(queues, asked.name)))
+    return Reply(await shape_of(queues, found(queues, asked.name)))
 
 
 def found(queues: Queues, name: str) -> QueueView:
@@ -177,7 +177,7 @@ def _check_letters(queues: Queues, name: str, settings: QueueSettings) -> None:
         )
 
 
-def shape_of(queues: Queues, view: QueueView) -> QueueShape:
+async def shape_of(queues: Queues, view: QueueView) -> QueueShape:
     """A queue for JSON."""
     return QueueShape(
         name=view.name,
@@ -185,8 +185,8 @@ def shape_of(queues: Queues, view: QueueView) -> QueueShape:
         created_ms=view.created_ms,
         modified_ms=view.modified_ms,
         paused=view.paused,
-        depth=queues.depth(view.name),
-        counts=queues.counts(view.name),
+        depth=await queues.weigh(view.name),
+        counts=await queues.tally(view.name),
         dead_letters_of=queues.sources(view.name),
         settings=shown_settings(view.settings),
     )

@@ -66,7 +66,7 @@ class Api:
         closed: str = "",
     ) -> None:
         self.budget = budget
-        self._queues = queues
+        self.queues = queues
         self._credentials = credentials
         self._closed = closed
         self._stopping = False
@@ -113,7 +113,7 @@ class Api:
 
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
-            reply = await route.handler(self._queues, asked)
+            reply = await route.handler(self.queues, asked)
             if isinstance(reply.value, bytes):
                 return Response(reply.status, reply.value, BYTES)
             return Response(reply.status, msgspec.json.encode(reply.value), JSON)

@@ -35,6 +35,7 @@ class Door:
         self.port = 0
         self.rack = ""
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
+        self.main: Carrier | None = None  # Of a wing: to the hall that it belongs to.
         self.sieves = Sieves()
         self.fairness = Fairness()
         self._settings = settings

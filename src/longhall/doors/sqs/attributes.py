@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from longhall.broker.configuration import IN_THE_HALL, PLACEMENT, PLACEMENTS, check
 from longhall.doors.sqs.door import Door
 from longhall.doors.sqs.policies import (
     check_policy,
@@ -21,6 +22,7 @@ from longhall.doors.sqs.policies import (
     write_redrive_policy,
 )
 from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_NAME, INVALID_ATTRIBUTE_VALUE, SqsError
+from longhall.errors import LonghallError
 from longhall.queues.messages import Depth, QueueView
 from longhall.queues.settings import QueueSettings
 
@@ -59,7 +61,9 @@ _OTHERS: Final = frozenset(
         "SqsManagedSseEnabled",
     }
 )
-_OURS: Final = frozenset({"LonghallAcknowledge", "LonghallPriorities", "LonghallSettled"})  # See `extensions`.
+_OURS: Final = frozenset(  # See `extensions`.
+    {"LonghallAcknowledge", "LonghallPlacement", "LonghallPriorities", "LonghallSettled"}
+)
 WRITABLE: Final = frozenset(_SECONDS) | _FIFO_ONLY | _OTHERS | _OURS
 READABLE: Final = WRITABLE | _READ_ONLY | {"All"}
 
@@ -107,6 +111,8 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
             changes["settled"] = _word(attribute, value, {"free": "free", "keep": "keep"})
         elif attribute == "LonghallAcknowledge":
             changes["acknowledge"] = _word(attribute, value, {word: word for word in ("one", "quorum", "all")})
+        elif attribute == "LonghallPlacement":
+            changes["placement"] = _placement(attribute, value)
         elif attribute == "FifoQueue":
             if value != "true":
                 raise wrong(attribute, "Modifying queue type is not supported.")
@@ -173,6 +179,8 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
         out["LonghallSettled"] = settings.settled
     if settings.acknowledge != "all":
         out["LonghallAcknowledge"] = settings.acknowledge
+    if settings.placement != IN_THE_HALL:
+        out["LonghallPlacement"] = settings.placement
     if settings.dead_letters is not None:
         out["RedrivePolicy"] = write_redrive_policy(door, settings.dead_letters)
     if settings.fifo:
@@ -232,3 +240,11 @@ def _word(attribute: str, value: str, words: Mapping[str, str]) -> str:
     if value not in words:
         raise wrong(attribute, f"Must be one of {', '.join(words)}.")
     return words[value]
+
+
+def _placement(attribute: str, value: str) -> str:
+    try:
+        check({PLACEMENT: value})
+    except LonghallError:
+        raise wrong(attribute, f"Must be one of {', '.join(PLACEMENTS)}, or wing:NAME.") from None
+    return value

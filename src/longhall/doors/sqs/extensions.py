@@ -12,7 +12,9 @@
                                                received, and the rest stays for others
     queue attributes `LonghallPriorities`,     how many levels a queue has, from 1 to 255, chosen when it is made;
     `LonghallSettled`,                         whether it keeps what is deleted until retention ends: `free` or `keep`;
-    `LonghallAcknowledge`                      how many hosts of a cluster have what was taken: `one`, `quorum` or `all`
+    `LonghallAcknowledge`,                     how many hosts of a cluster have what was taken: `one`, `quorum`, `all`;
+    `LonghallPlacement`                        where a cluster keeps it, chosen when it is made: `hall`, `any-host`,
+                                               `parts`, `share` or `wing:NAME`
 
 Whoever names none of these meets the service as it is.
 """

@@ -15,7 +15,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
+import msgspec
+
 from longhall.broker.waiting import Acknowledgeable, too_few
+from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Held
@@ -42,6 +45,18 @@ BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest s
 CARRIED_LOOKED_AT_BYTES: Final = 4096  # Of a body, to find out whether it asks for messages.
 
 _METHODS: Final = (b"GET", b"POST")
+NEAR: Final = frozenset(  # What needs no more of the hall than to know that the queue is there.
+    json.TARGET_PREFIX + name
+    for name in (
+        b"ChangeMessageVisibility",
+        b"ChangeMessageVisibilityBatch",
+        b"DeleteMessage",
+        b"DeleteMessageBatch",
+        b"ReceiveMessage",
+        b"SendMessage",
+        b"SendMessageBatch",
+    )
+)
 
 _log = logging.getLogger("longhall.sqs")
 
@@ -108,6 +123,7 @@ class SqsServer(HttpGate):
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
+        self.near: Callable[[str], bool] = _nowhere  # Whether wings have this queue: then any node serves it.
         self.hands_over = False  # Whether it believes us who has signed: then it gets what is left to do, no more.
         self._clock = clock
         self._verifier = verifier
@@ -175,6 +191,8 @@ class SqsServer(HttpGate):
     def serve(self, call: HttpCall) -> None:
         target = call.headers.get(b"x-amz-target")
         carrier = self.carrier if self.carrier is not None and self.carrier.elsewhere() else None
+        if carrier is not None and target in NEAR and self._is_near(call):
+            carrier = None
         if carrier is not None and (target is None or not self.hands_over):
             self._carry(call, carrier, target is None)
             return
@@ -202,6 +220,13 @@ class SqsServer(HttpGate):
             self.refuse(call, error, as_query=False)
         except Exception as error:
             self._failed(call, error, as_query=False)
+
+    def _is_near(self, call: HttpCall) -> bool:
+        """Whether it is about messages of a queue that any node may ask for."""
+        try:
+            return self.near(queue_of_url(_url.decode(call.body).QueueUrl))
+        except (msgspec.DecodeError, SqsError):
+            return False  # Whoever leads says what is wrong with it.
 
     # The two protocols
 
@@ -388,6 +413,20 @@ class SqsServer(HttpGate):
             return
         _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
         self.refuse(call, _internal(), as_query=as_query)
+
+
+class _About(msgspec.Struct):
+    """What a request is about."""
+
+    QueueUrl: str
+
+
+_url: Final = msgspec.json.Decoder(_About)
+
+
+def _nowhere(name: str) -> bool:
+    """Without wings."""
+    return False
 
 
 def _told(result: Result) -> bytes:

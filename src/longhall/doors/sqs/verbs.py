@@ -76,7 +76,7 @@ class Queues(Protocol):
 
     async def purge(self, name: str) -> None: ...
 
-    def depth(self, name: str) -> Depth: ...
+    async def weigh(self, name: str) -> Depth: ...
 
     def sources(self, name: str) -> Names:
         """Queues whose dead letters go here."""
@@ -86,5 +86,5 @@ class Queues(Protocol):
 
     async def cancel_move(self, task_id: str) -> MoveTask: ...
 
-    def moves(self, source: str) -> Tasks:
+    async def list_moves(self, source: str) -> Tasks:
         """The newest first."""

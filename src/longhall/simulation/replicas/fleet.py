@@ -100,7 +100,7 @@ class Fleet:
 
     def inside(self) -> tuple[Process, Desk] | None:
         found = self.serving()
-        return (found[0], found[1]._desk) if found is not None else None
+        return (found[0], found[1].desk) if found is not None else None
 
     def serving(self) -> tuple[Process, Node] | None:
         """The process and the node that lead under the newest epoch."""

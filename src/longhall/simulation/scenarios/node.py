@@ -49,7 +49,7 @@ class RunningNode:
 
     @property
     def desk(self) -> Desk:
-        return self._node._desk
+        return self._node.desk
 
     async def failed(self) -> None:
         await self._failure

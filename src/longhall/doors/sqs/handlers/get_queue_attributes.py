@@ -8,7 +8,9 @@ from longhall.doors.sqs.wire.requests import GetQueueAttributesRequest
 from longhall.doors.sqs.wire.results import GetQueueAttributesResult
 
 
-def get_queue_attributes(door: Door, request: GetQueueAttributesRequest, caller: Caller) -> GetQueueAttributesResult:
+async def get_queue_attributes(
+    door: Door, request: GetQueueAttributesRequest, caller: Caller
+) -> GetQueueAttributesResult:
     view = door.queue(request.queue_url)
     names = request.attribute_names or ()
-    return GetQueueAttributesResult(attributes=read_attributes(door, view, names, door.queues.depth(view.name)))
+    return GetQueueAttributesResult(attributes=read_attributes(door, view, names, await door.queues.weigh(view.name)))

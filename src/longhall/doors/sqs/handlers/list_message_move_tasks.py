@@ -12,14 +12,14 @@ from longhall.queues.messages import MoveTask
 RESULTS_MAX = 10
 
 
-def list_message_move_tasks(
+async def list_message_move_tasks(
     door: Door, request: ListMessageMoveTasksRequest, caller: Caller
 ) -> ListMessageMoveTasksResult:
     count = 1 if request.max_results is None else request.max_results
     if not 1 <= count <= RESULTS_MAX:
         raise wrong_value("MaxResults", count, f"Must be between 1 and {RESULTS_MAX}, if provided.")
     source = queue_at(door, "SourceArn", request.source_arn)
-    tasks = sorted(door.queues.moves(source.name), key=lambda task: -task.started_ms)
+    tasks = sorted(await door.queues.list_moves(source.name), key=lambda task: -task.started_ms)
     return ListMessageMoveTasksResult(results=[_entry(door, task) for task in tasks[:count]])
 
 

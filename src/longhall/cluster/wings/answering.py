@@ -1,0 +1,140 @@
+"""What a wing does when it is asked: the verbs of its own desk, and being furnished.
+
+Only whoever leads the wing is asked. What was begun runs to its end, but for receivers that wait: those end with what
+they have when they are told that it is enough, so that nothing is given out to somebody who has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, final
+
+from longhall.broker.catalogue import Topic
+from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic
+from longhall.broker.hall import Hall
+from longhall.broker.queues import declare
+from longhall.broker.queues.desk import Desk
+from longhall.cluster.wings.calls import (
+    CLEAR,
+    ENOUGH,
+    FURNISH,
+    INVENTORY,
+    RECEIVE,
+    Furniture,
+    Wish,
+    decode_call,
+    encode_result,
+)
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Delivery
+
+WAITING_MAX: Final = 10_000  # Receivers with a ticket.
+
+
+@final
+class Answering:
+    """See the module."""
+
+    def __init__(self, hall: Hall, desk: Desk) -> None:
+        self._hall = hall
+        self._desk = desk
+        self._waiting: dict[str, asyncio.Task[list[Delivery]]] = {}
+        self._furnishing = asyncio.Lock()
+        self._own: dict[str, Callable[..., Any]] = {
+            RECEIVE.name: self._receive,
+            ENOUGH.name: self._end,
+            FURNISH.name: self._furnish,
+            CLEAR.name: self._clear,
+            INVENTORY.name: self._inventory,
+        }
+
+    async def answer(self, call: bytes) -> bytes:
+        """What the verb gives. Raises LonghallError as the verb does."""
+        verb, arguments = decode_call(call)
+        work = self._own.get(verb) or getattr(self._desk, verb)
+        result = work(*arguments)
+        return encode_result(await result if inspect.isawaitable(result) else result)
+
+    # Receivers
+
+    async def _receive(self, wish: Wish) -> list[Delivery]:
+        work = self._desk.receive(
+            wish.name,
+            wish.count_max,
+            wish.wait_ms,
+            wish.lease_ms,
+            wish.attempt_id,
+            wish.filter,
+            wish.consumer,
+            wish.in_parts,
+        )
+        if not wish.ticket or len(self._waiting) >= WAITING_MAX:
+            return await work
+        return await self._wait(wish.ticket, work)
+
+    async def _wait(self, ticket: str, work: Coroutine[Any, Any, list[Delivery]]) -> list[Delivery]:
+        task = asyncio.ensure_future(work)
+        self._waiting[ticket] = task
+        try:
+            await asyncio.wait((task,))
+            return [] if task.cancelled() else task.result()
+        finally:
+            task.cancel()
+            del self._waiting[ticket]
+
+    def _end(self, ticket: str) -> None:
+        """It is enough: whoever waits under this ticket waits no more."""
+        task = self._waiting.get(ticket)
+        if task is not None:
+            task.cancel()
+
+    # Furniture
+
+    def _inventory(self) -> list[tuple[str, bytes]]:
+        return [(name, topic.topic_id) for name, topic in self._hall.catalogue.topics.items()]
+
+    async def _furnish(self, wanted: Furniture) -> None:
+        """TOPIC_EXISTS where another one has the name: that one has to be cleared first."""
+        async with self._furnishing:
+            hall = self._hall
+            topic = hall.catalogue.topics.get(wanted.name)
+            if topic is None:
+                await self._make(wanted)
+                return
+            if topic.topic_id != wanted.topic_id:
+                raise LonghallError(Code.TOPIC_EXISTS, f"another topic is called {wanted.name!r} in this wing")
+            if len(topic.partitions) < wanted.partitions:
+                await add_partitions(hall, wanted.name, wanted.partitions)
+            if wanted.queue is None:
+                if topic.configuration != wanted.configuration:
+                    await configure_topic(hall, wanted.name, wanted.configuration)
+                return
+            await self._furnish_queue(wanted, topic)
+
+    async def _make(self, wanted: Furniture) -> None:
+        if wanted.queue is None:
+            await create_topic(
+                self._hall, wanted.name, wanted.partitions, wanted.configuration, topic_id=wanted.topic_id
+            )
+        else:
+            await declare.create(self._hall, wanted.name, wanted.queue, topic_id=wanted.topic_id)
+
+    async def _furnish_queue(self, wanted: Furniture, topic: Topic) -> None:
+        assert wanted.queue is not None
+        view = self._desk.view(wanted.name)
+        if view is None:
+            await declare.declare(self._hall, wanted.name, wanted.name, wanted.queue)
+        elif view.settings != wanted.queue:
+            await self._desk.configure(wanted.name, wanted.queue)
+
+    async def _clear(self, name: str, topic_id: bytes) -> None:
+        async with self._furnishing:
+            topic = self._hall.catalogue.topics.get(name)
+            if topic is None or topic.topic_id != topic_id:
+                return
+            if self._desk.view(name) is not None:
+                await self._desk.delete(name)  # What its dead letters want goes there first.
+            if name in self._hall.catalogue.topics:
+                await delete_topic(self._hall, name)

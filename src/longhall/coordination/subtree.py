@@ -1,0 +1,58 @@
+"""A part of a tree, as if it were one: another root, and the session of whoever has the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, final
+
+import msgspec
+
+from longhall.coordination.ports import Session, Watch
+from longhall.coordination.tree import Fired, Heard, Node, Operation, Tree
+
+
+class Owner(Protocol):
+    """Whoever has the session."""
+
+    @property
+    def session(self) -> Session: ...
+
+    def on_session(self, heard: Callable[[Session], None]) -> Watch: ...
+
+
+@final
+class Subtree:
+    """See the module, and `tree.Tree`. The root is there already: whoever wants it has made it."""
+
+    def __init__(self, tree: Tree, root: str, owner: Owner) -> None:
+        self._tree = tree
+        self._root = root
+        self._owner = owner
+        self._listener: Watch | None = None
+
+    @property
+    def session_id(self) -> int:
+        return self._tree.session_id
+
+    async def start(self, heard: Heard) -> None:
+        self._listener = self._owner.on_session(heard)
+        heard(self._owner.session)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+
+    async def get(self, path: str, fired: Fired | None = None) -> Node | None:
+        return await self._tree.get(self._full(path), fired)
+
+    async def children(self, path: str, fired: Fired | None = None) -> list[str]:
+        return await self._tree.children(self._full(path), fired)
+
+    async def commit(self, *operations: Operation) -> list[int]:
+        return await self._tree.commit(*(msgspec.structs.replace(one, path=self._full(one.path)) for one in operations))
+
+    async def sync(self) -> None:
+        await self._tree.sync()
+
+    def _full(self, path: str) -> str:
+        return self._root if path == "/" else self._root + path
