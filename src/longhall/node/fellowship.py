@@ -28,8 +28,8 @@ from longhall.cluster.seat import Seat
 from longhall.cluster.wings.answering import Answering
 from longhall.cluster.wings.calls import DESK
 from longhall.cluster.wings.concourse import Concourse
-from longhall.cluster.wings.estate import Estate
 from longhall.cluster.wings.guest import Guest
+from longhall.cluster.wings.steward import Steward
 from longhall.coordination.ports import NOBODY, CoordinationError, Watch, Wing
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
@@ -86,11 +86,11 @@ class Fellowship:
         confirming = Confirming(self.seat, self.peers, self._epoch, self._electable)
         node.carry_with(Router(self.seat, self.peers, self._answer, confirm=confirming.confirm))
         node.name(place.node, node.settings.rack)
-        self.estate: Estate | None = None  # The wings of this hall,
+        self.estate: Steward | None = None  # The wings of this hall,
         self.main: Guest | None = None  # or the hall that this is a wing of.
         if place.wing is None:
             factor = node.settings.replication_factor
-            self.estate = Estate(hall, self.seat, place.root, place.card.life, factor, confirming.confirm)
+            self.estate = Steward(hall, self.seat, place.root, place.card.life, factor, confirming.confirm)
             hall.wings = self.estate
             node.open_concourse(Concourse(hall, node.desk, self.estate))
         else:

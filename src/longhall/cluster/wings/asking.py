@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from longhall.broker.hall import Hall
 from longhall.broker.queues.desk import Desk
 from longhall.cluster.wings.calls import Verb
-from longhall.cluster.wings.estate import Estate
+from longhall.cluster.wings.steward import Steward
 from longhall.errors import Code, LonghallError
 
 BETWEEN: Final = "."  # The number of a wing, and what came from it.
@@ -25,7 +25,7 @@ Q = TypeVar("Q")
 class Asking:
     """See the module."""
 
-    def __init__(self, hall: Hall, desk: Desk, estate: Estate) -> None:
+    def __init__(self, hall: Hall, desk: Desk, estate: Steward) -> None:
         self._hall = hall
         self._desk = desk
         self._estate = estate

@@ -26,9 +26,9 @@ from longhall.broker.queues.desk import Desk
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.asking import BETWEEN, sort_out
 from longhall.cluster.wings.browsing import Browsing
-from longhall.cluster.wings.estate import Estate
 from longhall.cluster.wings.placing import ANY_HOST, check_letters, check_queue, lane_of
 from longhall.cluster.wings.receiving import Receiving
+from longhall.cluster.wings.steward import Steward
 from longhall.cluster.wings.sums import all_counts, all_depths
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import (
@@ -56,7 +56,7 @@ Changes = list[tuple[str, int]]
 class Concourse(Browsing):
     """See the module."""
 
-    def __init__(self, hall: Hall, desk: Desk, estate: Estate) -> None:
+    def __init__(self, hall: Hall, desk: Desk, estate: Steward) -> None:
         super().__init__(hall, desk, estate)
         self._receiving = Receiving(estate, hall.world.entropy)
         self._turn = 0

@@ -1,0 +1,255 @@
+"""The steward: whoever leads a hall looks after its wings.
+
+It makes those that a placement needs, lets them follow hosts that come and go, and sees to it that each has what was
+placed there, no less and no more. Nothing is taken away from a wing before it is certain that this node leads: what one
+that was deposed does not know may just have been made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+import msgspec
+
+from longhall.broker.configuration import PLACEMENT, WINGS, wings_of
+from longhall.broker.hall import Hall
+from longhall.broker.waiting import committed
+from longhall.cluster.seat import Seat
+from longhall.cluster.wings import calls
+from longhall.cluster.wings.estate import Estate
+from longhall.cluster.wings.placing import (
+    NAMED,
+    SHARE,
+    home_of,
+    hosts_for,
+    least_used,
+    next_hosts,
+    reserved_hosts,
+    settings_in_lane,
+    wing_of_host,
+)
+from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Ids, Wing
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+
+WINGS_MAX: Final = 127  # In all its life: the numbers of their partitions fit into 31 bits.
+UP_S_MAX: Final = 30.0  # For wings that are made to come up.
+TEND_S: Final = 2.0
+LOOK_S: Final = 60.0  # How often a leader compares what wings have with what they should have, unasked.
+PAUSE_S: Final = 0.2
+
+_log = logging.getLogger("longhall.wings")
+
+
+@final
+class Steward(Estate):
+    """See the module. Fulfils `broker.placement.Wings`."""
+
+    def __init__(
+        self,
+        hall: Hall,
+        seat: Seat,
+        coordinator: Coordinator,
+        incarnation: int,
+        factor: int,
+        confirm: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__(hall, seat, coordinator, incarnation)
+        self._factor = factor
+        self._confirm = confirm
+        self._tending: asyncio.Task[None] | None = None
+        self._looked_s = -LOOK_S
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Hear of wings, and look after them while this node leads."""
+        super().start()
+        self._tending = self._loop.create_task(self._tend_always(), name="tend wings")
+
+    async def close(self) -> None:
+        if self._tending is not None:
+            self._tending.cancel()
+        await super().close()
+
+    # Placing
+
+    async def choose(self, placement: str, name: str) -> list[int]:
+        if placement.startswith(NAMED):
+            wing = self.records.get(placement.removeprefix(NAMED))
+            if wing is None:
+                raise LonghallError(
+                    Code.INVALID_CONFIGURATION,
+                    f"There is no wing '{placement.removeprefix(NAMED)}': `longhall cluster wings` lists them.",
+                )
+            chosen = [wing]
+        else:
+            chosen = await self._host_wings()
+            if placement == SHARE:
+                chosen = [least_used(chosen, self._used())]
+        await asyncio.gather(*(self._come_up(wing) for wing in chosen))
+        return [wing.number for wing in chosen]
+
+    async def _host_wings(self) -> list[Wing]:
+        """The wings of all hosts that may keep something, made if they were not."""
+        usable = self._usable()
+        if not usable:
+            raise LonghallError(Code.NOT_READY, "No host can keep a wing at the moment.")
+        wanted = [wing_of_host(host) for host in sorted(usable)]
+        for host in sorted(usable):
+            if wing_of_host(host) not in self.records:
+                await self.make(wing_of_host(host), hosts_for(host, usable, self._factor))
+        records = await self._coordinator.wings()
+        return [records[name] for name in wanted if name in records]
+
+    async def make(self, name: str, hosts: tuple[int, ...], *, reserved: bool = False) -> None:
+        """A wing that was not there; nothing if somebody was quicker."""
+        (number,) = await self._coordinator.take_ids(Ids.WINGS, 1, first_min=1)
+        if number > WINGS_MAX:
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"A cluster can have had {WINGS_MAX} wings, and no more.")
+        try:
+            await self._coordinator.change_wing(None, Wing(name=name, number=number, hosts=hosts, reserved=reserved))
+            _log.info("a wing is made", extra={"wing": name, "hosts": hosts})
+        except Conflict:
+            _log.debug("the wing is there already", extra={"wing": name})
+
+    async def _come_up(self, wing: Wing) -> None:
+        until_s = self._loop.time() + UP_S_MAX
+        guest = self._guests.get(wing.number)
+        while (
+            guest is None and self._loop.time() < until_s
+        ):  # The record has just been written: it is about to be heard.
+            await asyncio.sleep(PAUSE_S)
+            guest = self._guests.get(wing.number)
+        copies_min = min(self._seat.in_sync_min, len(wing.hosts))
+        if guest is None or not await guest.safe(copies_min, max(0.0, until_s - self._loop.time())):
+            raise LonghallError(Code.NOT_READY, f"The wing '{wing.name}' does not come up; try again.")
+
+    def _usable(self) -> frozenset[int]:
+        alive = frozenset(host.node for host in self._seat.members())
+        return alive - self._seat.drained - reserved_hosts(self.records.values())
+
+    def _used(self) -> dict[int, int]:
+        used: dict[int, int] = {}
+        for topic in self._hall.catalogue.topics.values():
+            for number in wings_of(topic.configuration.get(WINGS, "")):
+                used[number] = used.get(number, 0) + 1
+        return used
+
+    async def furnish(self, name: str) -> None:
+        topic = self._hall.catalogue.topics.get(name)
+        if topic is None:
+            return
+        lanes = wings_of(topic.configuration.get(WINGS, ""))
+        entry = self._hall.catalogue.queues.by_name.get(name)
+        plain = {key: value for key, value in topic.configuration.items() if key not in (PLACEMENT, WINGS)}
+        await asyncio.gather(
+            *(
+                self._furnish_one(
+                    number,
+                    calls.Furniture(
+                        name=name,
+                        topic_id=topic.topic_id,
+                        partitions=len(topic.partitions),
+                        configuration=plain,
+                        queue=settings_in_lane(entry.settings, lane) if entry is not None else None,
+                    ),
+                )
+                for lane, number in enumerate(lanes)
+            )
+        )
+
+    async def _furnish_one(self, number: int, furniture: calls.Furniture) -> None:
+        try:
+            await self.call(number, calls.FURNISH, furniture)
+        except LonghallError as error:
+            if error.code is not Code.TOPIC_EXISTS:
+                raise
+            await self._make_way(number, furniture)
+            await self.call(number, calls.FURNISH, furniture)
+
+    async def _make_way(self, number: int, furniture: calls.Furniture) -> None:
+        """Something of the same name was left there when it was deleted here."""
+        inventory = await self.call(number, calls.INVENTORY)
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+        await self._confirm()
+        known = self._hall.catalogue.topics.get(furniture.name)
+        left = dict(inventory).get(furniture.name)
+        if left is not None and known is not None and known.topic_id == furniture.topic_id != left:
+            await self.call(number, calls.CLEAR, furniture.name, left)
+
+    async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
+        for number in wings:
+            try:
+                await self.call_now(number, calls.CLEAR, name, topic_id)
+            except LonghallError as error:
+                self._looked_s = -LOOK_S  # It goes with the next look.
+                _log.info("a wing is cleared later", extra={"wing": number, "reason": str(error)})
+
+    # Looking after them
+
+    async def _tend_always(self) -> None:
+        while True:
+            await asyncio.sleep(TEND_S)
+            if not self.leads:
+                self._looked_s = -LOOK_S  # Whoever leads next looks at once.
+                continue
+            try:
+                await self._tend()
+            except (CoordinationError, LonghallError, OSError, TimeoutError) as error:
+                _log.info("wings are looked after again in a moment", extra={"reason": str(error)})
+
+    async def _tend(self) -> None:
+        if not self.records:
+            return
+        usable = self._usable()
+        if any(home_of(wing) for wing in self.records.values()):
+            for host in sorted(usable):
+                if wing_of_host(host) not in self.records:  # A host that came later has a wing like all others.
+                    await self.make(wing_of_host(host), hosts_for(host, usable, self._factor))
+        for wing in list(self.records.values()):
+            await self._settle(wing, usable)
+        if self._loop.time() - self._looked_s >= LOOK_S:
+            for wing in list(self.records.values()):
+                await self._compare(wing)
+            self._looked_s = self._loop.time()
+
+    async def _settle(self, wing: Wing, usable: frozenset[int]) -> None:
+        """One step towards where the wing should be: processes first, copies behind them."""
+        guest = self._guests.get(wing.number)
+        if guest is None or not guest.is_led:
+            return
+        alive = frozenset(host.node for host in self._seat.members())
+        hosts = wing.hosts
+        if home_of(wing):
+            # Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave.
+            gone = self._seat.drained | reserved_hosts(self.records.values())
+            staying = usable | {host for host in wing.hosts if host not in gone and host not in alive}
+            hosts = next_hosts(wing, staying, guest.state.replicas, self._factor)
+        if hosts != wing.hosts and hosts:
+            await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, hosts=hosts))
+            _log.info("hosts of a wing", extra={"wing": wing.name, "hosts": hosts, "were": wing.hosts})
+        await guest.drain(frozenset(host for host in hosts if host in self._seat.drained and not wing.reserved))
+
+    async def _compare(self, wing: Wing) -> None:
+        """It gets what it should have and has not; what it should not have goes."""
+        found = await self.call(wing.number, calls.INVENTORY)
+        placed = {
+            name: topic.topic_id
+            for name, topic in self._hall.catalogue.topics.items()
+            if wing.number in wings_of(topic.configuration.get(WINGS, ""))
+        }
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # What was deleted may be undeleted until then.
+        await self._confirm()
+        if not self.leads:
+            return
+        for name, topic_id in found:
+            if placed.get(name) != topic_id:
+                _log.info("a wing has what was deleted, and is cleared of it", extra={"wing": wing.name, "topic": name})
+                await self.call(wing.number, calls.CLEAR, name, topic_id)
+        has = dict(found)
+        for name, topic_id in placed.items():
+            if has.get(name) != topic_id:
+                await self.furnish(name)
