@@ -108,8 +108,10 @@ _COMPRESSIONS: Final = {
     "zstd": ZSTD,
 }
 ACKNOWLEDGE: Final = "longhall.acknowledge"
+ARCHIVE: Final = "longhall.archive"
 PLACEMENT: Final = "longhall.placement"
 WINGS: Final = "longhall.wings"
+READ_ONLY: Final = frozenset({WINGS})  # Not for users to set.
 _ACKNOWLEDGERS: Final = {"one": ONE, "quorum": QUORUM, "all": ALL}
 _DURABILITIES: Final = {"always": ALWAYS, "interval": INTERVAL, "none": NEVER}
 
@@ -177,7 +179,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "In a cluster: kept by the hall, or by wings (any-host, parts, share, or wing:NAME).",
     ),
     WINGS: Setting(LIST, _fixed(""), _wings, "The numbers of the wings that it was placed in; chosen by the cluster."),
-    "longhall.archive": Setting(
+    ARCHIVE: Setting(
         STRING,
         _fixed("none"),
         _one_of("none", "required"),
@@ -214,7 +216,8 @@ class TopicOptions:
         self.segment_ms = int(values["segment.ms"])
         self.durability = _DURABILITIES[values["longhall.durability"]]
         self.acknowledge = _ACKNOWLEDGERS[values[ACKNOWLEDGE]]
-        self.archive_required = values["longhall.archive"] == "required"
+        self.archive_required = values[ARCHIVE] == "required"
+        self.wings = wings_of(values[WINGS])
         rates = int(values["longhall.quota.bytes.per.second"]), int(values["longhall.quota.messages.per.second"])
         self.quota = Quota(*rates) if rates != (UNLIMITED, UNLIMITED) else None
 

@@ -7,10 +7,12 @@ from typing import Final
 
 from longhall.broker.archived import archived_end
 from longhall.broker.catalogue import Topic
-from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved
-from longhall.broker.gates import check_topic, may_map
+from longhall.broker.configuration import ACKNOWLEDGE
+from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved, TopicCreated
+from longhall.broker.gates import check_acknowledge, check_topic, may_map
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
+from longhall.broker.place import check_given, choose_wings, clear, furnish, is_for_wings, keep_placement
 from longhall.broker.queues.recount import recount
 from longhall.broker.queues.resize import mark_all, open_lanes
 from longhall.broker.queues.write import together, write_queue
@@ -33,6 +35,22 @@ async def create_topic(
     """Make a topic; None when it was only asked whether it could be made. In a wing it has the id it has elsewhere."""
     _must_lead(hall)
     check_topic(hall, configuration)
+    check_given(hall, configuration)
+    if is_for_wings(hall, configuration) and not validate_only:
+        _decide_create(hall, name, topic_id, partitions, configuration)  # No wing is made for what cannot be.
+        partitions, configuration = await choose_wings(hall, name, partitions, configuration)
+        _must_lead(hall)  # That took its time.
+    event = _decide_create(hall, name, topic_id, partitions, configuration)
+    if validate_only:
+        return None
+    await commit_event(hall, event)
+    await furnish(hall, name)
+    return hall.topic(name)
+
+
+def _decide_create(
+    hall: Hall, name: str, topic_id: bytes, partitions: int, configuration: Mapping[str, str]
+) -> TopicCreated:
     if partitions == -1:
         partitions = hall.options.default_partitions
     event = hall.catalogue.decide_create(
@@ -40,10 +58,7 @@ async def create_topic(
     )
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
-    if validate_only:
-        return None
-    await commit_event(hall, event)
-    return hall.topic(name)
+    return event
 
 
 async def delete_topic(hall: Hall, name: str) -> None:
@@ -52,10 +67,12 @@ async def delete_topic(hall: Hall, name: str) -> None:
     event = hall.catalogue.decide_delete(name)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
+    topic = hall.catalogue.by_id[event.topic_id]
     for entry in list(hall.catalogue.queues.by_name.values()):
         if entry.topic_id == event.topic_id:  # A queue cannot outlive the log it stands on.
             hall.append_catalogue(QueueRemoved(queue_id=entry.queue_id), Commit())
     await commit_event(hall, event)
+    await clear(hall, topic)
 
 
 async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
@@ -84,21 +101,28 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
         for queue, marked in marks:
             write_queue(hall, queue, [marked])
     await commit.future
+    await furnish(hall, name)
 
 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
-    """Give a topic another configuration, whole."""
+    """Give a topic another configuration, whole. It stays where it is."""
     _must_lead(hall)
-    check_topic(hall, configuration)
+    check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
+    topic = hall.topic(name)
+    if topic is not None:
+        configuration = keep_placement(hall, topic, configuration)
     event = hall.catalogue.decide_configure(name, configuration)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
     if not validate_only:
         await commit_event(hall, event)
+        await furnish(hall, name)
 
 
 async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
     """Delete records below an offset and return where the log starts now."""
+    if partition.elsewhere:
+        raise LonghallError(Code.NOT_LEADER)
     if before_offset == HIGH_WATERMARK:
         before_offset = partition.high_watermark
     if before_offset < 0 or before_offset > partition.high_watermark:

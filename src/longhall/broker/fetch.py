@@ -242,7 +242,9 @@ async def supply(hall: Hall, wanted: Wanted, cold: Cold) -> Supplied:
 
 
 def check_epoch(partition: Partition, leader_epoch: int) -> Code | None:
-    """Whether the reader and this node agree on who leads; -1 asks for no check."""
+    """Whether the reader and this node agree on who leads; -1 asks for no check of the epoch."""
+    if partition.elsewhere:
+        return Code.NOT_LEADER
     if leader_epoch < 0 or leader_epoch == partition.shard.epoch:
         return None
     return Code.FENCED_LEADER_EPOCH if leader_epoch < partition.shard.epoch else Code.UNKNOWN_LEADER_EPOCH

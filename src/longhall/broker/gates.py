@@ -55,7 +55,7 @@ def check_acknowledge(hall: Hall, whom: str) -> None:
 
 def check_placement(hall: Hall, placement: str) -> None:
     """Likewise: wings are of a cluster, and all of its nodes must know them."""
-    if placement == IN_THE_HALL:
+    if placement == IN_THE_HALL or hall.options.wing:
         return
     if hall.wings is None:
         raise LonghallError(

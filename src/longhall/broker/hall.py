@@ -34,7 +34,7 @@ from longhall.broker.events import (
 from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
-from longhall.broker.placement import Wings
+from longhall.broker.placement import Wings, is_elsewhere
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.time import HallTime
@@ -219,6 +219,7 @@ class Hall:
                 levels = [lane for queue in self.queues_on(event.topic_id) for lane in queue.levels.values()]
                 for partition in [*self.routes[topic.name], *levels]:
                     partition.configure(topic.options)
+                self._place(self.routes[topic.name], topic.options)
             case QueueDeclared():
                 self._add_queue(self.catalogue.queues.by_id[event.queue_id])
             case QueueConfigured():
@@ -278,6 +279,11 @@ class Hall:
             self.partitions[number] = partition
             for queue in queues:
                 queue.add_lane(partition)
+        self._place(route, topic.options)
+
+    def _place(self, route: list[Partition], options: TopicOptions) -> None:
+        for partition in route:
+            partition.elsewhere = is_elsewhere(options.wings, partition.number, self.options.wing)
 
     def _follow_map(self, topic_id: bytes) -> None:
         topic = self.catalogue.by_id[topic_id]

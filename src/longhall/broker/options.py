@@ -8,6 +8,7 @@ import msgspec
 class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The broker's share of the settings; the meaning and bounds of each are described there."""
 
+    wing: int = 0  # The number of the wing that this hall is; 0: the main hall, or one without wings.
     auto_create_topics: bool = True
     default_partitions: int = 1
     message_bytes_max: int = 1024 * 1024 + 12

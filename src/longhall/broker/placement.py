@@ -53,6 +53,11 @@ class Wings(Protocol):
         """What was placed in these wings and is gone here goes there too; at once if that can be, or else later."""
 
 
+def is_elsewhere(wings: list[int], partition: int, wing: int) -> bool:
+    """Whether a partition of a topic that is placed in these wings is not kept by this one; 0 is the main hall."""
+    return bool(wings) and wings[partition % len(wings)] != wing
+
+
 def is_placed(wings: Wings | None, topic: str) -> bool:
     """Whether its messages are elsewhere."""
     return wings is not None and wings.is_placed(topic)

@@ -76,6 +76,8 @@ def send(
     A transactional batch is taken only when its partition is part of the producer's transaction; with
     `joins_transaction` it becomes part of it by being sent. A producer without an id is known by its `connection`.
     """
+    if partition.elsewhere:
+        return Sent(Code.NOT_LEADER)
     options = partition.options
     now_ms = hall.time.now_ms()
     try:
@@ -131,6 +133,8 @@ def append(
     hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool = True
 ) -> Code | None:
     """Append a batch that has been checked, and apply it. Markers (`message` False) may use space kept for them."""
+    if partition.elsewhere:
+        return Code.NOT_LEADER
     if partition.lifts:
         return hall.on_lift(partition, header, frame, at, now_ms, message)
     return append_here(hall, partition, header, frame, at, now_ms, message)

@@ -159,6 +159,8 @@ class Transactor:
         partition = self._hall.partition(topic, number)
         if partition is None:
             return Code.UNKNOWN_TOPIC
+        if partition.elsewhere:
+            return Code.NOT_LEADER
         refused = partition.table().decide_marker(producer_id, producer_epoch, coordinator_epoch)
         if refused is not None:
             return refused
@@ -240,8 +242,8 @@ class Transactor:
         shards: dict[int, Shard] = {}
         for topic, number in markers.partitions:
             partition = hall.partition(topic, number)
-            if partition is None:
-                continue  # The topic was deleted meanwhile.
+            if partition is None or partition.elsewhere:
+                continue  # The topic was deleted meanwhile; a new one of this name may be kept elsewhere.
             refused = partition.table().decide_marker(markers.producer_id, markers.producer_epoch, coordinator_epoch)
             if refused is not None:
                 continue  # A newer epoch has written its own marker already.

@@ -15,7 +15,10 @@ def verify(
     """None if it does. With `joins` the partition becomes part of the transaction here.
 
     The event stands before the batch in the write-ahead log, so a batch that is committed has its transaction known.
+    A wing has no part in transactions: they are the main hall's, and so are the markers that would end them here.
     """
+    if hall.options.wing:
+        return Code.INVALID_TRANSACTION_STATE
     if transactional_id is None:
         return Code.INVALID_PRODUCER_MAPPING
     transactions = hall.transactions_of(transactional_id)
