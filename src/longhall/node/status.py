@@ -20,7 +20,7 @@ from longhall.console.sources import (
     TopicStatus,
     Traffic,
 )
-from longhall.doors.kafka.brokers import brokers_of, placement_of
+from longhall.doors.kafka.brokers import Places, brokers_of
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.kafka.wire.apis import API
 from longhall.front.admission import Budget
@@ -55,6 +55,7 @@ class NodeStatus:
     def topics(self) -> Iterator[TopicStatus]:
         # One by one over a copy: the console lets the loop run in between, and topics come and go.
         for name, route in list(self._hall.routes.items()):
+            places = Places(self._server.door)
             partitions = [
                 PartitionStatus(
                     partition.number,
@@ -62,7 +63,7 @@ class NodeStatus:
                     partition.high_watermark,
                     partition.log.bytes_kept(),
                     len(partition.log.segments),
-                    placement_of(self._server.door, partition.shard).leader,
+                    places.of(partition).leader,
                 )
                 for partition in route
             ]

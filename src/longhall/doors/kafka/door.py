@@ -9,6 +9,7 @@ from longhall.broker.coordinate import Coordinator
 from longhall.broker.hall import NODE_ID, Hall
 from longhall.broker.sift import Sieves
 from longhall.broker.transact import Transactor
+from longhall.errors import Code
 from longhall.front.carrying import Carrier
 from longhall.front.fairness import Fairness
 from longhall.names import CATALOGUE_SHARD
@@ -35,7 +36,7 @@ class Door:
         self.port = 0
         self.rack = ""
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
-        self.main: Carrier | None = None  # Of a wing: to the hall that it belongs to.
+        self.main: Carrier | None = None  # Of a wing's process: to the main hall, which answers all but records.
         self.sieves = Sieves()
         self.fairness = Fairness()
         self._settings = settings
@@ -56,6 +57,14 @@ class Door:
         """Whether this node keeps the hall: one that does not must not say that there is no topic."""
         leadership = self.hall.leadership
         return leadership is None or leadership.node in leadership.replicas(CATALOGUE_SHARD)
+
+    def unknown(self, by_id: bool) -> Code:
+        """Why there is nothing to do for a partition that this hall does not know. A wing knows but a part of what
+        there is: its clients are to ask where the partition is, and the main hall tells them if it is nowhere.
+        """
+        if self.main is not None:
+            return Code.NOT_LEADER
+        return Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC
 
     def broker_settings(self) -> Mapping[str, str]:
         """What this node was told, by Kafka's names where it has one."""

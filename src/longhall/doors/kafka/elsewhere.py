@@ -9,6 +9,9 @@
 | groups and transactions | NOT_COORDINATOR: the client looks for the coordinator and goes there |
 | lists of groups and transactions | nothing: whoever wants them asks every node, and the leader has them |
 
+The process of a wing answers what is about the records that it keeps, and as above while it does not lead. Everything
+else is the main hall's to answer, and is carried there; what it says is what the client gets.
+
 Everything but Produce and Fetch gets the decoded message. It knows nothing of how a request is carried.
 """
 
@@ -70,6 +73,29 @@ CARRIED: Final[dict[int, Callable[[Door, Any], bool]]] = {
 # What is known here too: without an answer in this time, that is what is told. It may be a moment old.
 KNOWN_HERE: Final = frozenset({METADATA, DESCRIBE_CONFIGS, DESCRIBE_TOPICS})
 PATIENCE_S: Final = 1.0
+
+
+# What a wing answers itself
+
+OF_A_WING: Final = frozenset(
+    {
+        2,  # ListOffsets
+        16,  # ListGroups: there are none, and whoever wants them asks every broker. Carried, each would come twice.
+        18,  # ApiVersions
+        21,  # DeleteRecords
+        23,  # OffsetForLeaderEpoch
+        35,  # DescribeLogDirs: asked of a broker, about that broker
+        61,  # DescribeProducers
+        66,  # ListTransactions: likewise as groups
+    }
+)
+
+
+def is_for_main(door: Door, api_key: int, request: Message) -> bool:
+    """Whether the main hall answers this instead of the wing that was asked."""
+    if isinstance(request, DescribeConfigsRequest):
+        return _describe_configs(door, request)  # Of brokers: about the one that was asked.
+    return api_key not in OF_A_WING
 
 
 # What is refused: a message in, a message out

@@ -13,9 +13,9 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
 
-from longhall.doors.kafka.connection import SHARED_BYTES, Call, Connection, Gate
+from longhall.doors.kafka.connection import SHARED_BYTES, WAITING_APIS, Call, Connection, Gate
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.elsewhere import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT
+from longhall.doors.kafka.elsewhere import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT, is_for_main
 from longhall.doors.kafka.handlers.api_versions import refuse_version
 from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.wire.apis import decode_request, encode_response
@@ -23,7 +23,7 @@ from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_heade
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
-from longhall.front.carrying import KAFKA
+from longhall.front.carrying import KAFKA, Carrier
 from longhall.front.crowd import Crowd
 from longhall.meters import Histogram
 from longhall.world.ports import Network
@@ -152,8 +152,14 @@ class KafkaServer(Gate):
         header = call.header
         request = decode_request(header.api_key, header.version, call.frame, call.at)
         call.connection.begin(call)
-        serve = self._elsewhere if self.door.follows else self._here
-        outcome = serve(operation, call, request)
+        outcome: Any
+        main = self.door.main
+        if main is not None and is_for_main(self.door, header.api_key, request):
+            outcome = self._by_main(main, call)
+        elif self.door.follows:
+            outcome = self._elsewhere(operation, call, request)
+        else:
+            outcome = self._here(operation, call, request)
         if isinstance(outcome, Message):
             self._answer(call, outcome)
             return
@@ -191,6 +197,11 @@ class KafkaServer(Gate):
             return refuse(request, call.header.version)
         outcome = self._here(operation, call, request)
         return outcome if isinstance(outcome, Message) else await outcome
+
+    async def _by_main(self, main: Carrier, call: Call) -> bytes:
+        """What the main hall says. A client that it says nothing to is hung up on, and asks another broker."""
+        request = len(call.frame).to_bytes(4, "big") + call.frame
+        return await main.carry(KAFKA, call.connection.peer, request, call.header.api_key in WAITING_APIS)
 
     async def _finish(self, call: Call, outcome: Coroutine[Any, Any, Message | bytes]) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from longhall.broker.configuration import LIST, SETTINGS, defaults
+from longhall.broker.configuration import LIST, PLACEMENT, SETTINGS, WINGS, defaults
 from longhall.broker.declare import configure_topic
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -80,6 +80,9 @@ def _changed(
         if setting is None:
             raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown topic config name: {change.name}")
         if change.config_operation == DELETE:
+            if change.name in (PLACEMENT, WINGS):  # Unless it has the default anyway, the verb says why not.
+                wanted[change.name] = usual[change.name]
+                continue
             wanted.pop(change.name, None)
             continue
         if change.value is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from longhall.broker.configuration import SETTINGS, defaults
+from longhall.broker.catalogue import Topic
+from longhall.broker.configuration import READ_ONLY, SETTINGS, defaults
 from longhall.broker.declare import create_topic
+from longhall.broker.place import is_for_wings
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -37,19 +39,26 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
 
 
 async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool) -> CreateTopicsResponseTopic:
-    partitions = _partition_count(door, topic)
     # A null value asks for the default, which is what a missing one gets.
     configuration = {config.name: config.value for config in topic.configs if config.value is not None}
+    if topic.assignments and is_for_wings(door.hall, configuration):
+        raise LonghallError(Code.INVALID_REPLICATION, "Who keeps a topic in wings is chosen by the cluster.")
+    partitions = _partition_count(door, topic)
     made = await create_topic(door.hall, topic.name, partitions, configuration, validate_only)
+    if made is not None:
+        configuration = made.configuration
     effective = {**defaults(door.hall.options), **configuration}
     return CreateTopicsResponseTopic(
         name=topic.name,
         topic_id=made.topic_id if made is not None else bytes(16),
         num_partitions=len(made.partitions) if made is not None else max(partitions, 1),
-        replication_factor=len(_replicas(door)),
+        replication_factor=_copies(door, made),
         configs=[
             CreateTopicsResponseConfig(
-                name=name, value=effective[name], config_source=FROM_TOPIC if name in configuration else FROM_DEFAULT
+                name=name,
+                value=effective[name],
+                read_only=name in READ_ONLY,
+                config_source=FROM_TOPIC if name in configuration else FROM_DEFAULT,
             )
             for name in SETTINGS
         ],
@@ -60,6 +69,13 @@ def _replicas(door: Door) -> list[int]:
     """Who keeps a topic: in this version all nodes that keep the hall do, whatever factor was asked for."""
     leadership = door.hall.leadership
     return [door.node_id] if leadership is None else leadership.replicas(CATALOGUE_SHARD)
+
+
+def _copies(door: Door, made: Topic | None) -> int:
+    wings = door.hall.wings
+    if made is not None and made.options.wings and wings is not None:
+        return len(wings.kept(made.name, 0).replicas)
+    return len(_replicas(door))
 
 
 def _partition_count(door: Door, topic: CreateTopicsRequestTopic) -> int:

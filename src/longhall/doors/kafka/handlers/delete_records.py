@@ -12,7 +12,7 @@ from longhall.doors.kafka.wire.messages.offsets import (
     DeleteRecordsResponsePartition,
     DeleteRecordsResponseTopic,
 )
-from longhall.errors import Code, LonghallError
+from longhall.errors import LonghallError
 
 
 async def handle(door: Door, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
@@ -26,7 +26,7 @@ async def handle(door: Door, request: DeleteRecordsRequest, call: Call) -> Delet
 async def _trim(door: Door, name: str, number: int, offset: int) -> DeleteRecordsResponsePartition:
     partition = door.hall.partition(name, number)
     if partition is None:
-        code = error_of(Code.UNKNOWN_TOPIC)
+        code = error_of(door.unknown(False))
         return DeleteRecordsResponsePartition(partition_index=number, low_watermark=-1, error_code=code)
     try:
         start = await trim_log(door.hall, partition, offset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.configuration import BOOLEAN, SETTINGS, STRING, defaults
+from longhall.broker.configuration import BOOLEAN, READ_ONLY, SETTINGS, STRING, defaults
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -61,6 +61,7 @@ def _topic_configs(door: Door, given: dict[str, str], documented: bool) -> list[
             DescribeConfigsResponseConfig(
                 name=name,
                 value=given.get(name, usual[name]),
+                read_only=name in READ_ONLY,
                 config_source=FROM_TOPIC if name in given else FROM_DEFAULT,
                 is_default=name not in given,
                 synonyms=synonyms,

@@ -30,7 +30,9 @@ def _describe(door: Door, name: str, number: int) -> DescribeProducersResponsePa
     partition = door.hall.partition(name, number)
     row = DescribeProducersResponsePartition(partition_index=number)
     if partition is None:
-        row.error_code = error_of(Code.UNKNOWN_TOPIC)
+        row.error_code = error_of(door.unknown(False))
+    elif partition.elsewhere:
+        row.error_code = error_of(Code.NOT_LEADER)
     elif partition.producers is not None:
         row.active_producers = [
             DescribeProducersResponseProducer(

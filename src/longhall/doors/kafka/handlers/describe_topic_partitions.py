@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhall.broker.partition import Partition
-from longhall.doors.kafka.brokers import placement_of
+from longhall.doors.kafka.brokers import Places
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -27,6 +27,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
         first = max(request.cursor.partition_index, 0)
     room = min(max(request.response_partition_limit, 1), LIMIT_MAX)
     response = DescribeTopicPartitionsResponse()
+    places = Places(door)
     for name in names:
         route = door.hall.shown(name)
         if route is None:
@@ -41,7 +42,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=route[0].topic_id,
-                partitions=[_partition(door, partition) for partition in shown],
+                partitions=[_partition(places, partition) for partition in shown],
             )
         )
         room -= len(shown)
@@ -54,8 +55,8 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
     return response
 
 
-def _partition(door: Door, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
-    placement = placement_of(door, partition.shard)
+def _partition(places: Places, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
+    placement = places.of(partition)
     return DescribeTopicPartitionsResponsePartition(
         error_code=placement.error_code,
         partition_index=partition.number,

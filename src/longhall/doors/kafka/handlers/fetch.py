@@ -93,10 +93,10 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], fetch: Fetch) -> Non
     for part, wanted in zip(parts, fetch.wanted, strict=True):
         partition = wanted.partition
         code = wanted.code
-        if code is Code.UNKNOWN_TOPIC and part.topic_id:
-            code = Code.UNKNOWN_TOPIC_ID
+        if code is Code.UNKNOWN_TOPIC:
+            code = door.unknown(bool(part.topic_id))
         high_watermark = stable = start = -1
-        if partition is not None:
+        if partition is not None and not partition.elsewhere:
             high_watermark = partition.high_watermark
             stable = partition.last_stable_offset
             start = partition.log.start_offset

@@ -13,7 +13,7 @@ from longhall.doors.kafka.wire.messages.offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
-from longhall.errors import Code, LonghallError
+from longhall.errors import LonghallError
 
 
 async def handle(door: Door, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
@@ -31,7 +31,7 @@ async def _locate(
     row = ListOffsetsResponsePartition(partition_index=part.partition_index)
     partition = door.hall.partition(name, part.partition_index)
     if partition is None:
-        row.error_code = error_of(Code.UNKNOWN_TOPIC)
+        row.error_code = error_of(door.unknown(False))
         return row
     try:
         place = await locate(door.hall, partition, part.timestamp, committed, part.current_leader_epoch)

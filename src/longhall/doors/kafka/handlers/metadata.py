@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longhall.broker.declare import create_topic
 from longhall.broker.partition import Partition
-from longhall.doors.kafka.brokers import brokers_of, controller_of, placement_of
+from longhall.doors.kafka.brokers import Places, brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -25,7 +25,8 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
     everything = request.topics is None or (call.header.version == 0 and not request.topics)
     topics: list[MetadataResponseTopic] = []
     if everything:
-        topics = [_describe(door, name) for name in sorted(door.hall.routes)]
+        places = Places(door)
+        topics = [_describe(door, places, name) for name in sorted(door.hall.routes)]
     else:
         assert request.topics is not None
         for asked in request.topics:
@@ -48,10 +49,10 @@ async def _find(door: Door, asked: MetadataRequestTopic, may_create: bool) -> Me
         if not name:
             code = error_of(Code.UNKNOWN_TOPIC_ID)
             return MetadataResponseTopic(error_code=code, topic_id=asked.topic_id, name=None)
-        return _describe(door, name)
+        return _describe(door, Places(door), name)
     name = asked.name or ""
     if name in hall.routes:
-        return _describe(door, name)
+        return _describe(door, Places(door), name)
     if not may_create or not hall.options.auto_create_topics:
         return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC), name=name)
     try:
@@ -59,10 +60,10 @@ async def _find(door: Door, asked: MetadataRequestTopic, may_create: bool) -> Me
     except LonghallError as error:
         if error.code is not Code.TOPIC_EXISTS:  # Somebody else was first.
             return MetadataResponseTopic(error_code=error_of(error.code), name=name)
-    return _describe(door, name)
+    return _describe(door, Places(door), name)
 
 
-def _describe(door: Door, name: str) -> MetadataResponseTopic:
+def _describe(door: Door, places: Places, name: str) -> MetadataResponseTopic:
     route = door.hall.shown(name)
     if route is None:
         return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC), name=name)
@@ -70,12 +71,12 @@ def _describe(door: Door, name: str) -> MetadataResponseTopic:
         name=name,
         topic_id=route[0].topic_id,
         is_internal=name.startswith(INTERNAL_PREFIX),
-        partitions=[_partition(door, partition) for partition in route],
+        partitions=[_partition(places, partition) for partition in route],
     )
 
 
-def _partition(door: Door, partition: Partition) -> MetadataResponsePartition:
-    placement = placement_of(door, partition.shard)
+def _partition(places: Places, partition: Partition) -> MetadataResponsePartition:
+    placement = places.of(partition)
     return MetadataResponsePartition(
         error_code=placement.error_code,
         partition_index=partition.number,

@@ -13,7 +13,6 @@ from longhall.doors.kafka.wire.messages.offsets import (
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
-from longhall.errors import Code
 
 
 def handle(door: Door, request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
@@ -31,7 +30,7 @@ def _end(door: Door, name: str, part: OffsetForLeaderEpochRequestPartition) -> O
     row = OffsetForLeaderEpochResponsePartition(partition=part.partition)
     partition = door.hall.partition(name, part.partition)
     if partition is None:
-        row.error_code = error_of(Code.UNKNOWN_TOPIC)
+        row.error_code = error_of(door.unknown(False))
         return row
     row.error_code = error_of(check_epoch(partition, part.current_leader_epoch))
     if row.error_code == 0:

@@ -73,7 +73,7 @@ def handle(door: Door, call: Call) -> None:
             part.error_code = 21  # INVALID_REQUIRED_ACKS
             continue
         elif partition is None:
-            sent = Sent(Code.UNKNOWN_TOPIC_ID if part.topic_id else Code.UNKNOWN_TOPIC)
+            sent = Sent(door.unknown(bool(part.topic_id)))
         elif part.records_size <= 0:
             sent = Sent(Code.INVALID_REQUEST)
         else:

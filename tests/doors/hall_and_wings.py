@@ -1,0 +1,150 @@
+"""A hall and two wings, each one node, all in this process: what doors and verbs make of wings, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic
+from longhall.broker.hall import Hall
+from longhall.broker.leadership import Host
+from longhall.broker.placement import WING_STEP, Kept
+from longhall.errors import Code, LonghallError
+from longhall.front.carried import answer_carried
+from longhall.node.assembly import Node
+from longhall.node.settings import Settings
+from longhall.world.real.world import real_world
+
+FIRST, SECOND = 1, 2  # The numbers of the wings.
+
+
+def broker_of(wing: int) -> int:
+    """The broker id of the process of a wing, which is on host 1."""
+    return wing * WING_STEP + 1
+
+
+class ToldWings:
+    """A `Wings` that chooses what the test wants, and writes down what it was asked."""
+
+    def __init__(self, hall: Hall, processes: dict[int, Node]) -> None:
+        self.chosen = [FIRST, SECOND]
+        self.asked: list[tuple[str, ...]] = []
+        self.refusal: Code | None = None
+        self.held = asyncio.Event()  # `choose` waits for it.
+        self.held.set()
+        self.leaderless: set[int] = set()
+        self._hall = hall
+        self._processes = processes
+
+    def is_placed(self, topic: str) -> bool:
+        return bool(self._lanes(topic))
+
+    def kept(self, topic: str, partition: int) -> Kept:
+        lanes = self._lanes(topic)
+        wing = lanes[partition % len(lanes)]
+        epoch = self._processes[wing].hall.shards[1].epoch if wing in self._processes else 7
+        replicas = [broker_of(wing), broker_of(wing) + 1]
+        return Kept(0 if wing in self.leaderless else replicas[0], epoch, replicas, replicas[:1])
+
+    def brokers(self) -> list[Host]:
+        return [Host(node=broker_of(wing), kafka=str(node.kafka), rack="r") for wing, node in self._processes.items()]
+
+    async def choose(self, placement: str, name: str) -> list[int]:
+        self.asked.append(("choose", placement, name))
+        await self.held.wait()
+        self._maybe_refuse()
+        return self.chosen
+
+    async def furnish(self, name: str) -> None:
+        self.asked.append(("furnish", name))
+        self._maybe_refuse()
+        topic = self._hall.catalogue.topics[name]
+        for wing in self._lanes(name):
+            if wing not in self._processes:
+                continue
+            hall = self._processes[wing].hall
+            known = hall.topic(name)
+            if known is None:
+                count = len(topic.partitions)
+                await create_topic(hall, name, count, topic.configuration, topic_id=topic.topic_id)
+                continue
+            if len(known.partitions) < len(topic.partitions):
+                await add_partitions(hall, name, len(topic.partitions))
+            await configure_topic(hall, name, topic.configuration)
+
+    async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
+        self.asked.append(("clear", name, *map(str, wings)))
+        self._maybe_refuse()
+        for wing in wings:
+            if wing in self._processes:
+                await delete_topic(self._processes[wing].hall, name)
+
+    def _lanes(self, topic: str) -> list[int]:
+        found = self._hall.topic(topic)
+        return found.options.wings if found is not None else []
+
+    def _maybe_refuse(self) -> None:
+        if self.refusal is not None:
+            raise LonghallError(self.refusal, "not now")
+
+
+class ToMain:
+    """A `Carrier` of a wing that puts the bytes into the main hall's door itself."""
+
+    def __init__(self, main: Node) -> None:
+        self.carried = 0
+        self.waiting = 0
+        self.refusal: Code | None = None
+        self._main = main
+
+    def elsewhere(self) -> bool:
+        return True
+
+    async def confirm(self) -> None:
+        """Nobody asks a wing that."""
+
+    async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
+        if self.refusal is not None:
+            raise LonghallError(self.refusal, "not now")
+        self.carried += 1
+        self.waiting += waits
+        return await answer_carried(self._main.entrances[door], peer, request)
+
+
+class HallAndWings:
+    """What a test may touch."""
+
+    def __init__(self, main: Node, wings: dict[int, Node]) -> None:
+        self.main = main
+        self.first = wings[FIRST]
+        self.second = wings[SECOND]
+        self.told = ToldWings(main.hall, wings)
+        self.way = ToMain(main)
+
+
+@asynccontextmanager
+async def hall_and_wings(directory: Path) -> AsyncIterator[HallAndWings]:
+    worlds = [real_world(str(directory / name)) for name in ("main", "first", "second")]
+    nodes: list[Node] = []
+    try:
+        for world in worlds:
+            settings = Settings(kafka="127.0.0.1:0", sqs="127.0.0.1:0", http="127.0.0.1:0", drain_ms=0)
+            nodes.append(Node(world, settings))
+            await nodes[-1].start(lambda error: None)
+        main, first, second = nodes
+        all_of_it = HallAndWings(main, {FIRST: first, SECOND: second})
+        main.hall.feature_level = 3
+        main.hall.wings = all_of_it.told
+        for number, node in ((FIRST, first), (SECOND, second)):
+            node.hall.options = msgspec.structs.replace(node.hall.options, wing=number)
+            node.name(broker_of(number), "")
+            node.kafka_door.main = all_of_it.way
+        yield all_of_it
+        await asyncio.gather(*(node.stop() for node in nodes))
+    finally:
+        for world in worlds:
+            world.close()

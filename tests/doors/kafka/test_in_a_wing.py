@@ -1,0 +1,258 @@
+"""The door of a wing: it takes and gives the records that it keeps, and everything else comes from the main hall."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from longhall.broker.declare import create_topic
+from longhall.doors.kafka.elsewhere import OF_A_WING
+from longhall.doors.kafka.operations import OPERATIONS
+from longhall.doors.kafka.wire.apis import API
+from longhall.doors.kafka.wire.messages import (
+    cluster,
+    configs,
+    group_admin,
+    groups,
+    offsets,
+    topics,
+    transaction_admin,
+    transactions,
+    versions,
+)
+from longhall.errors import Code
+from tests.doors.hall_and_wings import FIRST, SECOND, broker_of, hall_and_wings
+from tests.doors.kafka.asking import ask, batch, fetch, produce
+from tests.doors.two_nodes import FOLLOWER, Told
+
+NOT_LEADER, OUT_OF_ORDER, INVALID_TXN_STATE = 6, 45, 48
+PLACED = {"longhall.placement": "any-host"}
+BROKER = 4
+
+
+async def test_a_wing_serves_its_own_lane_and_no_other(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        there = await create_topic(halls.main.hall, "there", 3, PLACED)
+        assert there is not None
+        assert await produce(halls.first, ("there", 0), ("there", 1), ("there", 2)) == [0, NOT_LEADER, 0]
+        assert await produce(halls.second, ("there", 0), ("there", 1), ("there", 2)) == [NOT_LEADER, 0, NOT_LEADER]
+        assert await produce(halls.second, (there.topic_id, 1), (there.topic_id, 2), version=13) == [0, NOT_LEADER]
+        found = await fetch(halls.first, ("there", 0), ("there", 1), wait_ms=20_000)
+        assert [code for code, _, _ in found] == [0, NOT_LEADER]
+        assert found[0][1] == 1
+        found = await fetch(halls.second, (there.topic_id, 0), (there.topic_id, 1), version=16)
+        assert [(code, end) for code, end, _ in found] == [(NOT_LEADER, -1), (0, 2)]
+        ends = [partition.log.next_offset for partition in halls.first.hall.routes["there"]]
+        assert ends == [1, 0, 1]
+
+
+async def test_what_a_wing_does_not_know_is_elsewhere(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        wing = halls.first
+        assert await produce(wing, ("unknown", 0)) == [NOT_LEADER]
+        assert await produce(wing, (b"u" * 16, 0), version=13) == [NOT_LEADER]
+        assert await fetch(wing, ("unknown", 0)) == [(NOT_LEADER, -1, 0)]
+        assert await fetch(wing, (b"u" * 16, 0), version=16) == [(NOT_LEADER, -1, 0)]
+        codes = await _codes(halls.first, "unknown")
+        assert codes == [NOT_LEADER] * 4
+        assert wing.hall.routes == {}
+        assert halls.way.carried == 0
+
+
+async def _codes(wing: Any, name: str) -> list[int]:
+    """What ListOffsets, OffsetForLeaderEpoch, DeleteRecords and DescribeProducers say of the first partition."""
+    listed = offsets.ListOffsetsRequest(
+        topics=[
+            offsets.ListOffsetsRequestTopic(name=name, partitions=[offsets.ListOffsetsRequestPartition(timestamp=-1)])
+        ]
+    )
+    ends = offsets.OffsetForLeaderEpochRequest(
+        topics=[
+            offsets.OffsetForLeaderEpochRequestTopic(
+                topic=name, partitions=[offsets.OffsetForLeaderEpochRequestPartition(leader_epoch=1)]
+            )
+        ]
+    )
+    trimmed = offsets.DeleteRecordsRequest(
+        topics=[
+            offsets.DeleteRecordsRequestTopic(
+                name=name, partitions=[offsets.DeleteRecordsRequestPartition(partition_index=0, offset=0)]
+            )
+        ]
+    )
+    described = transaction_admin.DescribeProducersRequest(
+        topics=[transaction_admin.DescribeProducersRequestTopic(name=name, partition_indexes=[0])]
+    )
+    asked = ((listed, 5), (ends, 3), (trimmed, 1), (described, 0))
+    return [(await ask(wing, message, version)).topics[0].partitions[0].error_code for message, version in asked]
+
+
+async def test_a_wing_that_does_not_lead_refuses_as_followers_do(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        await create_topic(halls.main.hall, "there", 2, PLACED)
+        assert await _codes(halls.first, "there") == [0] * 4
+        halls.first.hall.leadership = Told(FOLLOWER, {})
+        assert await produce(halls.first, ("there", 0)) == [NOT_LEADER]
+        assert await fetch(halls.first, ("there", 0)) == [(NOT_LEADER, -1, 0)]
+        assert await _codes(halls.first, "there") == [NOT_LEADER] * 4
+        assert halls.way.carried == 0
+        answer = await ask(halls.first, cluster.MetadataRequest(topics=None), 9)
+        assert [topic.name for topic in answer.topics] == ["there"]
+        assert halls.way.carried == 1
+        halls.first.hall.leadership = None
+
+
+async def test_everything_else_is_answered_by_the_main_hall(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        main, wing = halls.main, halls.first
+        wanted = topics.CreateTopicsRequestTopic(name="there", num_partitions=2, replication_factor=-1)
+        wanted.configs = [topics.CreateTopicsRequestConfig(name="longhall.placement", value="any-host")]
+        made = await ask(wing, topics.CreateTopicsRequest(topics=[wanted], timeout_ms=1000), 5)
+        assert made.topics[0].error_code == 0
+        for version in (1, 9, 12):
+            answer = await ask(wing, cluster.MetadataRequest(topics=None), version)
+            assert {broker.node_id for broker in answer.brokers} == {1, broker_of(FIRST), broker_of(SECOND)}
+            assert [part.leader_id for part in answer.topics[0].partitions] == [broker_of(FIRST), broker_of(SECOND)]
+        automatic = await ask(wing, cluster.MetadataRequest(topics=[cluster.MetadataRequestTopic(name="new")]), 9)
+        assert automatic.topics[0].error_code == 0
+        assert "new" in main.hall.routes
+        assert list(wing.hall.routes) == ["there"]
+        found = await ask(wing, cluster.FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+        assert [(row.node_id, row.port) for row in found.coordinators] == [(1, main.kafka.port)]
+        shown = await ask(wing, cluster.DescribeClusterRequest(), 0)
+        assert (shown.controller_id, shown.cluster_id) == (1, main.hall.hall_id)
+        producer = await ask(wing, transactions.InitProducerIdRequest(transactional_id=None), 1)
+        assert (producer.error_code, producer.producer_id >= 0) == (0, True)
+        assert main.hall.catalogue.producer_ids_below > 0
+        assert wing.hall.catalogue.producer_ids_below == 0
+        about = configs.DescribeConfigsRequestResource(resource_type=2, resource_name="new", configuration_keys=None)
+        (row,) = (await ask(wing, configs.DescribeConfigsRequest(resources=[about]), 2)).results
+        assert row.error_code == 0
+        joined = await ask(wing, groups.JoinGroupRequest(group_id="g", session_timeout_ms=6000), 4)
+        assert joined.error_code == 23  # INCONSISTENT_GROUP_PROTOCOL: it named none, says who looks after groups.
+        assert halls.way.waiting == 1
+
+
+async def test_what_is_asked_of_one_broker_is_about_that_broker(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        wing = halls.first
+        offered = await ask(wing, versions.ApiVersionsRequest(), 3)
+        assert {row.api_key for row in offered.api_keys} == set(OPERATIONS)
+        about = configs.DescribeConfigsRequestResource(resource_type=BROKER, configuration_keys=None)
+        about.resource_name = str(broker_of(FIRST))
+        (row,) = (await ask(wing, configs.DescribeConfigsRequest(resources=[about]), 2)).results
+        assert (row.error_code, bool(row.configs)) == (0, True)
+        # Whoever wants these asks every broker: the main hall has them all.
+        assert (await ask(wing, group_admin.ListGroupsRequest(), 3)).groups == []
+        assert (await ask(wing, transaction_admin.ListTransactionsRequest(), 0)).transaction_states == []
+        assert halls.way.carried == 0
+
+
+async def test_without_a_way_to_the_main_hall(tmp_path: Path) -> None:
+    """Clients are hung up on, and ask another broker; records are taken and given all the same."""
+    async with hall_and_wings(tmp_path) as halls:
+        await create_topic(halls.main.hall, "there", 2, PLACED)
+        halls.way.refusal = Code.NOT_READY
+        before = [shard.sequence for shard in halls.first.hall.shards]
+        for key, operation in OPERATIONS.items():
+            if operation.handler is None or key in OF_A_WING or key == 32:
+                continue
+            with pytest.raises(ConnectionError):
+                await ask(halls.first, API[key].request(), operation.version_max)
+        assert [shard.sequence for shard in halls.first.hall.shards] == before
+        assert await produce(halls.first, ("there", 0)) == [0]
+
+
+async def test_producers_are_numbered_by_the_main_hall_and_counted_here(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        await create_topic(halls.main.hall, "there", 4, PLACED)
+        who = (await ask(halls.main, transactions.InitProducerIdRequest(transactional_id=None), 1)).producer_id
+        first = halls.first
+
+        async def send(partition: int, sequence: int) -> int:
+            records = batch(b"%d" % sequence, producer_id=who, sequence=sequence)
+            (code,) = await produce(first, ("there", partition), records=records)
+            return code
+
+        assert [await send(0, sequence) for sequence in (0, 1, 1, 0, 2)] == [0] * 5  # Repeats are known as such.
+        assert await send(0, 9) == OUT_OF_ORDER
+        assert [await send(2, sequence) for sequence in (0, 1)] == [0, 0]
+        assert await send(2, 3) == OUT_OF_ORDER
+        assert [partition.log.next_offset for partition in first.hall.routes["there"]] == [3, 0, 2, 0]
+
+
+async def test_transactions_do_not_reach_into_wings(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        await create_topic(halls.main.hall, "there", 2, PLACED)
+        request = transactions.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+        who = (await ask(halls.main, request, 2)).producer_id
+        records = batch(producer_id=who, transactional=True)
+        for version in (9, 12):
+            codes = await produce(halls.first, ("there", 0), version=version, records=records, transactional_id="t")
+            assert codes == [INVALID_TXN_STATE]
+        assert halls.first.hall.routes["there"][0].log.next_offset == 0
+        assert await produce(halls.first, ("there", 0)) == [0]
+
+
+@pytest.mark.clients
+async def test_clients_that_know_one_broker_find_their_way(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        await asyncio.to_thread(_produce_and_consume, str(halls.second.kafka), str(halls.main.kafka))
+        ends = [
+            [partition.log.next_offset for partition in node.hall.routes["t"]]
+            for node in (halls.main, halls.first, halls.second)
+        ]
+        assert ends == [[0, 0, 0], [10, 0, 10], [0, 10, 0]]
+        await asyncio.to_thread(_transact, str(halls.first.kafka))
+
+
+def _produce_and_consume(bootstrap: str, other: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topic = NewTopic("t", num_partitions=3, replication_factor=1, config={"longhall.placement": "parts"})
+    admin.create_topics([topic])["t"].result(20)
+    failures: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(30):
+        producer.produce(
+            "t",
+            str(number),
+            partition=number % 3,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+    assert producer.flush(20) == 0
+    assert failures == []
+    settings = {"bootstrap.servers": other, "group.id": "g", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "session.timeout.ms": 6000})
+    consumer.subscribe(["t"])
+    found: set[str] = set()
+    for _ in range(200):
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.add((message.value() or b"").decode())
+        if len(found) == 30:
+            break
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    assert len(found) == 30
+
+
+def _transact(bootstrap: str) -> None:
+    """A transaction that touches a topic in wings fails with a plain error; the producer goes on with others."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "tx"})
+    producer.init_transactions(20)
+    for _ in range(2):  # As the first transaction of a producer, and after one that was committed.
+        producer.begin_transaction()
+        producer.produce("t", b"no", partition=0)
+        with pytest.raises(KafkaException) as caught:
+            producer.commit_transaction(20)
+        error: KafkaError = caught.value.args[0]
+        assert (error.fatal(), error.retriable(), error.txn_requires_abort()) == (False, False, True)
+        producer.abort_transaction(20)
+        producer.begin_transaction()
+        producer.produce("other", b"yes")
+        producer.commit_transaction(20)
