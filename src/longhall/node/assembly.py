@@ -83,8 +83,8 @@ class Node:
             identity = _alone(world, settings) if self.keeps else _of_the_leader(world, settings)
         options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
         if place is not None and place.wing is not None:
-            first = place.wing.number * PARTITIONS_APART + 1
-            options = msgspec.structs.replace(options, first_partition=first)
+            number = place.wing.number
+            options = msgspec.structs.replace(options, wing=number, first_partition=number * PARTITIONS_APART + 1)
         self.hall = Hall(world, options)
         self.hall.hall_id = identity.hall_id
         self.hall.queue_secret = bytes.fromhex(identity.secret)

@@ -75,7 +75,5 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     shrink_after_ms: _Milliseconds = 60_000  # For so long it must have been less.
     placement: str = "hall"  # In a cluster: kept by the hall itself, or by wings; see `broker/placement.py`.
     wings: tuple[int, ...] = ()  # Where it was placed then: the numbers of the wings, one for each lane.
-    lane: Annotated[int, Meta(ge=0, le=999)] = 0  # In a wing: of so many `lanes` it has this one, and of the
-    lanes: Annotated[int, Meta(ge=1, le=1000)] = 1  # partitions those whose number leaves that remainder.
     tags: dict[str, str] = {}
     door: dict[str, str] = {}  # What a door keeps for itself (SQS: policies, KMS ids), by its own names.

@@ -145,17 +145,16 @@ class RunningQueue(Listener):
         parts = self.open_parts or len(lanes)
         if parts == 1:
             return lanes[0]
-        settings = self.settings
-        if group or settings.fifo:
-            part = zlib.crc32(group.encode()) % parts
+        if group or self.settings.fifo:
+            turn = zlib.crc32(group.encode())
         else:
             self._turn += 1
-            part = self._turn % parts
-        if settings.lanes > 1:  # In a wing: the part of the same turn that is its own.
-            part = part - part % settings.lanes + settings.lane
-            if part >= parts:
-                part = settings.lane
-        return lanes[part]
+            turn = self._turn
+        lane = lanes[turn % parts]
+        if lane.elsewhere:  # A wing has only some of them.
+            own = [one for one in lanes if not one.elsewhere]
+            lane = own[turn % len(own)]
+        return lane
 
     def sequence_of(self, lane: int, offset: int) -> int:
         """The number of a message by which its place in its group is told."""

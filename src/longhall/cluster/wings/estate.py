@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longhall.broker.configuration import WINGS, wings_of
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.placement import WING_STEP, Kept
@@ -128,7 +127,7 @@ class Estate:
 
     def _lanes(self, topic: str) -> list[int]:
         entry = self._hall.catalogue.topics.get(topic)
-        return wings_of(entry.configuration.get(WINGS, "")) if entry is not None else []
+        return entry.options.wings if entry is not None else []
 
     # Asking
 

@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from longhall.coordination.ports import Wing
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
@@ -99,10 +101,9 @@ def check_letters(name: str, settings: QueueSettings, letters: QueueSettings | N
         )
 
 
-def settings_in_lane(settings: QueueSettings, lane: int) -> QueueSettings:
+def settings_in_wing(settings: QueueSettings) -> QueueSettings:
     """Those of the queue in one of its wings: all of them together hold what the whole may hold."""
     lanes = len(settings.wings)
-    fields = {name: getattr(settings, name) for name in QueueSettings.__struct_fields__}
-    fields |= {"placement": "hall", "wings": (), "lane": lane, "lanes": lanes}
-    fields |= {name: -(-fields[name] // lanes) for name in ("messages_max", "bytes_max")}
-    return QueueSettings(**fields)
+    return msgspec.structs.replace(
+        settings, messages_max=-(-settings.messages_max // lanes), bytes_max=-(-settings.bytes_max // lanes)
+    )

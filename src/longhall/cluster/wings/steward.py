@@ -14,7 +14,6 @@ from typing import Final, final
 
 import msgspec
 
-from longhall.broker.configuration import PLACEMENT, WINGS, wings_of
 from longhall.broker.hall import Hall
 from longhall.broker.waiting import committed
 from longhall.cluster.seat import Seat
@@ -28,7 +27,7 @@ from longhall.cluster.wings.placing import (
     least_used,
     next_hosts,
     reserved_hosts,
-    settings_in_lane,
+    settings_in_wing,
     wing_of_host,
 )
 from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Ids, Wing
@@ -134,7 +133,7 @@ class Steward(Estate):
     def _used(self) -> dict[int, int]:
         used: dict[int, int] = {}
         for topic in self._hall.catalogue.topics.values():
-            for number in wings_of(topic.configuration.get(WINGS, "")):
+            for number in topic.options.wings:
                 used[number] = used.get(number, 0) + 1
         return used
 
@@ -142,24 +141,15 @@ class Steward(Estate):
         topic = self._hall.catalogue.topics.get(name)
         if topic is None:
             return
-        lanes = wings_of(topic.configuration.get(WINGS, ""))
         entry = self._hall.catalogue.queues.by_name.get(name)
-        plain = {key: value for key, value in topic.configuration.items() if key not in (PLACEMENT, WINGS)}
-        await asyncio.gather(
-            *(
-                self._furnish_one(
-                    number,
-                    calls.Furniture(
-                        name=name,
-                        topic_id=topic.topic_id,
-                        partitions=len(topic.partitions),
-                        configuration=plain,
-                        queue=settings_in_lane(entry.settings, lane) if entry is not None else None,
-                    ),
-                )
-                for lane, number in enumerate(lanes)
-            )
+        furniture = calls.Furniture(
+            name=name,
+            topic_id=topic.topic_id,
+            partitions=len(topic.partitions),
+            configuration=topic.configuration,
+            queue=settings_in_wing(entry.settings) if entry is not None else None,
         )
+        await asyncio.gather(*(self._furnish_one(number, furniture) for number in topic.options.wings))
 
     async def _furnish_one(self, number: int, furniture: calls.Furniture) -> None:
         try:
@@ -239,7 +229,7 @@ class Steward(Estate):
         placed = {
             name: topic.topic_id
             for name, topic in self._hall.catalogue.topics.items()
-            if wing.number in wings_of(topic.configuration.get(WINGS, ""))
+            if wing.number in topic.options.wings
         }
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # What was deleted may be undeleted until then.
         await self._confirm()

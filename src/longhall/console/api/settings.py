@@ -16,7 +16,7 @@ from longhall.queues.settings import DeadLetters, DeliveryHours, QueueSettings, 
 
 Fields = dict[str, object]
 
-_HIDDEN: Final = ("door", "wings", "lane", "lanes")  # What a door, or the cluster, keeps for itself.
+_HIDDEN: Final = ("door", "wings")  # What a door, or the cluster, keeps for itself.
 _NAMES: Final = tuple(name for name in QueueSettings.__struct_fields__ if name not in _HIDDEN)
 _WITHIN: Final[dict[str, type[msgspec.Struct]]] = {
     "dead_letters": DeadLetters,
