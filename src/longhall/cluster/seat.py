@@ -94,7 +94,7 @@ class Seat:
         self._vacant_since_s = 0.0
         self._served_since_s = 0.0
         self._office: Manager | None = None
-        self._factor = factor
+        self.copies = factor  # How many there should be, unless the record says otherwise.
         self._in_sync_min = in_sync_min
         self._handing = False
         self._knocking: Knocking | None = None
@@ -194,7 +194,7 @@ class Seat:
     @property
     def factor(self) -> int:
         """How many copies there should be."""
-        return self._state.factor or self._factor
+        return self._state.factor or self.copies
 
     @property
     def in_sync_min(self) -> int:
@@ -483,7 +483,7 @@ class Seat:
     async def _place(self, office: Manager, state: ShardState, racks: Mapping[int, str]) -> bool:
         """Who keeps the hall: one step, if there is one to be taken. Whether there was."""
         drained = await self._coordinator.drains()
-        after = next_step(state, racks, Wishes(state.factor or self._factor, self._in_sync_min, drained))
+        after = next_step(state, racks, Wishes(state.factor or self.copies, self._in_sync_min, drained))
         if after is not None:
             self._take_state(await self._coordinator.change_shard(state, after, under=office))
             _log.info("replicas", extra={"nodes": after.replicas, "were": state.replicas, "in_sync": after.in_sync})

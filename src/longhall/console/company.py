@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -34,6 +34,20 @@ class HostView(msgspec.Struct, kw_only=True):
     level_max: int | None = None
 
 
+class WingView(msgspec.Struct, kw_only=True):
+    """A hall of its own beside the hall."""
+
+    name: str
+    number: int
+    leader: int  # 0 for none.
+    epoch: int
+    hosts: list[int]  # With a process of it; the first is to lead it.
+    keepers: list[int]
+    in_sync: list[int]
+    reserved: bool = False
+    placed: int = 0  # Topics and queues.
+
+
 class ClusterView(msgspec.Struct, kw_only=True):
     """All of them, as the host `node` sees it."""
 
@@ -49,6 +63,7 @@ class ClusterView(msgspec.Struct, kw_only=True):
     factor: int = 0  # How many copies there should be.
     level: int = 1  # The feature level: what all of them may write.
     level_possible: int = 1  # What it could be raised to.
+    wings: list[WingView] = []
 
 
 def company_families(view: ClusterView) -> Iterator[Family]:
@@ -63,8 +78,16 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     yield gauge("longhall_cluster_nodes", "Nodes that live.", sum(host.alive for host in view.hosts))
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
     yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)
+    yield _of_wings("longhall_wing_leader", "The node that leads a wing; 0 for none.", view, lambda wing: wing.leader)
+    yield _of_wings("longhall_wing_in_sync", "Nodes of a wing in sync.", view, lambda wing: len(wing.in_sync))
+    yield _of_wings("longhall_wing_placed", "Topics and queues placed in a wing.", view, lambda wing: wing.placed)
     lags = [host for host in view.hosts if host.lag_entries is not None]
     entries: list[Sample] = [("", labels(("node", str(host.node))), float(host.lag_entries or 0)) for host in lags]
     seconds: list[Sample] = [("", labels(("node", str(host.node))), (host.lag_ms or 0) / 1000) for host in lags]
     yield Family("longhall_replica_lag_entries", "gauge", "Entries that a follower has not synced.", entries)
     yield Family("longhall_replica_lag_seconds", "gauge", "How long a follower has been behind.", seconds)
+
+
+def _of_wings(name: str, meaning: str, view: ClusterView, value: Callable[[WingView], int]) -> Family:
+    samples: list[Sample] = [("", labels(("wing", wing.name)), float(value(wing))) for wing in view.wings]
+    return Family(name, "gauge", meaning, samples)

@@ -104,6 +104,7 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     number: int
     hosts: tuple[int, ...] = ()  # Those that have a process of it. The first is preferred as leader.
+    wanted: tuple[int, ...] = ()  # Those that it should be on, if somebody chose them; the others of them go.
     reserved: bool = False  # These hosts keep nothing else.
     version: int = ABSENT
 

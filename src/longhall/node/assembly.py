@@ -28,6 +28,7 @@ from longhall.console.api.hosts import host_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrading import upgrade_route
+from longhall.console.api.wings import wing_routes
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry
 from longhall.console.process import process_families
@@ -123,6 +124,8 @@ class Node:
             self._console.show("/cluster", partial(company.answer, self.fellowship))
             registry.collect(partial(company.families_of, self.fellowship))
             api.answer_also(host_routes(self.fellowship.hosts))
+            if self.fellowship.wings is not None:
+                api.answer_also(wing_routes(self.fellowship.wings))
         if colleagues is not None:
             registry.others = colleagues.others_metrics
             self._console.show("/metrics", partial(colleagues.show_metrics, registry))

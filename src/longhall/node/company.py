@@ -10,7 +10,7 @@ import msgspec
 from longhall.broker.gates import OLDEST
 from longhall.cluster.levels import newest_of
 from longhall.cluster.moving import leaving_of
-from longhall.console.company import ClusterView, HostView, company_families
+from longhall.console.company import ClusterView, HostView, WingView, company_families
 from longhall.console.http import Response
 from longhall.console.metrics import Family
 from longhall.names import CATALOGUE_SHARD
@@ -69,7 +69,31 @@ def view_of(fellowship: Fellowship) -> ClusterView:
         factor=seat.factor,
         level=outlook.level,
         level_possible=outlook.possible,
+        wings=_wings(fellowship),
     )
+
+
+def _wings(fellowship: Fellowship) -> list[WingView]:
+    estate = fellowship.estate
+    found: list[WingView] = []
+    for wing in estate.records.values() if estate is not None else ():
+        guest = estate.guest(wing.number) if estate is not None else None
+        if guest is None or estate is None or not wing.hosts:
+            continue
+        state = guest.state
+        view = WingView(
+            name=wing.name,
+            number=wing.number,
+            leader=state.leader if guest.is_led else 0,
+            epoch=state.epoch,
+            hosts=list(wing.hosts),
+            keepers=list(state.replicas),
+            in_sync=list(state.in_sync),
+            reserved=wing.reserved,
+            placed=len(estate.placed_in(wing.number)),
+        )
+        found.append(view)
+    return sorted(found, key=lambda wing: wing.number)
 
 
 def families_of(fellowship: Fellowship) -> Iterator[Family]:

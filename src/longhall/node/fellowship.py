@@ -29,8 +29,9 @@ from longhall.cluster.wings.answering import Answering
 from longhall.cluster.wings.calls import DESK
 from longhall.cluster.wings.concourse import Concourse
 from longhall.cluster.wings.guest import Guest
+from longhall.cluster.wings.making import WingVerbs
 from longhall.cluster.wings.steward import Steward
-from longhall.coordination.ports import NOBODY, CoordinationError, Watch, Wing
+from longhall.coordination.ports import CoordinationError, Watch, Wing
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
 from longhall.front.carried import answer_carried
@@ -87,16 +88,18 @@ class Fellowship:
         node.carry_with(Router(self.seat, self.peers, self._answer, confirm=confirming.confirm))
         node.name(place.node, node.settings.rack)
         self.estate: Steward | None = None  # The wings of this hall,
+        self.wings: WingVerbs | None = None  # and what operators may ask of them,
         self.main: Guest | None = None  # or the hall that this is a wing of.
         if place.wing is None:
             factor = node.settings.replication_factor
             self.estate = Steward(hall, self.seat, place.root, place.card.life, factor, confirming.confirm)
             hall.wings = self.estate
+            self.wings = WingVerbs(self.estate, self.hosts, place.root, self.seat)
             node.open_concourse(Concourse(hall, node.desk, self.estate))
         else:
             number = place.wing.number * WING_STEP + place.node
             self.main = Guest(world, number, place.card.life, place.root, "the hall", begins=False)
-            self.seat.preferred = place.wing.hosts[0] if place.wing.hosts else NOBODY
+            self._wings_changed({place.wing.name: place.wing})
             self._answering = Answering(hall, node.desk)
             node.be_wing(number, self.main)
 
@@ -191,10 +194,11 @@ class Fellowship:
         self._node.lead()
 
     def _wings_changed(self, wings: Mapping[str, Wing]) -> None:
-        """Of a wing: who should lead it may be another one from now on."""
+        """Of a wing: who should lead and keep it may be others from now on."""
         wing = wings.get(self.place.wing.name) if self.place.wing is not None else None
         if wing is not None and wing.hosts:
             self.seat.preferred = wing.hosts[0]
+            self.seat.copies = len(wing.wanted or wing.hosts)
 
     def _epoch(self) -> int:
         """The newest that this node was told of."""

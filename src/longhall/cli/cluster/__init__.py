@@ -9,6 +9,7 @@ from longhall.cli.cluster.scale_local import scale_local
 from longhall.cli.cluster.status import status
 from longhall.cli.cluster.up import up
 from longhall.cli.cluster.upgrade import upgrade
+from longhall.cli.cluster.wings import app as wings
 
 app = typer.Typer(name="cluster", help="Nodes that keep one hall together.", no_args_is_help=True)
 app.command()(up)
@@ -19,3 +20,4 @@ app.command()(move)
 app.command()(factor)
 app.command()(upgrade)
 app.command("scale-local")(scale_local)
+app.add_typer(wings)

@@ -56,7 +56,8 @@ def drain(
 
     def done(view: ClusterView) -> bool:
         host = _host(view, node)
-        return view.leader != node and (host is None or not host.keeps)
+        in_wings = any(node in wing.keepers for wing in view.wings if not wing.reserved)
+        return view.leader != node and (host is None or not host.keeps) and not in_wings
 
     errand = Errand("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
     carry_out(errand, wait, address, profile, output)

@@ -26,9 +26,11 @@ from longhall.cluster.wings.calls import (
     Wish,
     decode_call,
     encode_result,
+    fingerprint,
 )
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
+from longhall.queues.settings import QueueSettings
 
 WAITING_MAX: Final = 10_000  # Receivers with a ticket.
 
@@ -92,8 +94,22 @@ class Answering:
 
     # Furniture
 
-    def _inventory(self) -> list[tuple[str, bytes]]:
-        return [(name, topic.topic_id) for name, topic in self._hall.catalogue.topics.items()]
+    def _inventory(self) -> list[tuple[str, bytes, int]]:
+        """Names, ids and fingerprints of what is here."""
+        return [
+            (name, topic.topic_id, fingerprint(self._furniture(name, topic)))
+            for name, topic in self._hall.catalogue.topics.items()
+        ]
+
+    def _furniture(self, name: str, topic: Topic) -> Furniture:
+        entry = self._hall.catalogue.queues.by_name.get(name)
+        return Furniture(
+            name=name,
+            topic_id=topic.topic_id,
+            partitions=len(topic.partitions),
+            configuration=topic.configuration,
+            queue=entry.settings if entry is not None else None,
+        )
 
     async def _furnish(self, wanted: Furniture) -> None:
         """TOPIC_EXISTS where another one has the name: that one has to be cleared first."""
@@ -107,11 +123,10 @@ class Answering:
                 raise LonghallError(Code.TOPIC_EXISTS, f"another topic is called {wanted.name!r} in this wing")
             if len(topic.partitions) < wanted.partitions:
                 await add_partitions(hall, wanted.name, wanted.partitions)
-            if wanted.queue is None:
-                if topic.configuration != wanted.configuration:
-                    await configure_topic(hall, wanted.name, wanted.configuration)
-                return
-            await self._furnish_queue(wanted, topic)
+            if wanted.queue is not None:
+                await self._furnish_queue(wanted.name, wanted.queue)
+            if topic.configuration != wanted.configuration:
+                await configure_topic(hall, wanted.name, wanted.configuration)
 
     async def _make(self, wanted: Furniture) -> None:
         if wanted.queue is None:
@@ -121,13 +136,12 @@ class Answering:
         else:
             await declare.create(self._hall, wanted.name, wanted.queue, topic_id=wanted.topic_id)
 
-    async def _furnish_queue(self, wanted: Furniture, topic: Topic) -> None:
-        assert wanted.queue is not None
-        view = self._desk.view(wanted.name)
+    async def _furnish_queue(self, name: str, settings: QueueSettings) -> None:
+        view = self._desk.view(name)
         if view is None:
-            await declare.declare(self._hall, wanted.name, wanted.name, wanted.queue)
-        elif view.settings != wanted.queue:
-            await self._desk.configure(wanted.name, wanted.queue)
+            await declare.declare(self._hall, name, name, settings)
+        elif view.settings != settings:
+            await self._desk.configure(name, settings)
 
     async def _clear(self, name: str, topic_id: bytes) -> None:
         async with self._furnishing:

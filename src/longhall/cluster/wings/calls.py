@@ -6,6 +6,7 @@ Fields that the other side does not know are passed over, and those that it does
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, Final, Generic, TypeVar, final
 
 import msgspec
@@ -36,6 +37,11 @@ class Furniture(msgspec.Struct, kw_only=True):
     partitions: int
     configuration: dict[str, str]
     queue: QueueSettings | None = None
+
+
+def fingerprint(furniture: Furniture) -> int:
+    """By which both sides know without many words that they have the same."""
+    return zlib.crc32(msgspec.json.encode(furniture, order="deterministic"))
 
 
 class Wish(msgspec.Struct, kw_only=True):
@@ -94,7 +100,7 @@ RECEIVE: Final = Verb[list[Delivery]]("receive", tuple[Wish], list[Delivery])
 ENOUGH: Final = Verb[None]("enough", tuple[str], None)
 FURNISH: Final = Verb[None]("furnish", tuple[Furniture], None)
 CLEAR: Final = Verb[None]("clear", tuple[str, bytes], None)
-INVENTORY: Final = Verb[list[tuple[str, bytes]]]("inventory", tuple[()], list[tuple[str, bytes]])
+INVENTORY: Final = Verb[list[tuple[str, bytes, int]]]("inventory", tuple[()], list[tuple[str, bytes, int]])
 
 VERBS: Final[dict[str, Verb[Any]]] = {one.name: one for one in list(globals().values()) if isinstance(one, Verb)}
 

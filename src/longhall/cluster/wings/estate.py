@@ -106,6 +106,11 @@ class Estate:
             for host in guest.members()
         ]
 
+    def placed_in(self, number: int) -> list[str]:
+        """The topics that are placed in a wing, by name."""
+        topics = self._hall.catalogue.topics
+        return sorted(name for name, topic in topics.items() if number in topic.options.wings)
+
     def guest(self, number: int) -> Guest | None:
         """How a wing is asked, if it is known here."""
         return self._guests.get(number)

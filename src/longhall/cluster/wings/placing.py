@@ -43,9 +43,8 @@ def hosts_for(home: int, usable: Collection[int], factor: int) -> tuple[int, ...
     return (*((home,) if home in usable else ()), *after)[:factor]
 
 
-def next_hosts(wing: Wing, usable: Collection[int], replicas: Collection[int], factor: int) -> tuple[int, ...]:
+def next_hosts(wing: Wing, wanted: tuple[int, ...], replicas: Collection[int]) -> tuple[int, ...]:
     """Where a wing should be now: where it is wanted, and meanwhile where its copies still are."""
-    wanted = hosts_for(home_of(wing), usable, factor)
     return (*wanted, *(host for host in wing.hosts if host in replicas and host not in wanted))
 
 

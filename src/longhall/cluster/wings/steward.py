@@ -14,6 +14,7 @@ from typing import Final, final
 
 import msgspec
 
+from longhall.broker.catalogue import Topic
 from longhall.broker.hall import Hall
 from longhall.broker.waiting import committed
 from longhall.cluster.seat import Seat
@@ -78,10 +79,10 @@ class Steward(Estate):
     async def choose(self, placement: str, name: str) -> list[int]:
         if placement.startswith(NAMED):
             wing = self.records.get(placement.removeprefix(NAMED))
-            if wing is None:
+            if wing is None or not wing.hosts:
                 raise LonghallError(
                     Code.INVALID_CONFIGURATION,
-                    f"There is no wing '{placement.removeprefix(NAMED)}': `longhall cluster wings` lists them.",
+                    f"There is no wing '{placement.removeprefix(NAMED)}': `longhall cluster wing list` shows them.",
                 )
             chosen = [wing]
         else:
@@ -109,7 +110,9 @@ class Steward(Estate):
         if number > WINGS_MAX:
             raise LonghallError(Code.INVALID_CONFIGURATION, f"A cluster can have had {WINGS_MAX} wings, and no more.")
         try:
-            await self._coordinator.change_wing(None, Wing(name=name, number=number, hosts=hosts, reserved=reserved))
+            wanted = () if home_of(Wing(name=name, number=number)) else hosts
+            wing = Wing(name=name, number=number, hosts=hosts, wanted=wanted, reserved=reserved)
+            await self._coordinator.change_wing(None, wing)
             _log.info("a wing is made", extra={"wing": name, "hosts": hosts})
         except Conflict:
             _log.debug("the wing is there already", extra={"wing": name})
@@ -141,15 +144,22 @@ class Steward(Estate):
         topic = self._hall.catalogue.topics.get(name)
         if topic is None:
             return
-        entry = self._hall.catalogue.queues.by_name.get(name)
-        furniture = calls.Furniture(
-            name=name,
+        furniture = self._furniture(topic)
+        try:
+            await asyncio.gather(*(self._furnish_one(number, furniture) for number in topic.options.wings))
+        except BaseException:
+            self._looked_s = -LOOK_S  # The next look makes up for it.
+            raise
+
+    def _furniture(self, topic: Topic) -> calls.Furniture:
+        entry = self._hall.catalogue.queues.by_name.get(topic.name)
+        return calls.Furniture(
+            name=topic.name,
             topic_id=topic.topic_id,
             partitions=len(topic.partitions),
             configuration=topic.configuration,
             queue=settings_in_wing(entry.settings) if entry is not None else None,
         )
-        await asyncio.gather(*(self._furnish_one(number, furniture) for number in topic.options.wings))
 
     async def _furnish_one(self, number: int, furniture: calls.Furniture) -> None:
         try:
@@ -166,7 +176,7 @@ class Steward(Estate):
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
         await self._confirm()
         known = self._hall.catalogue.topics.get(furniture.name)
-        left = dict(inventory).get(furniture.name)
+        left = next((topic_id for name, topic_id, _ in inventory if name == furniture.name), None)
         if left is not None and known is not None and known.topic_id == furniture.topic_id != left:
             await self.call(number, calls.CLEAR, furniture.name, left)
 
@@ -203,31 +213,34 @@ class Steward(Estate):
             await self._settle(wing, usable)
         if self._loop.time() - self._looked_s >= LOOK_S:
             for wing in list(self.records.values()):
-                await self._compare(wing)
+                if wing.hosts:
+                    await self._compare(wing)
             self._looked_s = self._loop.time()
 
     async def _settle(self, wing: Wing, usable: frozenset[int]) -> None:
         """One step towards where the wing should be: processes first, copies behind them."""
         guest = self._guests.get(wing.number)
-        if guest is None or not guest.is_led:
+        if guest is None or not guest.is_led or not wing.hosts:
             return
-        alive = frozenset(host.node for host in self._seat.members())
-        hosts = wing.hosts
-        if home_of(wing):
-            # Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave.
-            gone = self._seat.drained | reserved_hosts(self.records.values())
-            staying = usable | {host for host in wing.hosts if host not in gone and host not in alive}
-            hosts = next_hosts(wing, staying, guest.state.replicas, self._factor)
-        if hosts != wing.hosts and hosts:
+        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._factor)
+        if not wanted:
+            return
+        hosts = next_hosts(wing, wanted, guest.state.replicas)
+        if hosts != wing.hosts:
             await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, hosts=hosts))
             _log.info("hosts of a wing", extra={"wing": wing.name, "hosts": hosts, "were": wing.hosts})
-        await guest.drain(frozenset(host for host in hosts if host in self._seat.drained and not wing.reserved))
+        await guest.drain(frozenset(hosts) - frozenset(wanted))
+
+    def _staying(self, wing: Wing, usable: frozenset[int]) -> frozenset[int]:
+        """Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave."""
+        gone = self._seat.drained | reserved_hosts(self.records.values())
+        return usable | frozenset(host for host in wing.hosts if host not in gone)
 
     async def _compare(self, wing: Wing) -> None:
         """It gets what it should have and has not; what it should not have goes."""
         found = await self.call(wing.number, calls.INVENTORY)
         placed = {
-            name: topic.topic_id
+            name: (topic.topic_id, calls.fingerprint(self._furniture(topic)))
             for name, topic in self._hall.catalogue.topics.items()
             if wing.number in topic.options.wings
         }
@@ -235,11 +248,11 @@ class Steward(Estate):
         await self._confirm()
         if not self.leads:
             return
-        for name, topic_id in found:
-            if placed.get(name) != topic_id:
+        for name, topic_id, _ in found:
+            if name not in placed or placed[name][0] != topic_id:
                 _log.info("a wing has what was deleted, and is cleared of it", extra={"wing": wing.name, "topic": name})
                 await self.call(wing.number, calls.CLEAR, name, topic_id)
-        has = dict(found)
-        for name, topic_id in placed.items():
-            if has.get(name) != topic_id:
+        has = {name: (topic_id, print_) for name, topic_id, print_ in found}
+        for name, wanted in placed.items():
+            if has.get(name) != wanted:
                 await self.furnish(name)

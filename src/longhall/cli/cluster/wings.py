@@ -1,0 +1,99 @@
+"""`longhall cluster wing list|add|remove`: halls of their own beside the hall of a cluster, on chosen hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longhall.cli.cluster.errand import Errand, carry_out
+from longhall.cli.cluster.hosts import WaitOption
+from longhall.cli.cluster.status import ask
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.output import Column, Format, Row, show_rows
+
+if TYPE_CHECKING:
+    from longhall.console.company import ClusterView, WingView
+
+_COLUMNS = (
+    Column("wing", "wing"),
+    Column("number", "number", right=True),
+    Column("leader", "leader", right=True),
+    Column("in_sync", "in sync"),
+    Column("keepers", "keepers"),
+    Column("reserved", "reserved"),
+    Column("placed", "placed", right=True),
+)
+
+app = typer.Typer(name="wing", help="Halls of their own beside the hall, on chosen hosts.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the wing is called.")]
+
+
+@app.command("list")
+def list_wings(address: HttpOption = None, profile: ProfileOption = None, output: OutputOption = Format.TABLE) -> None:
+    """Show the wings of a cluster: who leads each, who keeps it, how much is placed there."""
+    from longhall.cli.profiles import find_http
+
+    view = ask(find_http(address, profile).address)
+    rows = [_row(wing) for wing in view.wings]
+    show_rows(rows, _COLUMNS, output, "there are no wings: they are made when something is placed in them")
+
+
+@app.command("add")
+def add_wing(
+    name: NameArgument,
+    hosts: Annotated[
+        str, typer.Option("--hosts", metavar="NODE,NODE...", help="Where it is; the first leads it if it can.")
+    ],
+    reserved: Annotated[
+        bool, typer.Option("--reserved", help="These hosts keep nothing else: they are drained first.")
+    ] = False,
+    wait: WaitOption = True,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Make a wing on these hosts, or move it there. Queues and topics are put there with the placement wing:NAME."""
+    try:
+        numbers = [int(host) for host in hosts.split(",")]
+    except ValueError:
+        raise CommandError("--hosts are numbers of nodes, separated by commas", Exit.USAGE) from None
+
+    def done(view: ClusterView) -> bool:
+        wing = next((wing for wing in view.wings if wing.name == name), None)
+        return wing is not None and wing.leader != 0 and sorted(wing.in_sync) == sorted(numbers) == sorted(wing.hosts)
+
+    asked = {"hosts": numbers, "reserved": reserved}
+    errand = Errand("PUT", f"cluster/wings/{name}", asked, done, f"the wing {name} is led and in sync")
+    carry_out(errand, wait, address, profile, output)
+
+
+@app.command("remove")
+def remove_wing(
+    name: NameArgument,
+    address: HttpOption = None,
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """End a wing in which nothing is placed."""
+
+    def done(view: ClusterView) -> bool:
+        return all(wing.name != name for wing in view.wings)
+
+    errand = Errand("DELETE", f"cluster/wings/{name}", {}, done, f"the wing {name} is gone")
+    carry_out(errand, True, address, profile, output)
+
+
+def _row(wing: WingView) -> Row:
+    return {
+        "wing": wing.name,
+        "number": wing.number,
+        "leader": wing.leader or None,
+        "in_sync": ", ".join(map(str, wing.in_sync)),
+        "keepers": ", ".join(map(str, wing.keepers)),
+        "hosts": wing.hosts,
+        "reserved": wing.reserved,
+        "placed": wing.placed,
+    }
