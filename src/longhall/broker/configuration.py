@@ -111,6 +111,8 @@ ACKNOWLEDGE: Final = "longhall.acknowledge"
 ARCHIVE: Final = "longhall.archive"
 PLACEMENT: Final = "longhall.placement"
 WINGS: Final = "longhall.wings"
+QUOTA_BYTES: Final = "longhall.quota.bytes.per.second"
+QUOTA_MESSAGES: Final = "longhall.quota.messages.per.second"
 READ_ONLY: Final = frozenset({WINGS})  # Not for users to set.
 _ACKNOWLEDGERS: Final = {"one": ONE, "quorum": QUORUM, "all": ALL}
 _DURABILITIES: Final = {"always": ALWAYS, "interval": INTERVAL, "none": NEVER}
@@ -185,12 +187,10 @@ SETTINGS: Final[dict[str, Setting]] = {
         _one_of("none", "required"),
         "With required, messages are kept until they are archived, whatever retention says.",
     ),
-    "longhall.quota.bytes.per.second": Setting(
+    QUOTA_BYTES: Setting(
         LONG, _fixed(str(UNLIMITED)), _rate, "How much may be sent to it; whoever sends more is slowed down or refused."
     ),
-    "longhall.quota.messages.per.second": Setting(
-        LONG, _fixed(str(UNLIMITED)), _rate, "How many messages may be sent to it, likewise."
-    ),
+    QUOTA_MESSAGES: Setting(LONG, _fixed(str(UNLIMITED)), _rate, "How many messages may be sent to it, likewise."),
 }
 
 
@@ -218,7 +218,7 @@ class TopicOptions:
         self.acknowledge = _ACKNOWLEDGERS[values[ACKNOWLEDGE]]
         self.archive_required = values[ARCHIVE] == "required"
         self.wings = wings_of(values[WINGS])
-        rates = int(values["longhall.quota.bytes.per.second"]), int(values["longhall.quota.messages.per.second"])
+        rates = int(values[QUOTA_BYTES]), int(values[QUOTA_MESSAGES])
         self.quota = Quota(*rates) if rates != (UNLIMITED, UNLIMITED) else None
 
 

@@ -145,13 +145,14 @@ class Guest:
             return False
         return True
 
-    async def drain(self, hosts: frozenset[int]) -> None:
-        """These hosts are to keep nothing of it, and all others may."""
+    async def be_on(self, wanted: frozenset[int]) -> None:
+        """These hosts are to keep it, and no others; those go when these are there."""
         marked = await self._coordinator.drains()
-        for host in hosts - marked:
-            await self._coordinator.mark_drain(host)
-        for host in marked - hosts:
+        for host in marked & wanted:
             await self._coordinator.clear_drain(host)
+        if wanted <= frozenset(self._living):
+            for host in (frozenset(self._state.replicas) | frozenset(self._living)) - wanted - marked:
+                await self._coordinator.mark_drain(host)
 
     # Asking
 

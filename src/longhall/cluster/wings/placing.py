@@ -12,10 +12,12 @@ from typing import Final
 
 import msgspec
 
+from longhall.broker.configuration import QUOTA_BYTES, QUOTA_MESSAGES
 from longhall.coordination.ports import Wing
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
+from longhall.topics.quota import UNLIMITED
 
 ANY_HOST: Final = "any-host"
 PARTS: Final = "parts"
@@ -98,6 +100,16 @@ def check_letters(name: str, settings: QueueSettings, letters: QueueSettings | N
             f"The dead letters of '{name}' have to be kept where it is: '{settings.dead_letters.queue}' is placed "
             "elsewhere.",
         )
+
+
+def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[str, str]:
+    """That of a topic in one of its wings: all of them together take what the whole may take."""
+    shares = {
+        name: str(-(-int(configuration[name]) // lanes))
+        for name in (QUOTA_BYTES, QUOTA_MESSAGES)
+        if int(configuration.get(name, UNLIMITED)) != UNLIMITED
+    }
+    return {**configuration, **shares}
 
 
 def settings_in_wing(settings: QueueSettings) -> QueueSettings:

@@ -23,6 +23,7 @@ from longhall.cluster.wings.estate import Estate
 from longhall.cluster.wings.placing import (
     NAMED,
     SHARE,
+    configuration_in_wing,
     home_of,
     hosts_for,
     least_used,
@@ -157,7 +158,7 @@ class Steward(Estate):
             name=topic.name,
             topic_id=topic.topic_id,
             partitions=len(topic.partitions),
-            configuration=topic.configuration,
+            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
             queue=settings_in_wing(entry.settings) if entry is not None else None,
         )
 
@@ -212,10 +213,11 @@ class Steward(Estate):
         for wing in list(self.records.values()):
             await self._settle(wing, usable)
         if self._loop.time() - self._looked_s >= LOOK_S:
+            began_s = self._loop.time()
             for wing in list(self.records.values()):
                 if wing.hosts:
                     await self._compare(wing)
-            self._looked_s = self._loop.time()
+            self._looked_s = began_s
 
     async def _settle(self, wing: Wing, usable: frozenset[int]) -> None:
         """One step towards where the wing should be: processes first, copies behind them."""
@@ -229,7 +231,7 @@ class Steward(Estate):
         if hosts != wing.hosts:
             await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, hosts=hosts))
             _log.info("hosts of a wing", extra={"wing": wing.name, "hosts": hosts, "were": wing.hosts})
-        await guest.drain(frozenset(hosts) - frozenset(wanted))
+        await guest.be_on(frozenset(wanted))
 
     def _staying(self, wing: Wing, usable: frozenset[int]) -> frozenset[int]:
         """Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave."""
