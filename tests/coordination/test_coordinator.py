@@ -16,6 +16,7 @@ from longhall.coordination.ports import (
     Member,
     Session,
     ShardState,
+    Wing,
 )
 from tests.coordination.sides import Make, Side, eventually, until
 
@@ -277,6 +278,55 @@ def test_hosts_are_marked_to_be_emptied(side: Side) -> None:
         await first.clear_drain(3)
         await eventually(lambda: seen[-1] == {4})
         assert await first.drains() == {4}
+
+    side.run(scenario)
+
+
+def test_wings_are_made_by_one_and_heard_of_by_all(side: Side) -> None:
+    async def scenario(make: Make) -> None:
+        first, second = await make(), await make()
+        seen: list[dict[str, Wing]] = []
+        second.watch_wings(lambda wings: seen.append(dict(wings)))
+        await eventually(lambda: seen == [{}])
+        made = await first.change_wing(None, Wing(name="a", number=1, hosts=(1, 2)))
+        await eventually(lambda: seen[-1] == {"a": made})
+        with pytest.raises(Conflict):
+            await second.change_wing(None, Wing(name="a", number=2))
+        moved = await second.change_wing(made, msgspec.structs.replace(made, hosts=(2, 3), reserved=True))
+        with pytest.raises(Conflict):
+            await first.change_wing(made, made)
+        await eventually(lambda: seen[-1] == {"a": moved})
+        assert await first.wings() == {"a": moved}
+
+    side.run(scenario)
+
+
+def test_a_wing_has_what_a_cluster_has_in_the_same_session(side: Side) -> None:
+    async def scenario(make: Make) -> None:
+        first, second = await make(), await make()
+        await first.change_wing(None, Wing(name="a", number=1))
+        there, here = first.beside("a"), second.beside("a")
+        await there.start()
+        await here.start()
+        assert there.session is first.session
+        assert await there.cluster_id("wing") == "wing"
+        assert await first.cluster_id("hall") == "hall"
+        seen: list[dict[int, Member]] = []
+        here.watch_members(lambda members: seen.append(dict(members)))
+        mine = await there.register(ONE)
+        await eventually(lambda: seen[-1:] == [{1: mine}])
+        assert await second.members() == {}, "it is a node of the wing, not of the hall"
+        state = await there.change_shard(None, ShardState(shard=0, leader=1, epoch=1, replicas=(1,), in_sync=(1,)))
+        assert await here.shard(0) == state
+        assert await first.shard(0) is None
+        manager = await there.campaign(1)
+        assert await here.manager() == manager
+        assert await first.manager() is None
+        await here.close()
+        assert await second.cluster_id("") == "hall", "the session goes on"
+        await first.close()
+        await eventually(lambda: there.session is Session.CLOSED)
+        assert await second.beside("a").members() == {}
 
     side.run(scenario)
 

@@ -18,7 +18,7 @@ from longhall.broker.queues.letters import Attributes, edit_letter, letter, lett
 from longhall.broker.queues.lift import Lifter
 from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.queues.move import Mover
-from longhall.broker.queues.receive import receive, receive_nowait
+from longhall.broker.queues.receive import Claim, receive, receive_nowait
 from longhall.broker.queues.receive_any import Service
 from longhall.broker.queues.resize import Resizer
 from longhall.broker.queues.rewind import START, Destination, fork, rewind
@@ -215,11 +215,13 @@ class Desk:
         filter: str = "",
         consumer: str = "",
         in_parts: bool = True,
+        claim: Claim | None = None,
     ) -> Deliveries:
         """Give out messages; the same ones again to whoever repeats a request under its id.
 
         With a filter (a selector, or a policy in JSON) only those that match; the others stay for others. The consumer
         is whoever asks, for the audit topic. What is too large for one answer goes to those who can read `in_parts`.
+        The claim tells whoever may want to cancel this whether there is something to lose.
         """
         queue = self._find(name)
         if attempt_id:
@@ -228,7 +230,7 @@ class Desk:
                 return repeated
         wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
         lease_ms = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
-        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer, in_parts)
+        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer, in_parts, claim)
         if attempt_id and deliveries:
             if len(self._attempts) >= ATTEMPTS_MAX:
                 self._attempts.pop(next(iter(self._attempts)))

@@ -9,7 +9,7 @@ release   the leases are committed before anybody sees a message
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.alarm import attend
@@ -33,6 +33,14 @@ from longhall.queues.wish import Wish
 from longhall.records.record import Record
 
 STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
+
+
+@final
+class Claim:
+    """Of a receiver that may be cancelled: once something is leased to it, it had better be left alone."""
+
+    def __init__(self) -> None:
+        self.leased = False
 
 
 def receive_nowait(
@@ -60,6 +68,7 @@ async def receive(
     filter: str = "",
     consumer: str = "",
     in_parts: bool = True,
+    claim: Claim | None = None,
 ) -> list[Delivery]:
     """At most `count_max` messages; none when the time is over. With a filter, of those that match.
 
@@ -74,6 +83,8 @@ async def receive(
         outcome = _decide(hall, queue, count_max, lease_ms, wish, consumer)
         if outcome.given:
             deliveries = [_delivery(queue, given) for given in outcome.given]
+            if claim is not None:
+                claim.leased = True
             await committed(hall, queue.shard)
             if not any(delivery.whole_bytes for delivery in deliveries):
                 return deliveries

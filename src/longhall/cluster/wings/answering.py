@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Final, final
 
 from longhall.broker.catalogue import Topic
@@ -16,6 +16,7 @@ from longhall.broker.declare import add_partitions, configure_topic, create_topi
 from longhall.broker.hall import Hall
 from longhall.broker.queues import declare
 from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.receive import Claim
 from longhall.cluster.wings.calls import (
     CLEAR,
     ENOUGH,
@@ -42,7 +43,7 @@ class Answering:
     def __init__(self, hall: Hall, desk: Desk) -> None:
         self._hall = hall
         self._desk = desk
-        self._waiting: dict[str, asyncio.Task[list[Delivery]]] = {}
+        self._waiting: dict[str, tuple[asyncio.Task[list[Delivery]], Claim]] = {}
         self._furnishing = asyncio.Lock()
         self._own: dict[str, Callable[..., Any]] = {
             RECEIVE.name: self._receive,
@@ -62,6 +63,7 @@ class Answering:
     # Receivers
 
     async def _receive(self, wish: Wish) -> list[Delivery]:
+        claim = Claim()
         work = self._desk.receive(
             wish.name,
             wish.count_max,
@@ -71,25 +73,23 @@ class Answering:
             wish.filter,
             wish.consumer,
             wish.in_parts,
+            claim,
         )
         if not wish.ticket or len(self._waiting) >= WAITING_MAX:
             return await work
-        return await self._wait(wish.ticket, work)
-
-    async def _wait(self, ticket: str, work: Coroutine[Any, Any, list[Delivery]]) -> list[Delivery]:
         task = asyncio.ensure_future(work)
-        self._waiting[ticket] = task
+        self._waiting[wish.ticket] = (task, claim)
         try:
             await asyncio.wait((task,))
             return [] if task.cancelled() else task.result()
         finally:
             task.cancel()
-            del self._waiting[ticket]
+            del self._waiting[wish.ticket]
 
     def _end(self, ticket: str) -> None:
-        """It is enough: whoever waits under this ticket waits no more."""
-        task = self._waiting.get(ticket)
-        if task is not None:
+        """It is enough: whoever waits under this ticket waits no more. What is leased already is told all the same."""
+        task, claim = self._waiting.get(ticket, (None, None))
+        if task is not None and claim is not None and not claim.leased:
             task.cancel()
 
     # Furniture

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from longhall.broker.hall import Hall
 from longhall.broker.queues.desk import Desk
 from longhall.cluster.wings.calls import Verb
-from longhall.cluster.wings.steward import Steward
+from longhall.cluster.wings.reach import Reach
 from longhall.errors import Code, LonghallError
 
 BETWEEN: Final = "."  # The number of a wing, and what came from it.
@@ -25,14 +25,14 @@ Q = TypeVar("Q")
 class Asking:
     """See the module."""
 
-    def __init__(self, hall: Hall, desk: Desk, estate: Steward) -> None:
+    def __init__(self, hall: Hall, desk: Desk, reach: Reach) -> None:
         self._hall = hall
         self._desk = desk
-        self._estate = estate
+        self._reach = reach
 
     def _wings(self, name: str) -> tuple[int, ...]:
         """Where a queue is; with none it is here, or nowhere."""
-        if self._estate.is_empty:
+        if self._reach.is_empty:
             return ()
         queue = self._hall.running_queue(name)
         return queue.settings.wings if queue is not None else ()
@@ -43,15 +43,15 @@ class Asking:
 
     async def _ask(self, name: str, number: int, verb: Verb[R], *arguments: Any, now: bool = False) -> R:
         """One wing. A queue that is not there yet, though it is known here, is put there first."""
-        call = self._estate.call_now if now else self._estate.call
+        call = self._reach.call_now if now else self._reach.call
         try:
             return await call(number, verb, *arguments)
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE or not self._wings(name):
                 raise
-        if not self._estate.leads:
+        if not self._reach.leads:
             raise LonghallError(Code.NOT_READY, f"The queue '{name}' is not everywhere yet; try again.")
-        await self._estate.furnish(name)
+        await self._reach.furnish(name)
         return await call(number, verb, *arguments)
 
     async def _everywhere(self, name: str, verb: Verb[R], *arguments: Any) -> list[R]:

@@ -161,7 +161,7 @@ class Browsing(Asking):
         parts = parts_of_move(task_id)
         if not parts:
             return await self._desk.cancel_move(task_id)
-        stopped = [await self._estate.call(number, calls.CANCEL_MOVE, part) for number, part in parts]
+        stopped = [await self._reach.call(number, calls.CANCEL_MOVE, part) for number, part in parts]
         return one_move([number for number, _ in parts], stopped)
 
     async def list_moves(self, source: str) -> Moves:

@@ -27,8 +27,8 @@ from longhall.cluster.wings import calls
 from longhall.cluster.wings.asking import BETWEEN, sort_out
 from longhall.cluster.wings.browsing import Browsing
 from longhall.cluster.wings.placing import ANY_HOST, check_letters, check_queue, lane_of
+from longhall.cluster.wings.reach import Reach
 from longhall.cluster.wings.receiving import Receiving
-from longhall.cluster.wings.steward import Steward
 from longhall.cluster.wings.sums import all_counts, all_depths
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import (
@@ -56,9 +56,9 @@ Changes = list[tuple[str, int]]
 class Concourse(Browsing):
     """See the module."""
 
-    def __init__(self, hall: Hall, desk: Desk, estate: Steward) -> None:
-        super().__init__(hall, desk, estate)
-        self._receiving = Receiving(estate, hall.world.entropy)
+    def __init__(self, hall: Hall, desk: Desk, reach: Reach) -> None:
+        super().__init__(hall, desk, reach)
+        self._receiving = Receiving(reach, hall.world.entropy)
         self._turn = 0
         # What needs no look at wings.
         self.view = desk.view
@@ -82,17 +82,17 @@ class Concourse(Browsing):
         check_queue(settings)
         if self._desk.view(name) is not None:
             raise LonghallError(Code.QUEUE_EXISTS, f"The name '{name}' is taken.")
-        wings = await self._estate.choose(settings.placement, name)
+        wings = await self._reach.choose(settings.placement, name)
         partitions = max(settings.partitions, len(wings))
         settings = msgspec.structs.replace(settings, wings=tuple(wings), partitions=partitions)
         self._check_letters(name, settings)
         view = await self._desk.create(name, settings)
-        await self._estate.furnish(name)
+        await self._reach.furnish(name)
         return view
 
     async def declare(self, name: str, topic: str, settings: QueueSettings) -> QueueView:
         """Let a topic be consumed as a queue under this name."""
-        if self._estate.is_placed(topic):
+        if self._reach.is_placed(topic):
             raise LonghallError(
                 Code.INVALID_CONFIGURATION, f"'{topic}' is kept in wings: it cannot have queues of its own."
             )
@@ -104,7 +104,7 @@ class Concourse(Browsing):
         queue = self._hall.running_queue(name)
         await self._desk.delete(name)
         if wings and queue is not None:
-            await self._estate.clear(name, queue.entry.topic_id, list(wings))
+            await self._reach.clear(name, queue.entry.topic_id, list(wings))
 
     async def configure(self, name: str, settings: QueueSettings) -> None:
         """Other settings from now on; where it is placed stays."""
@@ -118,7 +118,7 @@ class Concourse(Browsing):
         self._check_letters(name, settings)
         await self._desk.configure(name, settings)
         if settings.wings:
-            await self._estate.furnish(name)
+            await self._reach.furnish(name)
 
     def _check_letters(self, name: str, settings: QueueSettings) -> None:
         if settings.dead_letters is not None:
@@ -189,7 +189,7 @@ class Concourse(Browsing):
 
     async def _send_near(self, name: str, wings: tuple[int, ...], messages: Outgoings) -> Accepteds:
         """By the nearest that takes it. Only what was certainly not taken goes on to the next."""
-        near = self._estate.nearest(wings)
+        near = self._reach.nearest(wings)
         for number in near:
             try:
                 return await self._ask(name, number, calls.SEND, name, messages, now=True)
@@ -273,7 +273,7 @@ class Concourse(Browsing):
         wings = self._wings(name)
         if not wings:
             return await self._desk.begin(name)
-        number = self._estate.nearest(wings)[0]
+        number = self._reach.nearest(wings)[0]
         upload_id = await self._ask(name, number, calls.BEGIN, name)
         return f"{number}{BETWEEN}{upload_id}"
 

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.cluster.wings import calls
-from longhall.cluster.wings.estate import Estate
+from longhall.cluster.wings.reach import Reach
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
 from longhall.world.ports import Entropy
@@ -32,19 +32,19 @@ _log = logging.getLogger("longhall.wings")
 class Receiving:
     """See the module."""
 
-    def __init__(self, estate: Estate, entropy: Entropy) -> None:
-        self._estate = estate
+    def __init__(self, reach: Reach, entropy: Entropy) -> None:
+        self._reach = reach
         self._entropy = entropy
         self._late: set[asyncio.Task[Any]] = set()
         self._attempts: dict[str, int] = {}  # Where a request that may be repeated found something.
 
     async def receive(self, wings: tuple[int, ...], wish: calls.Wish) -> Found:
         """Messages of one wing. LonghallError if none of them could be asked."""
-        near = self._estate.nearest(wings)
+        near = self._reach.nearest(wings)
         if wish.attempt_id in self._attempts:
             near.sort(key=lambda number: number != self._attempts[wish.attempt_id])
         if len(near) == 1:
-            return near[0], await self._estate.call(near[0], calls.RECEIVE, wish, waits=True)
+            return near[0], await self._reach.call(near[0], calls.RECEIVE, wish, waits=True)
         number, found = await self._at_hand(near, wish)
         if not found and wish.wait_ms > 0:
             number, found = await self._wait(near, wish)
@@ -60,7 +60,7 @@ class Receiving:
         failure: LonghallError | None = None
         answered = False
         for number in near:
-            task = asyncio.ensure_future(self._estate.call_now(number, calls.RECEIVE, at_once))
+            task = asyncio.ensure_future(self._reach.call_now(number, calls.RECEIVE, at_once))
             try:
                 done, _ = await asyncio.wait((task,), timeout=PATIENCE_S)
             except asyncio.CancelledError:
@@ -87,7 +87,7 @@ class Receiving:
         """The first that comes, from wherever."""
         ticket = self._entropy.bytes(12).hex()
         wish = msgspec.structs.replace(wish, ticket=ticket)
-        tasks = {asyncio.ensure_future(self._estate.call(number, calls.RECEIVE, wish)): number for number in near}
+        tasks = {asyncio.ensure_future(self._reach.call(number, calls.RECEIVE, wish)): number for number in near}
         waiting: set[asyncio.Task[list[Delivery]]] = set(tasks)
         failure: LonghallError | None = None
         answered = False
@@ -114,7 +114,7 @@ class Receiving:
                 self._leave(tasks[task], wish.name, task)
 
     def _end(self, number: int, ticket: str) -> None:
-        self._keep(asyncio.ensure_future(self._estate.call(number, calls.ENOUGH, ticket)))
+        self._keep(asyncio.ensure_future(self._reach.call(number, calls.ENOUGH, ticket)))
 
     def _leave(self, number: int, name: str, task: asyncio.Task[list[Delivery]]) -> None:
         """Nobody waits for it any more: whatever it brings is given back."""
@@ -123,7 +123,7 @@ class Receiving:
     async def _give_back(self, number: int, name: str, task: asyncio.Task[list[Delivery]]) -> None:
         receipts = [(one.receipt, 0) for one in await task if one.receipt]
         if receipts:
-            await self._estate.call(number, calls.CHANGE_LEASE, name, receipts, "")
+            await self._reach.call(number, calls.CHANGE_LEASE, name, receipts, "")
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         if len(self._late) >= LATE_MAX:
