@@ -25,7 +25,7 @@ _HOW = """### How it was measured
   `min.insync.replicas=2`, heap and flags of its own start script; it acknowledges from the page cache of all in sync.
 - The client: {client} {librdkafka}, `acks=all`, `linger.ms=5`, no compression, every delivery reported
   to the program, otherwise its defaults; one partition and one connection. After each produce line the log's end offset
-  is compared with what was acknowledged.
+  is compared with what was acknowledged. What a consume line reads was read once before it, so that it is in memory.
 - CPU by role: the node that leads the partition, its two followers together, and what serves all (ZooKeeper).
 - Many queues: made through SQS, then sent one message of 1 KB a second each, once by one Kafka producer (a queue is a
   topic of the same name), once by 64 connections of SQS with a message a request.

@@ -296,7 +296,7 @@ def test_wings_are_made_by_one_and_heard_of_by_all(side: Side) -> None:
         with pytest.raises(Conflict):
             await first.change_wing(made, made)
         await eventually(lambda: seen[-1] == {"a": moved})
-        assert await first.wings() == {"a": moved}
+        await until(first.wings, lambda wings: wings == {"a": moved})
 
     side.run(scenario)
 
@@ -317,16 +317,18 @@ def test_a_wing_has_what_a_cluster_has_in_the_same_session(side: Side) -> None:
         await eventually(lambda: seen[-1:] == [{1: mine}])
         assert await second.members() == {}, "it is a node of the wing, not of the hall"
         state = await there.change_shard(None, ShardState(shard=0, leader=1, epoch=1, replicas=(1,), in_sync=(1,)))
-        assert await here.shard(0) == state
+        await until(lambda: here.shard(0), lambda found: found == state)
         assert await first.shard(0) is None
         manager = await there.campaign(1)
-        assert await here.manager() == manager
+        await until(here.manager, lambda found: found == manager)
         assert await first.manager() is None
         await here.close()
         assert await second.cluster_id("") == "hall", "the session goes on"
         await first.close()
         await eventually(lambda: there.session is Session.CLOSED)
-        assert await second.beside("a").members() == {}
+        again = second.beside("a")
+        await again.start()
+        await until(again.members, lambda members: members == {})
 
     side.run(scenario)
 

@@ -418,3 +418,19 @@ def test_an_index_of_what_was_cut_off_is_not_believed_later(rolled: bool) -> Non
     append(log, kept[-1])  # Who appends takes the index that is there, and scans the rest.
     for offset, batch in enumerate([*first, *kept]):
         assert bytes_of(read(log, offset, bytes_max=1)) == batch
+
+
+def test_what_is_not_recent_leaves_memory_step_by_step() -> None:
+    log = open_log(new_host())
+    while len(log.segments) < 3:
+        append(log, batch_at(log.next_offset, 300))
+    log.flush()
+    bases = {segment.base_offset for segment in log.segments[1:]}
+    written = sum(segment.written_bytes for segment in log.segments[1:])
+    steps = 1
+    while not log.written_is_recent(bases, 1_000):
+        steps += 1
+    assert [segment.noted_bytes for segment in log.segments[1:]] == [one.written_bytes for one in log.segments[1:]]
+    assert written // 1_000 <= steps <= written // 1_000 + 2
+    assert log.segments[0].noted_bytes == 0  # It is not on the disk yet.
+    assert log.written_is_recent(bases, 1_000)

@@ -85,7 +85,7 @@ class PartitionLog:
         self.unsynced.add(segment.base_offset)
         self._place(header, segment)
         segment.written_bytes = segment.size_bytes
-        self._note_recent(segment)
+        self._note_recent(segment, segment.written_bytes - segment.noted_bytes)
         return flags, position, file
 
     def replay_reference(self, header: BatchHeader, position: int, flags: int, now_ms: int) -> None:
@@ -175,18 +175,25 @@ class PartitionLog:
         del self._tail[:count]
         self.tail_bytes -= size_bytes
 
-    def written_is_recent(self, bases: set[int]) -> None:
-        """What was written to these segments is on the disk: memory may forget it when it is not recent any more."""
+    def written_is_recent(self, bases: set[int], step_bytes: int) -> bool:
+        """What was written to these segments is on the disk: memory may forget it when it is not recent any more.
+
+        Forgetting takes its time, so one call does about as much as a step. False if there is more.
+        """
         for segment in reversed(self.segments):
             if segment.base_offset in bases:
-                self._note_recent(segment)
+                if segment.written_bytes - segment.noted_bytes > step_bytes:
+                    self._note_recent(segment, step_bytes)
+                    return False
+                self._note_recent(segment, segment.written_bytes - segment.noted_bytes)
             elif segment.noted_bytes:
                 break
+        return True
 
-    def _note_recent(self, segment: Segment) -> None:
+    def _note_recent(self, segment: Segment, size_bytes: int) -> None:
         path = segment_path(self.partition, segment.base_offset)
-        self._files.wrote(path, segment.noted_bytes, segment.written_bytes - segment.noted_bytes)
-        segment.noted_bytes = segment.written_bytes
+        self._files.wrote(path, segment.noted_bytes, size_bytes)
+        segment.noted_bytes += size_bytes
 
     def _target(self, header: BatchHeader, now_ms: int) -> tuple[Segment, int]:
         """The segment that the next batch belongs to, made if need be, and the flags that say so."""
