@@ -40,8 +40,11 @@ def sqs_client(address: str) -> Any:
 class Load:
     """Runs between `start` and `stop`. Moments are of `time.monotonic`."""
 
-    def __init__(self, cluster: Cluster, name: str, sqs_node: int, *, fifo: bool = False) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, sqs_node: int, *, fifo: bool = False, placement: str = "hall"
+    ) -> None:
         self.name = name
+        self.placement = placement
         self.fifo = fifo
         self.queue = f"{name}-queue.fifo" if fifo else f"{name}-queue"
         self.delivered: dict[int, tuple[int, int]] = {}  # Number -> partition and offset, as acknowledged.
@@ -58,8 +61,12 @@ class Load:
 
     def start(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        admin.create_topics([NewTopic(self.name, PARTITIONS, 3)])[self.name].result(WAIT_SECONDS)
-        self._sqs.create_queue(QueueName=self.queue, Attributes={"FifoQueue": "true"} if self.fifo else {})
+        topic = NewTopic(self.name, PARTITIONS, 3, config={"longhall.placement": self.placement})
+        admin.create_topics([topic], request_timeout=WAIT_SECONDS)[self.name].result(WAIT_SECONDS)
+        attributes = {"LonghallPlacement": self.placement}
+        if self.fifo:
+            attributes |= {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+        self._sqs.create_queue(QueueName=self.queue, Attributes=attributes)
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._produce, self._send)]
         for thread in self._threads:
             thread.start()

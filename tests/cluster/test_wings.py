@@ -1,0 +1,70 @@
+"""Topics and queues in wings of a real cluster: every host leads a share, and any of them may die."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhall.coordination.ensemble import Ensemble
+from soak.cluster import Cluster
+from soak.node import COMMAND
+from tests.cluster.load import Load, sqs_client
+
+DYING = 2
+
+
+@pytest.fixture
+def winged(ensemble: Ensemble, tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, session_ms=3000, zookeeper=ensemble, path=f"/{tmp_path.name}")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def _wings(cluster: Cluster) -> list[dict[str, Any]]:
+    command = [*COMMAND, "cluster", "wing", "list", "--http", cluster.nodes[1].http, "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"{done.stderr}\n{cluster.log_tails()}"
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_what_is_in_wings_outlives_a_host(winged: Cluster) -> None:
+    load = Load(winged, "winged", 1, fifo=True, placement="parts")
+    load.start()
+    wings = _wings(winged)
+    assert [(wing["wing"], wing["placed"]) for wing in wings] == [(f"host-{node}", 2) for node in (1, 2, 3)]
+    assert all(wing["leader"] for wing in wings)
+
+    # A message that one host took while the others were asked for nothing.
+    anyone = sqs_client(winged.nodes[DYING].sqs)
+    anyone.create_queue(QueueName="anyone", Attributes={"LonghallPlacement": "any-host"})
+    url = anyone.get_queue_url(QueueName="anyone")["QueueUrl"]
+    sent = {anyone.send_message(QueueUrl=url, MessageBody=str(number))["MessageId"] for number in range(20)}
+
+    winged.nodes[DYING].kill()
+    load.wait_for_more()
+    other = sqs_client(winged.nodes[3].sqs)
+    url = other.get_queue_url(QueueName="anyone")["QueueUrl"]
+    received: list[str] = []
+    while len(received) < len(sent):
+        answer = other.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=20)
+        assert "Messages" in answer, f"{len(received)} of {len(sent)}\n{winged.log_tails()}"
+        for message in answer["Messages"]:
+            received.append(message["MessageId"])
+            other.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    assert sorted(received) == sorted(sent), "each came once"
+
+    winged.nodes[DYING].start()
+    winged.wait_in_sync()
+    load.wait_for_more()
+    load.stop()
+    assert load.refusals == []
+    load.check(DYING)
