@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -78,16 +78,10 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     yield gauge("longhall_cluster_nodes", "Nodes that live.", sum(host.alive for host in view.hosts))
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
     yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)
-    yield _of_wings("longhall_wing_leader", "The node that leads a wing; 0 for none.", view, lambda wing: wing.leader)
-    yield _of_wings("longhall_wing_in_sync", "Nodes of a wing in sync.", view, lambda wing: len(wing.in_sync))
-    yield _of_wings("longhall_wing_placed", "Topics and queues placed in a wing.", view, lambda wing: wing.placed)
+    placed: list[Sample] = [("", labels(("wing", wing.name)), float(wing.placed)) for wing in view.wings]
+    yield Family("longhall_wing_placed", "gauge", "Topics and queues placed in a wing.", placed)
     lags = [host for host in view.hosts if host.lag_entries is not None]
     entries: list[Sample] = [("", labels(("node", str(host.node))), float(host.lag_entries or 0)) for host in lags]
     seconds: list[Sample] = [("", labels(("node", str(host.node))), (host.lag_ms or 0) / 1000) for host in lags]
     yield Family("longhall_replica_lag_entries", "gauge", "Entries that a follower has not synced.", entries)
     yield Family("longhall_replica_lag_seconds", "gauge", "How long a follower has been behind.", seconds)
-
-
-def _of_wings(name: str, meaning: str, view: ClusterView, value: Callable[[WingView], int]) -> Family:
-    samples: list[Sample] = [("", labels(("wing", wing.name)), float(value(wing))) for wing in view.wings]
-    return Family(name, "gauge", meaning, samples)

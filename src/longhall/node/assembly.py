@@ -30,7 +30,7 @@ from longhall.console.api.service import Api
 from longhall.console.api.upgrading import upgrade_route
 from longhall.console.api.wings import wing_routes
 from longhall.console.http import HttpServer
-from longhall.console.metrics import Registry
+from longhall.console.metrics import Registry, labels
 from longhall.console.process import process_families
 from longhall.console.routes import open_console
 from longhall.doors.kafka.door import Door
@@ -114,7 +114,10 @@ class Node:
             connections_per_address_max=settings.connections_per_address_max,
         )
         self.status = NodeStatus(self.hall, self._kafka, budget)
-        registry = self.registry = Registry(colleagues.label if colleagues is not None else "")
+        label = colleagues.label if colleagues is not None else ""
+        if place is not None and place.wing is not None:
+            label = labels(("wing", place.wing.name))
+        registry = self.registry = Registry(label)
         registry.collect(process_families)
         routes = (*ROUTES, upgrade_route(NodeUpgrades(self)))
         api = self._api = Api(self.desk, routes, budget, self.known.credentials, closed_api(settings))

@@ -22,13 +22,14 @@ from longhall.broker.leadership import NOBODY, Host
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import Router, addresses_of
 from longhall.console.http import Response
-from longhall.console.metrics import CONTENT_TYPE, Block, Registry, blocks_of, labels
+from longhall.console.metrics import CONTENT_TYPE, Block, Registry, labels
 from longhall.coordination.ports import CoordinationError, Coordinator, Session, Watch
 from longhall.coordination.ports import Member as Described
 from longhall.errors import LonghallError
 from longhall.front.carried import answer_carried
 from longhall.front.carrying import HTTP, SQS_CALL
 from longhall.node.addresses import Address
+from longhall.node.scraping import METRICS, METRICS_S_MAX, gathered
 from longhall.node.worker import LEADER, Orders
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"
 CARRIED_MAX: Final = 4_096  # Requests of one worker on their way: as many as may be connected to it.
 MET: Final = "met"
-METRICS: Final = "metrics"
-METRICS_S_MAX: Final = 5.0
 REGISTER_PAUSE_S: Final = 0.2
 LOST: Final = "no worker leads; it is about to be started again"
 
@@ -232,19 +231,8 @@ class Colleagues:
         """What the other workers count, for the leader to show."""
         assert self._peers is not None
         others = sorted(number for number in self._living if number != self.node) if self.leads_here else []
-        found: dict[str, list[Block]] = {}
-        for text in await asyncio.gather(*map(self._ask_metrics, others)):
-            for name, block in blocks_of(text).items():
-                found.setdefault(name, []).append(block)
-        return found
-
-    async def _ask_metrics(self, number: int) -> str:
-        assert self._peers is not None
-        try:
-            return (await self._peers.request(number, METRICS, b"", METRICS_S_MAX)).decode()
-        except (OSError, TimeoutError, LonghallError) as error:
-            _log.info("a worker did not tell its metrics", extra={"from": number, "reason": str(error)})
-            return ""
+        peers = self._peers
+        return await gathered({f"worker {one}": peers.request(one, METRICS, b"", METRICS_S_MAX) for one in others})
 
     async def _tell_metrics(self, node: int, body: bytes) -> bytes:
         assert self._node is not None

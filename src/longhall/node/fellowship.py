@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
@@ -31,6 +31,7 @@ from longhall.cluster.wings.concourse import Concourse
 from longhall.cluster.wings.guest import Guest
 from longhall.cluster.wings.making import WingVerbs
 from longhall.cluster.wings.steward import Steward
+from longhall.console.metrics import Block
 from longhall.coordination.ports import CoordinationError, Watch, Wing
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
@@ -38,6 +39,7 @@ from longhall.front.carried import answer_carried
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
 from longhall.node.place import Place, as_member
+from longhall.node.scraping import METRICS, METRICS_S_MAX, gathered
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -96,12 +98,14 @@ class Fellowship:
             hall.wings = self.estate
             self.wings = WingVerbs(self.estate, self.hosts, place.root, self.seat)
             node.open_concourse(Concourse(hall, node.desk, self.estate))
+            node.registry.others = self._others_metrics
         else:
             number = place.wing.number * WING_STEP + place.node
             self.main = Guest(world, number, place.card.life, place.root, "the hall", begins=False)
             self._wings_changed({place.wing.name: place.wing})
             self._answering = Answering(hall, node.desk)
             node.be_wing(number, self.main)
+            self.peers.serve(METRICS, self._tell_metrics)
 
     async def recover(self) -> Recovered:
         """Fill the hall from the directory, as one of several."""
@@ -199,6 +203,18 @@ class Fellowship:
         if wing is not None and wing.hosts:
             self.seat.preferred = wing.hosts[0]
             self.seat.copies = len(wing.wanted or wing.hosts)
+
+    async def _others_metrics(self) -> dict[str, list[Block]]:
+        """What the wings on this host count."""
+        asked: dict[str, Awaitable[bytes]] = {}
+        for wing in self.estate.records.values() if self.estate is not None else ():
+            guest = self.estate.guest(wing.number) if self.estate is not None else None
+            if guest is not None and self.place.node in wing.hosts:
+                asked[wing.name] = guest.ask(self.place.node, METRICS, METRICS_S_MAX)
+        return await gathered(asked)
+
+    async def _tell_metrics(self, node: int, body: bytes) -> bytes:
+        return await self._node.registry.render()
 
     def _epoch(self) -> int:
         """The newest that this node was told of."""

@@ -66,7 +66,10 @@ class NodeStatus:
                     places.of(partition).leader,
                 )
                 for partition in route
+                if not partition.elsewhere
             ]
+            if not partitions:
+                continue  # Those who keep it tell of it.
             traffic = self._hall.topic_traffic.get(name)
             yield TopicStatus(name, partitions, None if traffic is None else _traffic(traffic))
 
@@ -85,7 +88,7 @@ class NodeStatus:
 
     def _offset(self, topic: str, number: int, committed: int) -> GroupOffsetStatus | None:
         partition = self._hall.partition(topic, number)
-        if partition is None or committed < 0:
+        if partition is None or committed < 0 or partition.elsewhere:
             return None
         lag = max(partition.high_watermark - committed, 0)
         seconds = self._lag_seconds(partition, committed) if lag else 0.0
@@ -103,7 +106,7 @@ class NodeStatus:
 
     def queues(self) -> Iterator[QueueStatus]:
         for queue in list(self._hall.queues.values()):
-            if not queue.removed:
+            if not queue.removed and (self._hall.options.wing or not queue.settings.wings):
                 depth = depth_of(self._hall, queue)
                 counts = counts_of(queue)
                 yield QueueStatus(

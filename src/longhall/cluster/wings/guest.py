@@ -173,6 +173,12 @@ class Guest:
             raise LonghallError(Code.NOT_LEADER, f"nobody leads {self.label} at the moment")
         return await self._known().carry_now(door, peer, request)
 
+    async def ask(self, node: int, verb: str, timeout_s: float) -> bytes:
+        """Ask one node of that hall, whoever leads. As `Peers.request`."""
+        if self._peers is None:
+            raise LonghallError(Code.NOT_READY, f"{self.label} is not known yet; try again")
+        return await self._peers.request(node, verb, b"", timeout_s)
+
     def _known(self) -> Router:
         if self._router is None:
             raise LonghallError(Code.NOT_READY, f"{self.label} is not known yet; try again")
