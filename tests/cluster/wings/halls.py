@@ -32,6 +32,7 @@ class Near:
         self.near: list[int] = []  # In this order, where they are near at all.
         self.away: set[int] = set()
         self.lost: set[int] = set()
+        self.share = 1  # Where the next one goes.
         self.asked: list[tuple[int, str]] = []
         self._main = main
         self._wings = wings
@@ -61,7 +62,7 @@ class Near:
         return await self.call(number, verb, *arguments)
 
     async def choose(self, placement: str, name: str) -> list[int]:
-        return [min(self._wings)] if placement == SHARE else sorted(self._wings)
+        return [self.share] if placement == SHARE else sorted(self._wings)
 
     async def furnish(self, name: str) -> None:
         topic = self._main.hall.catalogue.topics[name]

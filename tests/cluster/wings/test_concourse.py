@@ -219,6 +219,19 @@ def test_dead_letters_stay_in_the_wing_and_come_back_from_there() -> None:
     live(play)
 
 
+def test_a_share_goes_where_its_dead_letters_are() -> None:
+    async def play(house: House) -> None:
+        dead = await house.queues.create("dead", QueueSettings(placement="share"))
+        house.reach.share = 3
+        letters = DeadLetters(queue="dead", attempts_max=1)
+        work = await house.queues.create("work", QueueSettings(placement="share", dead_letters=letters))
+        assert work.settings.wings == dead.settings.wings == (1,)
+        other = await house.queues.create("other", QueueSettings(placement="share"))
+        assert other.settings.wings == (3,)
+
+    live(play)
+
+
 def test_pages_go_through_all_wings() -> None:
     async def play(house: House) -> None:
         await house.queues.create("q", QueueSettings(placement="parts", settled="keep"))
@@ -325,6 +338,7 @@ def test_a_wing_that_has_lost_it_is_furnished_anew() -> None:
         QueueSettings(placement="parts", fifo=True, deduplication="id"),
         QueueSettings(placement="parts", messages_max=10, parts_max=4),
         QueueSettings(placement="parts", dead_letters=DeadLetters(queue="hall")),
+        QueueSettings(placement="share", audit="deliveries"),
         QueueSettings(placement="nowhere"),
     ],
 )

@@ -95,10 +95,11 @@ class Answering:
     # Furniture
 
     def _inventory(self) -> list[tuple[str, bytes, int]]:
-        """Names, ids and fingerprints of what is here."""
+        """Names, ids and fingerprints of what was placed here. What the wing has made for itself is its own."""
         return [
             (name, topic.topic_id, fingerprint(self._furniture(name, topic)))
             for name, topic in self._hall.catalogue.topics.items()
+            if topic.options.wings
         ]
 
     def _furniture(self, name: str, topic: Topic) -> Furniture:

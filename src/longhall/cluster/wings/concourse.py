@@ -26,7 +26,7 @@ from longhall.broker.queues.desk import Desk
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.asking import BETWEEN, sort_out
 from longhall.cluster.wings.browsing import Browsing
-from longhall.cluster.wings.placing import ANY_HOST, check_letters, check_queue, lane_of
+from longhall.cluster.wings.placing import ANY_HOST, SHARE, check_letters, check_queue, lane_of
 from longhall.cluster.wings.reach import Reach
 from longhall.cluster.wings.receiving import Receiving
 from longhall.cluster.wings.sums import all_counts, all_depths
@@ -82,7 +82,7 @@ class Concourse(Browsing):
         check_queue(settings)
         if self._desk.view(name) is not None:
             raise LonghallError(Code.QUEUE_EXISTS, f"The name '{name}' is taken.")
-        wings = await self._reach.choose(settings.placement, name)
+        wings = self._wings_of_letters(settings) or await self._reach.choose(settings.placement, name)
         partitions = max(settings.partitions, len(wings))
         settings = msgspec.structs.replace(settings, wings=tuple(wings), partitions=partitions)
         self._check_letters(name, settings)
@@ -119,6 +119,12 @@ class Concourse(Browsing):
         await self._desk.configure(name, settings)
         if settings.wings:
             await self._reach.furnish(name)
+
+    def _wings_of_letters(self, settings: QueueSettings) -> list[int]:
+        """A share goes where its dead letters are, if those are one too."""
+        letters = self._desk.view(settings.dead_letters.queue) if settings.dead_letters is not None else None
+        shares = letters is not None and settings.placement == letters.settings.placement == SHARE
+        return list(letters.settings.wings) if letters is not None and shares else []
 
     def _check_letters(self, name: str, settings: QueueSettings) -> None:
         if settings.dead_letters is not None:

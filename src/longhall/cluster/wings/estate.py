@@ -5,9 +5,9 @@ Every node hears of them and asks them; `steward` looks after them besides, at t
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,15 +22,7 @@ from longhall.coordination.ports import Coordinator, Watch, Wing
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
-WINGS_MAX: Final = 127  # In all its life: the numbers of their partitions fit into 31 bits.
-UP_S_MAX: Final = 30.0  # For wings that are made to come up.
-TEND_S: Final = 2.0
-LOOK_S: Final = 60.0  # How often a leader compares what wings have with what they should have, unasked.
-PAUSE_S: Final = 0.2
-
 R = TypeVar("R")
-
-_log = logging.getLogger("longhall.wings")
 
 
 class Estate:
@@ -45,6 +37,7 @@ class Estate:
         self._incarnation = incarnation
         self._guests: dict[int, Guest] = {}
         self._watch: Watch | None = None
+        self._changed = asyncio.Event()
 
     def start(self) -> None:
         """Hear of wings from now on."""
@@ -68,6 +61,7 @@ class Estate:
                     self._coordinator.beside(wing.name),
                     f"the wing {wing.name}",
                 )
+        self._changed.set()
         self.on_wings([wing for wing in records.values() if self._seat.node in wing.hosts])
 
     # What is known

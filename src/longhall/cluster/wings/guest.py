@@ -134,16 +134,11 @@ class Guest:
         """Whether somebody could be asked now."""
         return self._router is not None and self._state.leader != NOBODY and self._state.leader in self._living
 
-    async def safe(self, copies_min: int, timeout_s: float) -> bool:
-        """Wait until it is, and so many have everything; whether that came about in time."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not self.is_led or len(self._state.in_sync) < copies_min:
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+    async def be_safe(self, copies_min: int) -> None:
+        """Wait until it is, and so many have everything."""
+        while not self.is_led or len(self._state.in_sync) < copies_min:
+            self._changed.clear()
+            await self._changed.wait()
 
     async def be_on(self, wanted: frozenset[int]) -> None:
         """These hosts are to keep it, and no others; those go when these are there."""

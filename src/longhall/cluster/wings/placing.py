@@ -76,6 +76,8 @@ def check_queue(settings: QueueSettings) -> None:
     wrong = ""
     if settings.parts_max > settings.partitions:
         wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
+    elif settings.audit != "off":
+        wrong = "What is given out in wings is not written down: a queue with an audit is kept by the hall."
     elif settings.placement not in (ANY_HOST, PARTS):
         return
     elif settings.one_by_one:

@@ -40,7 +40,6 @@ WINGS_MAX: Final = 127  # In all its life: the numbers of their partitions fit i
 UP_S_MAX: Final = 30.0  # For wings that are made to come up.
 TEND_S: Final = 2.0
 LOOK_S: Final = 60.0  # How often a leader compares what wings have with what they should have, unasked.
-PAUSE_S: Final = 0.2
 
 _log = logging.getLogger("longhall.wings")
 
@@ -119,16 +118,15 @@ class Steward(Estate):
             _log.debug("the wing is there already", extra={"wing": name})
 
     async def _come_up(self, wing: Wing) -> None:
-        until_s = self._loop.time() + UP_S_MAX
-        guest = self._guests.get(wing.number)
-        while (
-            guest is None and self._loop.time() < until_s
-        ):  # The record has just been written: it is about to be heard.
-            await asyncio.sleep(PAUSE_S)
-            guest = self._guests.get(wing.number)
-        copies_min = min(self._seat.in_sync_min, len(wing.hosts))
-        if guest is None or not await guest.safe(copies_min, max(0.0, until_s - self._loop.time())):
-            raise LonghallError(Code.NOT_READY, f"The wing '{wing.name}' does not come up; try again.")
+        """A record that has just been written is about to be heard of, here and on its hosts."""
+        try:
+            async with asyncio.timeout(UP_S_MAX):
+                while wing.number not in self._guests:
+                    self._changed.clear()
+                    await self._changed.wait()
+                await self._guests[wing.number].be_safe(min(self._seat.in_sync_min, len(wing.hosts)))
+        except TimeoutError:
+            raise LonghallError(Code.NOT_READY, f"The wing '{wing.name}' does not come up; try again.") from None
 
     def _usable(self) -> frozenset[int]:
         alive = frozenset(host.node for host in self._seat.members())
@@ -197,32 +195,41 @@ class Steward(Estate):
             if not self.leads:
                 self._looked_s = -LOOK_S  # Whoever leads next looks at once.
                 continue
-            try:
+            if self.records:
                 await self._tend()
-            except (CoordinationError, LonghallError, OSError, TimeoutError) as error:
-                _log.info("wings are looked after again in a moment", extra={"reason": str(error)})
 
     async def _tend(self) -> None:
-        if not self.records:
-            return
+        """One wing that is in trouble keeps nobody from looking at the next."""
         usable = self._usable()
+        looks = self._loop.time() - self._looked_s >= LOOK_S
+        if looks:
+            self._looked_s = self._loop.time()
+        await self._try(self._make_for_hosts(usable))
+        for wing in list(self.records.values()):
+            if wing.hosts:
+                await self._try(self._settle(wing, usable))
+                if looks and not await self._try(self._compare(wing)):
+                    self._looked_s = -LOOK_S
+
+    async def _try(self, work: Awaitable[None]) -> bool:
+        try:
+            await work
+        except (CoordinationError, LonghallError, OSError, TimeoutError) as error:
+            _log.info("wings are looked after again in a moment", extra={"reason": str(error)})
+            return False
+        return True
+
+    async def _make_for_hosts(self, usable: frozenset[int]) -> None:
+        """A host that came later has a wing like all others, if they have."""
         if any(home_of(wing) for wing in self.records.values()):
             for host in sorted(usable):
-                if wing_of_host(host) not in self.records:  # A host that came later has a wing like all others.
+                if wing_of_host(host) not in self.records:
                     await self.make(wing_of_host(host), hosts_for(host, usable, self._factor))
-        for wing in list(self.records.values()):
-            await self._settle(wing, usable)
-        if self._loop.time() - self._looked_s >= LOOK_S:
-            began_s = self._loop.time()
-            for wing in list(self.records.values()):
-                if wing.hosts:
-                    await self._compare(wing)
-            self._looked_s = began_s
 
     async def _settle(self, wing: Wing, usable: frozenset[int]) -> None:
         """One step towards where the wing should be: processes first, copies behind them."""
         guest = self._guests.get(wing.number)
-        if guest is None or not guest.is_led or not wing.hosts:
+        if guest is None or not guest.is_led:
             return
         wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._factor)
         if not wanted:
