@@ -12,6 +12,7 @@ from longhall.cluster.hosts import Hosts
 from longhall.coordination.ports import ShardState
 from longhall.errors import Code, LonghallError
 from longhall.simulation.replicas.fleet import Fleet
+from longhall.simulation.replicas.names import name_of
 from longhall.simulation.world import Simulation
 
 SECONDS = 30.0
@@ -42,6 +43,15 @@ async def ask(fleet: Fleet, errand: Errand) -> str:
     process = fleet.host(leader.fellowship.place.node).process
     assert process is not None
     return await process.start(errand(leader.fellowship.hosts))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait in simulated time."""
+    for _ in range(int(SECONDS * 100)):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("in vain")
 
 
 async def refusal(fleet: Fleet, errand: Errand) -> LonghallError:
@@ -185,3 +195,28 @@ def test_a_follower_that_is_killed_is_not_waited_for_though_it_managed() -> None
         assert manager not in seat.state.in_sync
 
     play(script, hosts=3)
+
+
+def test_a_leader_whose_machine_is_gone_is_replaced_as_soon_as_its_session_ends() -> None:
+    async def script(fleet: Fleet) -> None:
+        leader = fleet.leader()
+        assert leader is not None
+        assert leader.fellowship is not None
+        first = leader.fellowship.seat.node
+        seats = [
+            node.fellowship.seat
+            for number, node in fleet.nodes.items()
+            if node.fellowship is not None and number != first
+        ]
+        for seat in seats:
+            for one, other in ((name_of(first), name_of(seat.node)), (name_of(seat.node), name_of(first))):
+                fleet.simulation.fabric.cut(one, other)
+        fleet.cut_coordinator(first)
+        loop = asyncio.get_running_loop()
+        await until(lambda: not any(first in seat.living for seat in seats))
+        began = loop.time()
+        await until(lambda: not any(seat.state.leader in (0, first) for seat in seats))
+        assert loop.time() - began < 0.9  # Of simulated time: nobody waits for answers of a machine that gives none.
+
+    for seed in range(1, 4):
+        play(script, hosts=3, seed=seed)

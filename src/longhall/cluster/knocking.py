@@ -14,7 +14,7 @@ from longhall.cluster.peers import Peers
 from longhall.world.ports import Network
 
 REFUSED_MAX: Final = 2  # Knocks that nobody answers in a row, before a node is taken for dead.
-KNOCK_S_MAX: Final = 1.0
+KNOCK_S_MAX: Final = 0.5
 
 
 @final

@@ -7,14 +7,17 @@ It knows frames, not what they mean. What is written beyond the transport's limi
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
-from typing import Any, cast, final
+from typing import Any, Final, cast, final
 
 import msgspec
 
 from longhall.cluster.wire import PEER_FRAME_BYTES_MAX, Splitter, encode
 from longhall.errors import LonghallError
 from longhall.world.ports import Buffer
+
+UNHEARD_MS_MAX: Final = 5_000  # What was written and has not arrived by then will not: the connection is dead.
 
 OnFrame = Callable[[int, bytes], None]
 
@@ -71,6 +74,7 @@ class Link(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
+        _end_when_unheard(transport)
         if self._on_made is not None:
             self._on_made(self)
 
@@ -104,3 +108,13 @@ class Link(asyncio.BufferedProtocol):
     def peer(self) -> Any:
         """The address of the other side, for the log."""
         return self._transport.get_extra_info("peername") if self._transport is not None else None
+
+
+def _end_when_unheard(transport: asyncio.BaseTransport) -> None:
+    """Have the system end a connection that was cut. By itself it would try for minutes, and ever more rarely: such a
+    connection is still mute seconds after the other side can be heard again, while a new one would not be.
+    """
+    plug = transport.get_extra_info("socket")  # None in a simulated world.
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it.
+    if plug is not None and option is not None:
+        plug.setsockopt(socket.IPPROTO_TCP, option, UNHEARD_MS_MAX)

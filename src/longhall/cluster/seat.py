@@ -461,9 +461,10 @@ class Seat:
             self._described = await self._coordinator.register(msgspec.structs.replace(self._described, unfit=unfit))
 
     async def _manage(self, office: Manager) -> None:
+        # A machine that is gone answers no knock, which takes a moment: who lives is asked afterwards.
+        suspects = await self._suspects(self._state)
         state = self._state = await self._read()
         members = await self._coordinator.members()
-        suspects = await self._suspects(state)
         unfit = frozenset(number for number, one in members.items() if one.unfit)
         wanted = decide(state, frozenset(members), suspects, unfit)
         if wanted is None:
