@@ -31,6 +31,7 @@ WIDTH: Final = 80
 APART: Final = {
     "clients": "tests/clients",
     "pipeline": "tests/pipeline",
+    "soak": "tests/soak",
     "crashes": "tests/crash",
     "cluster": "tests/cluster",
 }

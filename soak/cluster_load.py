@@ -28,8 +28,9 @@ PACE: Final = 0.08  # Two cores for three nodes, a ZooKeeper and all clients.
 PAUSE_SECONDS: Final = 0.05
 QUIET_SECONDS: Final = LEASE_SECONDS + queue_load.DELAY_SECONDS_MAX + 4.0
 WAIT_SECONDS: Final = 120.0
-# A leader that sleeps is given up by the client after a time of its own, which is a minute unless told.
-PATIENCE: Final = {"socket.timeout.ms": 4_000}
+# A leader that sleeps is given up by the client after a time of its own, which is a minute unless told. It may learn
+# before who leads by then, but asks only every five minutes unless told; see docs/cluster.md.
+PATIENCE: Final = {"socket.timeout.ms": 4_000, "topic.metadata.refresh.interval.ms": 1_000}
 KAFKA, SQS = "Kafka", "SQS"
 EARLY: Final = [f"{number}".encode() * 50 for number in range(50)]
 
@@ -145,7 +146,6 @@ class ClusterLoad:
         """Everybody stops; every complaint about what is there then."""
         for worker in self._queues:
             worker.stopping.set()
-        # Calls of librdkafka about offsets of transactions may miss their own time-out when their coordinator moves.
         self._kafka.finish(self.hung)
         for worker in self._queues:
             worker.finish()

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +27,11 @@ PLAIN, LEDGER, TARGET = "plain", "ledger", "target"
 TOPICS: Final = (PLAIN, LEDGER, TARGET)
 READERS, CARRIERS = "readers", "carriers"
 CALL_SECONDS_MAX: Final = 20.0
+# Offsets of a transaction go to the coordinator of the group, which librdkafka (2.16) remembers. When it is told that
+# this node does not live any more while such a call waits for it, nothing wakes the call up, and the time that it was
+# given is not looked at (its issues 5511 and 5456). So the producer is given up, as a careful program would do: the
+# next one of the same transactional id ends what the old one had begun.
+OFFSETS_SECONDS_MAX: Final = 15.0
 IN_FLIGHT_MAX: Final = 300
 RATE_PER_SECOND: Final = 600
 PADDING: Final = b" " * 70_000
@@ -54,6 +60,7 @@ class Worker:
         self.pace = 1.0  # The share of its usual speed.
         self.settings: dict[str, Any] = {}  # Of its clients, beside those that all have.
         self.stopping = threading.Event()
+        self.given_up = 0  # Clients that did not come back from a call in time.
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
 
@@ -170,7 +177,11 @@ class Carrier(Worker):
             messages = [m for m in consumer.consume(100, 0.2) if m.error() is None]
             if not messages:
                 continue
-            outcome = _transact(producer, partial(self._carry, producer, consumer, messages))
+            try:
+                outcome = _transact(producer, partial(self._carry, producer, consumer, messages))
+            except TimeoutError:
+                outcome = Outcome.UNKNOWN
+                self.given_up += 1
             rewind = outcome is not Outcome.COMMITTED
             if outcome is Outcome.UNKNOWN:
                 producer = None
@@ -183,7 +194,8 @@ class Carrier(Worker):
             producer.produce(TARGET, message.value(), partition=partition)
             ahead[partition] = offset + 1
         offsets = [TopicPartition(PLAIN, partition, offset) for partition, offset in ahead.items()]
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), CALL_SECONDS_MAX)
+        group = consumer.consumer_group_metadata()
+        _within(OFFSETS_SECONDS_MAX, partial(producer.send_offsets_to_transaction, offsets, group, CALL_SECONDS_MAX))
 
 
 class Committer(Worker):
@@ -244,6 +256,7 @@ class Load:
 
     def finish(self, hung: list[str] | None = None) -> None:
         """Wait until all have ended. With `hung`, those that hang are noted there and left behind."""
+        self.stop()
         for worker in self._workers:
             try:
                 worker.finish()
@@ -251,6 +264,8 @@ class Load:
                 if hung is None:
                     raise
                 hung.append(str(failure))
+            if hung is not None and worker.given_up:
+                hung.append(f"{worker.given_up} clients of {worker.name}, which did not come back from a call in time")
 
 
 def received(message: Message) -> tuple[Place, int, bytes]:
@@ -263,6 +278,22 @@ def received(message: Message) -> tuple[Place, int, bytes]:
     if value.endswith(PADDING):
         value = value.removesuffix(PADDING) + b":0"  # Padding that came through whole is not worth keeping.
     return (topic, partition), offset, value
+
+
+def _within(seconds_max: float, call: Callable[[], None]) -> None:
+    """Call it in a thread of its own, which is left behind when it takes longer: TimeoutError."""
+    done: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            call()
+        except BaseException as failure:
+            done.set_exception(failure)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=work, name="a call", daemon=True).start()
+    done.result(seconds_max)
 
 
 def _ready(producer: Producer) -> Producer | None:
