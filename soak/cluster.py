@@ -157,7 +157,9 @@ class Cluster:
 
         def in_sync() -> bool:
             view = self.view()
-            return view is not None and sum(host.in_sync and host.alive for host in view.hosts) >= count
+            if view is None or not all(wing.leader and len(wing.in_sync) >= count for wing in view.wings):
+                return False
+            return sum(host.in_sync and host.alive for host in view.hosts) >= count
 
         wait_until(in_sync, f"{count} nodes are in sync", self.log_tails)
 

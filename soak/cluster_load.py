@@ -90,13 +90,16 @@ class BeatingBook(Book):
 class ClusterLoad:
     """All clients, what they were told, and whether it holds."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, wings: bool = False) -> None:
+        """With `wings`, whatever can be is placed there."""
         self.pulse = Pulse()
         self.history = BeatingHistory(self.pulse)
         self.book = BeatingBook(self.pulse)
         self.hung: list[str] = []
         self._cluster = cluster
-        self._kafka = Load(cluster.bootstrap, self.history, pace=PACE, settings=PATIENCE)
+        self._wings = wings
+        placement = "parts" if wings else "hall"
+        self._kafka = Load(cluster.bootstrap, self.history, pace=PACE, settings=PATIENCE, placement=placement)
         self._queues: list[QueueWorker] = []
         self._urls: dict[int, dict[str, str]] = {}
 
@@ -123,7 +126,11 @@ class ClusterLoad:
     def _make_queues(self) -> None:
         client = queue_load.new_client(f"http://{self._cluster.nodes[1].sqs}")
         lease = {"VisibilityTimeout": str(LEASE_SECONDS)}
-        for name, attributes in ((PLAIN, lease), (ORDERED, {**lease, "FifoQueue": "true"})):
+        plain, ordered = lease, {**lease, "FifoQueue": "true"}
+        if self._wings:
+            plain = {**plain, "LonghallPlacement": "any-host"}
+            ordered = {**ordered, "LonghallPlacement": "parts", "DeduplicationScope": "messageGroup"}
+        for name, attributes in ((PLAIN, plain), (ORDERED, ordered)):
             url: str = client.create_queue(QueueName=f"soak-{name}", Attributes=attributes)["QueueUrl"]
             for number, node in self._cluster.nodes.items():
                 there = url.replace(self._cluster.nodes[1].sqs, node.sqs)

@@ -32,6 +32,7 @@ CALL_SECONDS_MAX: Final = 20.0
 # given is not looked at (its issues 5511 and 5456). So the producer is given up, as a careful program would do: the
 # next one of the same transactional id ends what the old one had begun.
 OFFSETS_SECONDS_MAX: Final = 15.0
+MAKE_SECONDS_MAX: Final = 60.0  # For topics, and for wings where those are needed first.
 IN_FLIGHT_MAX: Final = 300
 RATE_PER_SECOND: Final = 600
 PADDING: Final = b" " * 70_000
@@ -222,9 +223,17 @@ class Load:
     """All of them together, on topics of their own."""
 
     def __init__(
-        self, bootstrap: str, history: History, *, pace: float = 1.0, settings: Mapping[str, Any] | None = None
+        self,
+        bootstrap: str,
+        history: History,
+        *,
+        pace: float = 1.0,
+        settings: Mapping[str, Any] | None = None,
+        placement: str = "hall",
     ) -> None:
+        """The placement is that of the topic without transactions, which do not reach into wings."""
         self._bootstrap = bootstrap
+        self._plain = {"longhall.placement": placement} if placement != "hall" else {}
         self._workers: list[Worker] = [
             IdempotentWriter("i1", bootstrap, history),
             IdempotentWriter("i2", bootstrap, history),
@@ -240,9 +249,14 @@ class Load:
 
     def start(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        wanted = [NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1) for topic in TOPICS]
-        for future in admin.create_topics(wanted).values():
-            future.result(CALL_SECONDS_MAX)
+        wanted = [
+            NewTopic(
+                topic, num_partitions=PARTITIONS, replication_factor=1, config=self._plain if topic == PLAIN else {}
+            )
+            for topic in TOPICS
+        ]
+        for future in admin.create_topics(wanted, request_timeout=MAKE_SECONDS_MAX).values():
+            future.result(MAKE_SECONDS_MAX)
         for worker in self._workers:
             worker.start()
 

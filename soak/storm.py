@@ -36,13 +36,16 @@ KILLS: Final = {"kill_the_leader": RESET_SECONDS_MAX, "pause_the_leader": SILENT
 class Storm:
     """A cluster, its clients and its nemesis."""
 
-    def __init__(self, home: Path, seed: int, say: Say, *, servers: int = 3, session_ms: int = 6000) -> None:
+    def __init__(
+        self, home: Path, seed: int, say: Say, *, servers: int = 3, session_ms: int = 6000, wings: bool = False
+    ) -> None:
         field = Field([*(name_of(one) for one in NODES), ZOOKEEPER]) if is_enclosed() else None
         self.cluster = Cluster(home, session_ms=session_ms, field=field, servers=servers)
         if field is None:
             self.cluster.keep_doors()
         self._seed = seed
         self._say = say
+        self._wings = wings
         self.rounds = 0
         self.refused: dict[str, list[float]] = {}  # By fault, for how long senders were each time.
 
@@ -51,7 +54,7 @@ class Storm:
         cluster = self.cluster
         self._begin_alone()
         cluster.start(first=FIRST)
-        load = ClusterLoad(cluster)
+        load = ClusterLoad(cluster, wings=self._wings)
         nemesis = Nemesis(cluster, self._seed, self._say)
         nemesis.on_damage = lambda: self._judge(load.reckon())
         if nemesis.left_out:
@@ -121,7 +124,11 @@ class Storm:
             code = self.cluster.nodes[number].stop()
             if code:
                 raise Violation(f"asked to stop, node {number} ended with {code}\n{self.cluster.log_tails()}")
-        self._judge(replicas.compare({number: node.data for number, node in self.cluster.nodes.items()}))
+        homes = {number: node.data for number, node in self.cluster.nodes.items()}
+        self._judge(replicas.compare(homes))
+        wings = sorted({wing.name for home in homes.values() for wing in (home / "wings").glob("*")})
+        for wing in wings:
+            self._judge(replicas.compare({number: home / "wings" / wing for number, home in homes.items()}))
 
     def keep(self) -> None:
         """Copy what is on disks that go with the field."""
@@ -143,6 +150,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--servers", type=int, default=3, help="of ZooKeeper: 1 or 3")
     parser.add_argument("--session-ms", type=int, default=6000)
     parser.add_argument("--directory", type=Path, help="where everything goes; kept afterwards")
+    parser.add_argument("--wings", action="store_true", help="place in wings whatever can be")
     parser.add_argument("--loopback", action="store_true", help="no network of its own: no cuts, no full disks")
     given = parser.parse_args(arguments)
     if not given.loopback and not is_enclosed():
@@ -152,7 +160,7 @@ def main(arguments: Sequence[str]) -> int:
             os.execvp(command[0], command)
     home = given.directory or Path(tempfile.mkdtemp(prefix="longhall-storm-"))
     home.mkdir(parents=True, exist_ok=True)
-    storm = Storm(home, given.seed, _say, servers=given.servers, session_ms=given.session_ms)
+    storm = Storm(home, given.seed, _say, servers=given.servers, session_ms=given.session_ms, wings=given.wings)
     try:
         load = storm.run(given.minutes * 60, [one for one in given.faults.split(",") if one])
     except Violation as violation:
