@@ -93,8 +93,7 @@ class Fellowship:
         self.wings: WingVerbs | None = None  # and what operators may ask of them,
         self.main: Guest | None = None  # or the hall that this is a wing of.
         if place.wing is None:
-            factor = node.settings.replication_factor
-            self.estate = Steward(hall, self.seat, place.root, place.card.life, factor, confirming.confirm)
+            self.estate = Steward(hall, self.seat, place.root, place.card.life, confirming.confirm)
             hall.wings = self.estate
             self.wings = WingVerbs(self.estate, self.hosts, place.root, self.seat)
             node.open_concourse(Concourse(hall, node.desk, self.estate))

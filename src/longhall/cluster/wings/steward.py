@@ -54,11 +54,9 @@ class Steward(Estate):
         seat: Seat,
         coordinator: Coordinator,
         incarnation: int,
-        factor: int,
         confirm: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(hall, seat, coordinator, incarnation)
-        self._factor = factor
         self._confirm = confirm
         self._tending: asyncio.Task[None] | None = None
         self._looked_s = -LOOK_S
@@ -100,7 +98,7 @@ class Steward(Estate):
         wanted = [wing_of_host(host) for host in sorted(usable)]
         for host in sorted(usable):
             if wing_of_host(host) not in self.records:
-                await self.make(wing_of_host(host), hosts_for(host, usable, self._factor))
+                await self.make(wing_of_host(host), hosts_for(host, usable, self._seat.factor))
         records = await self._coordinator.wings()
         return [records[name] for name in wanted if name in records]
 
@@ -224,14 +222,14 @@ class Steward(Estate):
         if any(home_of(wing) for wing in self.records.values()):
             for host in sorted(usable):
                 if wing_of_host(host) not in self.records:
-                    await self.make(wing_of_host(host), hosts_for(host, usable, self._factor))
+                    await self.make(wing_of_host(host), hosts_for(host, usable, self._seat.factor))
 
     async def _settle(self, wing: Wing, usable: frozenset[int]) -> None:
         """One step towards where the wing should be: processes first, copies behind them."""
         guest = self._guests.get(wing.number)
         if guest is None or not guest.is_led:
             return
-        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._factor)
+        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._seat.factor)
         if not wanted:
             return
         hosts = next_hosts(wing, wanted, guest.state.replicas)
