@@ -32,6 +32,7 @@ from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.world import Simulation
 
 TWICE_EVERY: Final = 20  # One seed of so many is run twice.
+SEEDS_PER_PROCESS: Final = 4  # What dead processes leave behind in memory is much, and is given back with its own.
 TRACE_LINES: Final = 60
 
 
@@ -106,7 +107,7 @@ def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[Ran]:
         yield from map(run_job, listed)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
         yield from pool.map(run_job, listed)
 
 
