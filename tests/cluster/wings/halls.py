@@ -47,19 +47,19 @@ class Near:
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
         return sorted(numbers, key=lambda number: (number not in self.near, number))
 
-    async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False) -> R:
+    async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False, life: bytes = b"") -> R:
         if number in self.away:
             raise LonghallError(Code.NOT_READY, "nobody leads; try again")
         self.asked.append((number, verb.name))
-        answer = await self._wings[number].answer(calls.encode_call(verb, *arguments))
+        answer = await self._wings[number].answer(calls.encode_call(verb, *arguments, life=life))
         if number in self.lost:
             raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
         return calls.decode_result(verb, answer)
 
-    async def call_now(self, number: int, verb: Verb[R], *arguments: Any) -> R:
+    async def call_now(self, number: int, verb: Verb[R], *arguments: Any, life: bytes = b"") -> R:
         if number in self.away:
             raise LonghallError(Code.NOT_LEADER, "nobody leads at the moment")
-        return await self.call(number, verb, *arguments)
+        return await self.call(number, verb, *arguments, life=life)
 
     async def choose(self, placement: str, name: str) -> list[int]:
         return [self.share] if placement == SHARE else sorted(self._wings)

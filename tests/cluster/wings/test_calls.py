@@ -27,8 +27,8 @@ def test_every_verb_is_one_of_the_desk_or_of_wings() -> None:
 @given(st.text(max_size=20), st.binary(max_size=50), st.text(max_size=10))
 def test_a_call_arrives_as_it_was(name: str, body: bytes, group: str) -> None:
     message = Outgoing(body=body, group=group, attributes={"a": ("Binary", body)})
-    verb, arguments = calls.decode_call(calls.encode_call(calls.SEND, name, [message]))
-    assert (verb, arguments) == ("send", (name, [message]))
+    call = calls.encode_call(calls.SEND, name, [message], life=b"1")
+    assert calls.decode_call(call) == ("send", (name, [message]), b"1")
     codes = [None, Code.INVALID_RECEIPT]
     assert calls.decode_result(calls.SETTLE, calls.encode_result(codes)) == codes
 
@@ -49,7 +49,7 @@ def test_what_is_no_answer_is_a_reason_to_try_again(answer: bytes) -> None:
 
 def test_unknown_verbs_and_wrong_arguments_are_refused() -> None:
     for verb, arguments in (("eval", ("1",)), ("send", ("q",)), ("settle", ("q", [1], "")), ("purge", (3,))):
-        call = calls.encode_result((verb, arguments))
+        call = calls.encode_result((verb, arguments, b""))
         with pytest.raises(LonghallError) as refused:
             calls.decode_call(call)
         assert refused.value.code is Code.INVALID_REQUEST

@@ -315,6 +315,20 @@ def test_what_is_set_of_a_queue_is_set_in_all_its_wings() -> None:
     live(play)
 
 
+def test_an_earlier_life_of_a_name_is_not_taken_for_the_queue() -> None:
+    async def play(house: House) -> None:
+        view = await house.queues.create("q", ANY)
+        await house.send("q", b"old")
+        await house.desk.delete("q")  # And nobody gets to clear the wings.
+        await house.desk.create("q", view.settings)
+        house.reach.leads = False
+        assert await refused(house.queues.send("q", [Outgoing(body=b"new")])) is Code.NOT_READY
+        assert await refused(house.receive("q")) is Code.NOT_READY
+        assert await refused(house.queues.weigh("q")) is Code.NOT_READY
+
+    live(play)
+
+
 def test_a_wing_that_has_lost_it_is_furnished_anew() -> None:
     async def play(house: House) -> None:
         await house.queues.create("q", ANY)

@@ -55,14 +55,23 @@ class Answering:
 
     async def answer(self, call: bytes) -> bytes:
         """What the verb gives. Raises LonghallError as the verb does."""
-        verb, arguments = decode_call(call)
+        verb, arguments, life = decode_call(call)
+        if life:
+            self._check_life(arguments[0], life)
         work = self._own.get(verb) or getattr(self._desk, verb)
         result = work(*arguments)
         return encode_result(await result if inspect.isawaitable(result) else result)
 
+    def _check_life(self, name: str, life: bytes) -> None:
+        topic = self._hall.catalogue.topics.get(name)
+        if topic is None or topic.topic_id != life:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"This wing does not have the queue '{name}' that is meant.")
+
     # Receivers
 
     async def _receive(self, wish: Wish) -> list[Delivery]:
+        if wish.life:
+            self._check_life(wish.name, wish.life)
         claim = Claim()
         work = self._desk.receive(
             wish.name,

@@ -42,17 +42,29 @@ class Asking:
             raise LonghallError(Code.INVALID_REQUEST, f"The queue '{name}' is kept in wings: it cannot {what}.")
 
     async def _ask(self, name: str, number: int, verb: Verb[R], *arguments: Any, now: bool = False) -> R:
-        """One wing. A queue that is not there yet, though it is known here, is put there first."""
+        """One wing. A queue that is not there yet, though it is known here, is put there first.
+
+        An earlier life of its name, which is to be cleared away, is not taken for it.
+        """
         call = self._reach.call_now if now else self._reach.call
         try:
-            return await call(number, verb, *arguments)
+            return await call(number, verb, *arguments, life=self._life(name))
         except LonghallError as error:
-            if error.code is not Code.UNKNOWN_QUEUE or not self._wings(name):
-                raise
+            await self._put_there(name, error)
+        return await call(number, verb, *arguments, life=self._life(name))
+
+    async def _put_there(self, name: str, error: LonghallError) -> None:
+        """A wing that should have a queue does not know it: it gets to know it. Raises every other error."""
+        if error.code is not Code.UNKNOWN_QUEUE or not self._wings(name):
+            raise error
         if not self._reach.leads:
             raise LonghallError(Code.NOT_READY, f"The queue '{name}' is not everywhere yet; try again.")
         await self._reach.furnish(name)
-        return await call(number, verb, *arguments)
+
+    def _life(self, name: str) -> bytes:
+        """Which of the queues that have had this name is the one that is known here."""
+        queue = self._hall.running_queue(name)
+        return queue.entry.topic_id if queue is not None else b""
 
     async def _everywhere(self, name: str, verb: Verb[R], *arguments: Any) -> list[R]:
         """All of its wings, in the order of its lanes."""

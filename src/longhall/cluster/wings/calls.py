@@ -56,6 +56,7 @@ class Wish(msgspec.Struct, kw_only=True):
     consumer: str = ""
     in_parts: bool = True
     ticket: str = ""
+    life: bytes = b""  # The id of the topic that is meant: what has the same name and another id is not.
 
 
 R = TypeVar("R")
@@ -105,21 +106,22 @@ INVENTORY: Final = Verb[list[tuple[str, bytes, int]]]("inventory", tuple[()], li
 VERBS: Final[dict[str, Verb[Any]]] = {one.name: one for one in list(globals().values()) if isinstance(one, Verb)}
 
 _encode = msgspec.msgpack.Encoder().encode
-_calls = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
+_calls = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, bytes])
 
 
-def encode_call(verb: Verb[Any], *arguments: Any) -> bytes:
-    return _encode((verb.name, arguments))
+def encode_call(verb: Verb[Any], *arguments: Any, life: bytes = b"") -> bytes:
+    """With a life, the id of its topic, a queue is meant that has this id, and none that only has its name."""
+    return _encode((verb.name, arguments, life))
 
 
-def decode_call(call: bytes) -> tuple[str, tuple[Any, ...]]:
-    """The name of the verb, and the arguments. INVALID_REQUEST for what is no call."""
+def decode_call(call: bytes) -> tuple[str, tuple[Any, ...], bytes]:
+    """The name of the verb, the arguments, and which life of a queue is meant. INVALID_REQUEST for what is no call."""
     try:
-        name, arguments = _calls.decode(call)
+        name, arguments, life = _calls.decode(call)
         verb = VERBS.get(name)
         if verb is None:
             raise LonghallError(Code.INVALID_REQUEST, f"a wing knows no verb {name[:40]!r}")
-        return name, verb.arguments.decode(arguments)
+        return name, verb.arguments.decode(arguments), life
     except msgspec.DecodeError as error:
         raise LonghallError(Code.INVALID_REQUEST, f"what was asked of a wing cannot be read: {error}") from None
 

@@ -230,8 +230,13 @@ class Concourse(Browsing):
             filter=filter,
             consumer=consumer,
             in_parts=in_parts,
+            life=queue.entry.topic_id,
         )
-        number, deliveries = await self._receiving.receive(wings, wish)
+        try:
+            number, deliveries = await self._receiving.receive(wings, wish)
+        except LonghallError as error:
+            await self._put_there(name, error)
+            number, deliveries = await self._receiving.receive(wings, wish)
         for delivery in deliveries:
             if delivery.receipt:
                 delivery.receipt = f"{number}{BETWEEN}{delivery.receipt}"

@@ -130,14 +130,14 @@ class Estate:
 
     # Asking
 
-    async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False) -> R:
+    async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False, life: bytes = b"") -> R:
         """Have the leader of a wing do something; it waits a while for one. LonghallError as the verb raises it."""
-        answer = await self._known(number).carry(calls.DESK, "", calls.encode_call(verb, *arguments), waits)
+        answer = await self._known(number).carry(calls.DESK, "", calls.encode_call(verb, *arguments, life=life), waits)
         return calls.decode_result(verb, answer)
 
-    async def call_now(self, number: int, verb: Verb[R], *arguments: Any) -> R:
+    async def call_now(self, number: int, verb: Verb[R], *arguments: Any, life: bytes = b"") -> R:
         """The same; NOT_LEADER at once, with nothing done, where nobody leads now."""
-        answer = await self._known(number).carry_now(calls.DESK, "", calls.encode_call(verb, *arguments))
+        answer = await self._known(number).carry_now(calls.DESK, "", calls.encode_call(verb, *arguments, life=life))
         return calls.decode_result(verb, answer)
 
     def _known(self, number: int) -> Guest:

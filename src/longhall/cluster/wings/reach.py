@@ -25,10 +25,10 @@ class Reach(Protocol):
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
         """These wings in the order in which this node should ask them."""
 
-    async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False) -> R:
+    async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False, life: bytes = b"") -> R:
         """Have the leader of a wing do something; it waits a while for one."""
 
-    async def call_now(self, number: int, verb: Verb[R], *arguments: Any) -> R:
+    async def call_now(self, number: int, verb: Verb[R], *arguments: Any, life: bytes = b"") -> R:
         """The same; NOT_LEADER at once, with nothing done, where nobody leads now."""
 
     async def choose(self, placement: str, name: str) -> list[int]: ...
