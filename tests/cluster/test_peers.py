@@ -134,6 +134,24 @@ def test_too_many_requests_are_refused_and_not_kept() -> None:
     between(play)
 
 
+def test_a_connection_that_is_silent_is_given_up_also_by_those_who_ask_shortly() -> None:
+    async def play(first: Peers, second: Peers, simulation: Simulation) -> None:
+        assert await first.request(2, "echo", b"before", 5) == b"1:before"
+        (transport,) = [near for near, _ in simulation.fabric._open_connections() if near.host == "one"]
+        assert transport._peer is not None
+        transport._peer.silence()
+        unanswered = 0
+        while unanswered <= SILENCE_S + 1:
+            try:
+                await first.request(2, "echo", b"", 1)
+                break
+            except TimeoutError:
+                unanswered += 1
+        assert SILENCE_S - 1 <= unanswered <= SILENCE_S + 1
+
+    between(play)
+
+
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x00\x00\x00\x02\x09x"])
 def test_who_does_not_greet_is_sent_away(said: bytes) -> None:
     async def play(first: Peers, second: Peers, simulation: Simulation) -> None:

@@ -279,7 +279,8 @@ class _Asker:
         self._number = 0
         self._waiting = 0
         self._loop = asyncio.get_running_loop()
-        self._heard_s = 0.0  # When the last answer came, whichever.
+        self._heard_s = -1.0  # When the last answer came over this connection, whichever,
+        self._unheard_s = -1.0  # and when the first question was asked after that which was given up.
 
     async def ask(self, verb: str, body: bytes) -> bytes:
         if self._waiting >= self._peers.requests_max:
@@ -296,13 +297,20 @@ class _Asker:
                 link.write(encode_request(number, verb, body))
                 return await answered
             except asyncio.CancelledError:
-                if self._link is link and self._heard_s < asked_s <= self._loop.time() - SILENCE_S:
-                    link.abort("the other side is silent")  # The next one had better try a fresh connection.
+                if self._link is link and self._heard_s < asked_s:
+                    self._given_up(link, asked_s)
                 raise
             finally:
                 self._asked.pop(number, None)
         finally:
             self._waiting -= 1
+
+    def _given_up(self, link: Link, asked_s: float) -> None:
+        """Nothing was heard since this was asked. Short questions count together: each alone would never be enough."""
+        if self._unheard_s <= self._heard_s:
+            self._unheard_s = asked_s
+        if self._unheard_s <= self._loop.time() - SILENCE_S:
+            link.abort("the other side is silent")  # The next one had better try a fresh connection.
 
     async def _connected(self) -> Link:
         async with self._dialling:
@@ -311,6 +319,7 @@ class _Asker:
                 link.on_frame = self._answered
                 link.on_lost = lambda: self._lost(link)
                 self._link = link
+                self._heard_s = self._unheard_s = -1.0
                 if not link.is_open:
                     raise ConnectionError(f"node {self._node} hung up: {link.why}")
             return self._link
