@@ -84,7 +84,10 @@ class Steward(Estate):
                 )
             chosen = [wing]
         else:
-            chosen = await self._host_wings()
+            try:
+                chosen = await self._host_wings()
+            except CoordinationError as error:
+                raise LonghallError(Code.NOT_READY, f"Wings cannot be chosen at the moment: {error}") from error
             if placement == SHARE:
                 chosen = [least_used(chosen, self._used())]
         await asyncio.gather(*(self._come_up(wing) for wing in chosen))
