@@ -19,6 +19,7 @@ from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
+from longhall.simulation.planted_wings import WING_BUGS
 from longhall.simulation.runner import Job, run_job
 from longhall.simulation.scenarios.histories import HISTORIES
 from longhall.simulation.scenarios.plays import SCENARIOS
@@ -78,6 +79,7 @@ def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
     assert len(TOPIC_BUGS) >= 15
     assert len(QUEUE_BUGS) >= 8
     assert len(REPLICA_BUGS) >= 15
+    assert len(WING_BUGS) >= 4
     for bug in PLANTED.values():
         assert bug.scenario in SCENARIOS
         assert bug.sentence.endswith(".")
@@ -97,7 +99,7 @@ def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
 
 
 def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
-    for name, bug in {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS}.items():
+    for name, bug in {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS, **WING_BUGS}.items():
         assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in DOCUMENT
 
 

@@ -16,8 +16,16 @@ from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
+from longhall.simulation.planted_wings import WING_BUGS
 
-PLANTED: Final[dict[str, Bug]] = {**TOPIC_BUGS, **QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS}
+PLANTED: Final[dict[str, Bug]] = {
+    **TOPIC_BUGS,
+    **QUEUE_BUGS,
+    **FEATURE_BUGS,
+    **REPLICA_BUGS,
+    **HISTORY_BUGS,
+    **WING_BUGS,
+}
 
 
 @contextmanager

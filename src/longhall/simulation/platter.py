@@ -71,6 +71,10 @@ class Inode:
         """The file as it is after a power cut."""
         return Inode(bytes(_torn(self.stable, self._pending, chance)))
 
+    def empty(self) -> None:
+        """Hold nothing."""
+        self.content, self.stable, self._pending = bytearray(), bytearray(), []
+
     def _covered(self, changes: int) -> list[_Change]:
         return self._pending[: max(0, changes - self._durable_changes)]
 
@@ -143,6 +147,8 @@ class Platter:
                 change.harden()
         platter = Platter()
         platter.root = _survivor(self.root, chance, {})
+        for _, inode in self.inodes():  # Nobody reads it any more, though files of the dead still know it.
+            inode.empty()
         return platter
 
 

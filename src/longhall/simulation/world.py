@@ -63,13 +63,19 @@ class Simulation:
 
 @final
 class Host:
-    """A machine: what is left when its process dies."""
+    """A machine: what is left when its process dies.
 
-    def __init__(self, simulation: Simulation, name: str) -> None:
+    It may have wards, other processes with directories of their own, which die with the main one; of a ward the clock,
+    the links and the faults are those of its machine.
+    """
+
+    def __init__(self, simulation: Simulation, name: str, machine: Host | None = None) -> None:
         self.simulation = simulation
         self.name = name
+        self.machine: Host = machine or self
+        self.wards: dict[str, Host] = {}
         self.platter = Platter()
-        self.faults = Faults()
+        self.faults: Faults = machine.faults if machine is not None else Faults()
         self.clock_offset_ms = 0
         self.clock_drift = 0.0  # Seconds gained a second.
         self.process: Process | None = None
@@ -84,19 +90,33 @@ class Host:
         self.simulation.trace.note("boot", self.process.name)
         return SimulatedWorld(self, self.process, chores or {})
 
-    def kill(self) -> None:
-        """SIGKILL: the process is gone, what it wrote is not."""
+    def ward(self, name: str) -> Host:
+        """The place of another process on this machine, made on first use."""
+        if name not in self.wards:
+            self.wards[name] = Host(self.simulation, f"{self.name}/{name}", self)
+        return self.wards[name]
+
+    def end(self) -> None:
+        """The process is gone, what it wrote is not; wards go on."""
         self._end("kill", power=False)
+
+    def kill(self) -> None:
+        """SIGKILL: the same, and the wards with it."""
+        self.end()
+        for ward in self.wards.values():
+            ward.end()
 
     def cut_power(self) -> None:
         """The process is gone, and of what was not synced a part that the seed chooses."""
         self._end("power-cut", power=True)
         self.platter = self.platter.survivor(self._chance)
+        for ward in self.wards.values():
+            ward.cut_power()
 
     def disk_for(self, process: Process) -> SimulatedDisk:
         simulation = self.simulation
         self.disk = SimulatedDisk(
-            simulation.loop, process, self.platter, self.faults, self._chance, simulation.trace, self.cut_power
+            simulation.loop, process, self.platter, self.faults, self._chance, simulation.trace, self.machine.cut_power
         )
         return self.disk
 
@@ -117,9 +137,9 @@ class SimulatedWorld:
     def __init__(self, host: Host, process: Process, chores: Chores) -> None:
         simulation = host.simulation
         self.process = process
-        self.clock = SimulatedClock(host)
+        self.clock = SimulatedClock(host.machine)
         self.disk = host.disk_for(process)
-        self.network = SimulatedNetwork(simulation.fabric, process, host.name)
+        self.network = SimulatedNetwork(simulation.fabric, process, host.machine.name)
         self.entropy = SimulatedEntropy(simulation.stream(f"entropy/{process.name}"))
         self.janitor = SimulatedJanitor(self.disk, chores, simulation.stream(f"janitor/{process.name}"))
 

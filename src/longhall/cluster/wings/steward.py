@@ -59,6 +59,7 @@ class Steward(Estate):
         super().__init__(hall, seat, coordinator, incarnation)
         self._confirm = confirm
         self._tending: asyncio.Task[None] | None = None
+        self.look_s = LOOK_S
         self._looked_s = -LOOK_S
         self._loop = asyncio.get_running_loop()
 
@@ -202,7 +203,7 @@ class Steward(Estate):
     async def _tend(self) -> None:
         """One wing that is in trouble keeps nobody from looking at the next."""
         usable = self._usable()
-        looks = self._loop.time() - self._looked_s >= LOOK_S
+        looks = self._loop.time() - self._looked_s >= self.look_s
         if looks:
             self._looked_s = self._loop.time()
         await self._try(self._make_for_hosts(usable))

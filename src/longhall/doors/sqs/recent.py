@@ -19,6 +19,7 @@ class RecentNames:
     """See the module."""
 
     def __init__(self) -> None:
+        self.apart_s = APART_S
         self._deleted_s: dict[str, float] = {}  # The oldest first.
 
     def deleted(self, name: str) -> None:
@@ -31,6 +32,6 @@ class RecentNames:
     def check(self, name: str) -> None:
         """Raises SqsError while the name is not to be had."""
         at_s = self._deleted_s.get(name)
-        if at_s is not None and asyncio.get_running_loop().time() - at_s < APART_S:
+        if at_s is not None and asyncio.get_running_loop().time() - at_s < self.apart_s:
             said = "You must wait 60 seconds after deleting a queue before you can create another with the same name."
             raise SqsError(QUEUE_DELETED_RECENTLY, said)

@@ -26,6 +26,12 @@ class Law(NamedTuple):
     audited: bool = False
     parts_max: int = 1  # More: it grows and shrinks all the time.
     retry_s: float = 0.0  # What is given back waits so long, and twice as long each time.
+    placement: str = ""  # In wings: which.
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether it has several logs: whoever receives may be offered more than it is shown, and gives that back."""
+        return self.placement in ("any-host", "parts")
 
     @property
     def kills(self) -> bool:

@@ -5,7 +5,8 @@ Leased         nobody gets a message before the lease of another delivery has ce
 Settled        what was settled under a lease that held never comes again; nor what was purged before
 Stale          a receipt that a later delivery superseded changes nothing
 Early, late    a delay never ends early; what has outlived its time is not given out
-Attempts       each delivery counts one; a gap needs a receive that got no answer; dead after exactly N of both
+Attempts       each delivery counts one; a gap needs a receive that got no answer, or in several wings one that got what
+               another of them had; dead after exactly N of both
 In line        in a FIFO group nothing overtakes what is not settled, and one body under one id stands once
 Whole          the body is what was sent, to the last byte
 Moves          from queue to queue only where dead letters or a redrive lead, and only one copy
@@ -115,6 +116,8 @@ class QueueOracle:
             not answer or asked_s <= self._paused_s.get(queue, NEVER),
             f"{queue} gave out {answer[:1]} although it was paused",
         )
+        if self.laws[queue].is_spread:  # What others had for this receiver was given back, and counts as an attempt.
+            self._lost_receives[queue].append(arrived_s)
         together = {key for key, _, _ in answer}
         demand(len(together) == len(answer), f"{queue}: one answer has a message twice: {answer}")
         for key, message_id, attempts in answer:

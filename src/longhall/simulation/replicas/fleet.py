@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
@@ -19,13 +19,14 @@ from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
 from longhall.cluster.moving import leaving_of
 from longhall.coordination.encoding import LEVEL, decode_level
-from longhall.coordination.ports import CoordinationError
+from longhall.coordination.ports import CoordinationError, Coordinator, Wing
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.assembly import Node, options_of
 from longhall.node.place import take_place
 from longhall.node.settings import Settings
+from longhall.node.wing import settings_of
 from longhall.simulation.checkers.violation import Violation, demand
 from longhall.simulation.loop import PowerCut, Process
 from longhall.simulation.replicas.names import name_of, numbers_up_to
@@ -34,6 +35,9 @@ from longhall.simulation.scenarios.machine import KAFKA_PORT, SQS_PORT
 from longhall.simulation.scenarios.node import HTTP_PORT, settings_for
 from longhall.simulation.world import Host, SimulatedWorld, Simulation
 from longhall.simulation.zookeeper import SimulatedZooKeeper
+
+if TYPE_CHECKING:
+    from longhall.simulation.replicas.wards import Wards
 
 PEERS_PORT: Final = 7000
 SESSION_MS: Final = 4_000
@@ -48,12 +52,17 @@ class Fallen(Exception):
 
 @final
 class Fleet:
-    """See the module."""
+    """See the module. With a `wing` its nodes are those of that wing of another fleet, beside the ones of that."""
 
-    def __init__(self, simulation: Simulation, size: int = 3) -> None:
+    def __init__(
+        self, simulation: Simulation, size: int = 3, wing: Wing | None = None, main: Fleet | None = None
+    ) -> None:
         self.simulation = simulation
-        self.numbers = numbers_up_to(size)
-        self.zookeeper = SimulatedZooKeeper(simulation)
+        self.numbers = sorted(wing.hosts) if wing is not None else numbers_up_to(size)
+        self.wing = wing
+        self.main = main
+        self.wards: Wards | None = None  # Whoever starts the processes of wings, if there are to be any.
+        self.zookeeper: SimulatedZooKeeper = main.zookeeper if main is not None else SimulatedZooKeeper(simulation)
         self.watch = Watch(self)
         self.nodes: dict[int, Node] = {}
         self.down: set[int] = set()
@@ -64,7 +73,7 @@ class Fleet:
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._stopping: set[int] = set()
-        self._chance: random.Random = simulation.stream("fleet")
+        self._chance: random.Random = simulation.stream(f"fleet/{wing.name}" if wing is not None else "fleet")
 
     @property
     def addresses(self) -> list[str]:
@@ -77,12 +86,15 @@ class Fleet:
         return [(name_of(node), SQS_PORT) for node in self.numbers]
 
     def host(self, node: int) -> Host:
-        """The machine of a node."""
-        return self.simulation.host(name_of(node))
+        """The machine of a node, or its place there."""
+        machine = self.simulation.host(name_of(node))
+        return machine.ward(self.wing.name) if self.wing is not None else machine
 
     def start(self) -> None:
         """Start everything."""
         self.tasks.append(asyncio.ensure_future(self.watch.look()))
+        if self.wards is not None:
+            self.tasks.append(asyncio.ensure_future(self.wards.look()))
         for node in self.numbers:
             self.tasks.append(asyncio.ensure_future(self._supervise(node)))
 
@@ -132,6 +144,8 @@ class Fleet:
                     task.result()
             demand(loop.time() < deadline, f"not whole {seconds} s after everything was healed: {self.stand()}")
             await asyncio.sleep(LOOK_S)
+        if self.wards is not None:
+            await self.wards.up(deadline - loop.time())
 
     async def wait_until_settled(self) -> None:
         await self.up(60.0)
@@ -168,15 +182,19 @@ class Fleet:
         self.zookeeper.expire(name_of(node))
 
     def pause(self, node: int) -> Callable[[], None] | None:
-        process = self.host(node).process
-        if process is None or not process.alive:
+        machine = self.host(node)
+        if machine.process is None or not machine.process.alive:
             return None
-        process.pause()
+        there = [host.process for host in (machine, *machine.wards.values())]
+        paused = [process for process in there if process is not None and process.alive]
+        for process in paused:
+            process.pause()
         self.zookeeper.pause(name_of(node))
 
         def resume() -> None:
             self.zookeeper.resume(name_of(node))
-            process.resume()
+            for process in paused:
+                process.resume()
 
         return resume
 
@@ -188,6 +206,8 @@ class Fleet:
         self._stopping.add(node)
         try:
             stopping = process.start(running.stop())
+            if self.wards is not None:
+                await self.wards.stop(node)
             waited: list[asyncio.Future[Any]] = [stopping, process.ended]
             await asyncio.wait(waited, timeout=STOP_S, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done() and not isinstance(stopping.exception(), PowerCut | OSError | None):
@@ -201,7 +221,7 @@ class Fleet:
     async def _supervise(self, node: int) -> None:
         host = self.host(node)
         while True:
-            if node in self.down:
+            if not self._may_live(node):
                 await asyncio.sleep(0.1)
                 continue
             world = host.boot(CHORES)
@@ -212,11 +232,22 @@ class Fleet:
                 life.exception()  # Heard, though it is acted on only when the process has ended.
             if node in self._stopping:
                 await world.process.ended
-            host.kill()
+            if life.done() and isinstance(life.exception(), Fallen | CoordinationError):
+                host.end()  # The next one begins in the same process, which has its wards still.
+            else:
+                host.kill()
+                if self.wards is not None:
+                    self.wards.gone(node)
             self.nodes.pop(node, None)
             if life.done():
                 self._ended(node, life.exception())
             await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.5)))
+
+    def _may_live(self, node: int) -> bool:
+        if self.main is None or self.wing is None:
+            return node not in self.down
+        assert self.main.wards is not None
+        return self.main.wards.wants(node, self.wing.name)
 
     def _ended(self, node: int, error: BaseException | None) -> None:
         self.simulation.trace.note("node ended", name_of(node), repr(error)[:200])
@@ -235,8 +266,12 @@ class Fleet:
 
     async def _live(self, world: SimulatedWorld, number: int) -> None:
         settings = self._settings(world, number)
-        coordinator = self.zookeeper.coordinator(name_of(number), world.process, timeout_ms=SESSION_MS)
-        await coordinator.start()
+        root = self.zookeeper.coordinator(name_of(number), world.process, timeout_ms=SESSION_MS)
+        await root.start()
+        coordinator: Coordinator = root
+        if self.wing is not None:
+            coordinator = root.beside(self.wing.name)
+            await coordinator.start()
         source = self._fetch_from.pop(number, 0)
         state = await coordinator.shard(CATALOGUE_SHARD)
         if number in self._damaged and state is not None:
@@ -250,6 +285,7 @@ class Fleet:
             source=source,
             level_max=settings.feature_level_max,
         )
+        place.root, place.wing = root, self.wing
         if place.fetched:
             self._damaged.discard(number)
         if number in self._damaged:
@@ -265,6 +301,8 @@ class Fleet:
         self.watch.observe(node.fellowship, world.process.name)
         await node.start(fail)
         self.nodes[number] = node
+        if self.wards is not None:
+            self.wards.mind(number, node)
         waited: list[asyncio.Future[Any]] = [failed, node.fellowship.fallen]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
@@ -278,7 +316,7 @@ class Fleet:
 
     def _settings(self, world: SimulatedWorld, number: int) -> Settings:
         name = name_of(number)
-        return msgspec.structs.replace(
+        settings = msgspec.structs.replace(
             settings_for(world),
             kafka=f"{name}:{KAFKA_PORT}",
             advertised_kafka=f"{name}:{KAFKA_PORT}",
@@ -291,6 +329,7 @@ class Fleet:
             lag_ms_max=LAG_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
         )
+        return settings if self.wing is None else settings_of(settings, self.wing, number, NEWEST)
 
     def _is_whole(self) -> bool:
         leader = self.leader()

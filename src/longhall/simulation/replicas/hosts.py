@@ -31,6 +31,12 @@ class HostFaults:
     async def kill_one(self) -> None:
         await self._away(self._chance.choice(self._nodes), power=False)
 
+    async def kill_a_ward(self) -> None:
+        """A process that a host has beside its main one, alone."""
+        wards = [ward for node in self._nodes for ward in self._cluster.host(node).wards.values()]
+        if wards:
+            self._chance.choice(wards).kill()
+
     async def kill_all(self) -> None:
         for node in self._nodes:
             self._cluster.host(node).kill()

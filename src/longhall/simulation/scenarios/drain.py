@@ -7,9 +7,9 @@ cut once more, and nothing may come back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Final, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 from longhall.simulation.checkers.queues import QueueOracle
 from longhall.simulation.checkers.violation import Violation, demand
@@ -35,6 +35,7 @@ class Drain:
         self.patience_s = 400.0
         self.damage_allowed = False
         self.reports = DamageReports()
+        self.first: Callable[[], Coroutine[Any, Any, None]] | None = None  # On the clients, when all is healed.
         self._stage = stage
         self._faults = faults
         self._oracle = oracle
@@ -45,6 +46,8 @@ class Drain:
         self._faults.heal()
         await stage.premises.up(HEALED_S)
         await stage.close_actors(ACTORS_S)
+        if self.first is not None:
+            await stage.on_clients(self.first())
         await stage.on_clients(self._drain())
         self._oracle.account()
         stage.premises.cut_power()

@@ -34,6 +34,18 @@ BROAD: Final = Law("broad.fifo", fifo=True, parts_max=4, attempts_max=ATTEMPTS_M
 BROAD_DEAD: Final = Law("broad-dead.fifo", fifo=True)
 SPREAD: Final = Law("spread", parts_max=4)
 KEYED: Final = Law("keyed.fifo", fifo=True, parts_max=8)
+NEAR: Final = Law("near", placement="any-host")
+APART: Final = Law("apart.fifo", fifo=True, placement="parts")
+SHARED: Final = Law("shared", placement="share")
+URGENT: Final = Law("urgent", placement="any-host")
+
+
+def attributes_of(law: Law) -> dict[str, str]:
+    """How a client of the SQS door asks for such a queue in wings."""
+    attributes = {"LonghallPlacement": law.placement}
+    if law.fifo:
+        attributes |= {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+    return attributes
 
 
 def settings_of(law: Law) -> QueueSettings:

@@ -30,6 +30,7 @@ from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.scenarios.transactions import TransactionalWriter
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.scenarios.verdict import Verdict
+from longhall.simulation.scenarios.wings import WING_SCENARIOS
 from longhall.simulation.scenarios.writers import write_evenly, write_idempotently, write_keys, write_plainly
 from longhall.simulation.world import Simulation
 
@@ -199,4 +200,5 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **CLUSTER_SCENARIOS,
     **HISTORIES,
     **VERSION_SCENARIOS,
+    **WING_SCENARIOS,
 }

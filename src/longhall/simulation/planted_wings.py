@@ -1,0 +1,111 @@
+"""Planted bugs of wings: of whoever looks after them, and of those who put together what several logs have."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from longhall.cluster.wings import calls, concourse, steward
+from longhall.cluster.wings.answering import Answering
+from longhall.cluster.wings.concourse import Concourse
+from longhall.cluster.wings.receiving import Receiving
+from longhall.cluster.wings.steward import Steward
+from longhall.errors import LonghallError
+from longhall.simulation.bug import Bug
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _send_to_the_next_wing() -> _Exchanges:
+    async def send_near(self: Any, name: str, wings: tuple[int, ...], messages: Any) -> Any:
+        for number in self._reach.nearest(wings):
+            try:
+                return await self._ask(name, number, calls.SEND, name, messages, now=True)
+            except LonghallError:
+                continue  # Whether or not it was taken there.
+        return await self._ask(name, wings[0], calls.SEND, name, messages)
+
+    return [(Concourse, "_send_near", send_near)]
+
+
+def _take_turns_with_groups() -> _Exchanges:
+    def lane_of(settings: Any, message: Any, turn: int) -> int:
+        return turn % len(settings.wings)
+
+    return [(concourse, "lane_of", lane_of)]
+
+
+def _keep_what_nobody_waits_for() -> _Exchanges:
+    async def give_back(self: Any, number: int, name: str, task: Any) -> None:
+        await task
+
+    return [(Receiving, "_give_back", give_back)]
+
+
+def _end_in_the_middle() -> _Exchanges:
+    """Whoever is told that it is enough ends at once, also with leases that it has not told of."""
+
+    def end(self: Any, ticket: str) -> None:
+        if ticket in self._waiting:
+            self._waiting[ticket][0].cancel()
+
+    return [(Answering, "_end", end)]
+
+
+def _clear_what_came_meanwhile() -> _Exchanges:
+    """What was to be there was noted down before it was asked what is."""
+    good: Any = Steward._compare
+
+    async def compare(self: Any, wing: Any) -> None:
+        known = {topic.topic_id for topic in self._hall.catalogue.topics.values()}
+        for name, topic_id, _ in await self.call(wing.number, calls.INVENTORY):
+            if topic_id not in known:
+                await self.call(wing.number, calls.CLEAR, name, topic_id)
+        await good(self, wing)
+
+    return [(Steward, "_compare", compare)]
+
+
+def _clear_by_name() -> _Exchanges:
+    good: Any = Answering._clear
+
+    async def clear(self: Any, name: str, topic_id: bytes) -> None:
+        topic = self._hall.catalogue.topics.get(name)
+        await good(self, name, topic.topic_id if topic is not None else topic_id)
+
+    return [(Answering, "_clear", clear)]
+
+
+def _clear_without_asking() -> _Exchanges:
+    good: Any = Steward.__init__
+
+    async def sure(*asked: Any, **more: Any) -> None:
+        return
+
+    def begin(self: Any, *arguments: Any) -> None:
+        *others, _ = arguments
+        good(self, *others, sure)
+
+    return [(Steward, "__init__", begin), (steward, "committed", sure)]
+
+
+WING_BUGS: Final[dict[str, Bug]] = {
+    "send-to-the-next-wing": Bug(
+        "What a wing may have taken is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
+    ),
+    "take-turns-with-groups": Bug(
+        "The messages of a group go to one wing after another.", "cluster-wings", 2, _take_turns_with_groups
+    ),
+    "keep-what-nobody-waits-for": Bug(
+        "What another wing had for a receiver is not given back.", "cluster-wings", 4, _keep_what_nobody_waits_for
+    ),
+    "end-in-the-middle": Bug(
+        "A receiver that is told to wait no longer forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
+    ),
+    "clear-what-came-meanwhile": Bug(
+        "A steward takes what was just made for what was deleted.", "cluster-wings", 10, _clear_what_came_meanwhile
+    ),
+    "clear-by-name": Bug("A wing clears whatever has the name.", "cluster-wings", 20, _clear_by_name),
+    "clear-without-asking": Bug(
+        "Who leads no more without knowing it clears wings.", "cluster-wings", 20, _clear_without_asking
+    ),
+}
