@@ -19,7 +19,9 @@ from tests.left_out import leave_out
 # The leader loses its followers and ZooKeeper, is killed, sleeps beyond its session; then what the time is enough for.
 SEED = 25
 MINUTES = 1.0
-HANG_SECONDS = 560.0
+HANG_SECONDS = 260.0
+TRIES = 2
+SIGNALS_FROM = 128  # Of exit codes of a command whose child was ended by a signal.
 NO_FIELD = "no namespaces for hosts with a network of their own: they need root (or user namespaces), ip and unshare"
 
 
@@ -31,9 +33,22 @@ def test_nothing_is_lost_in_two_minutes_of_faults(tmp_path: Path) -> None:
     if not command:
         leave_out(NO_FIELD)
     _try_zookeeper(tmp_path / "ensemble")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
-    print(done.stdout)
+    for _ in range(TRIES):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
+        print(done.stdout)
+        if not _was_killed(done.returncode):
+            break
+        print(f"the clients' process ended by a signal ({done.returncode}): {done.stderr[-500:]}")
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def _was_killed(code: int) -> bool:
+    """Whether the process of the clients crashed in foreign code, directly or below the command that made its field.
+
+    librdkafka does so at times (glibc finds its memory damaged) when its brokers come and go: that says nothing about
+    the cluster, and it is tried again.
+    """
+    return code < 0 or code > SIGNALS_FROM
 
 
 def _try_zookeeper(directory: Path) -> None:
