@@ -33,7 +33,7 @@ from longhall.simulation.scenarios.wings import WING_SCENARIOS
 from longhall.simulation.world import Simulation
 
 TWICE_EVERY: Final = 20  # One seed of so many is run twice.
-SEEDS_PER_PROCESS: Final = 4  # What dead processes leave behind in memory is much, and is given back with its own.
+SEEDS_PER_PROCESS: Final = 8  # What dead processes leave behind in memory is much, and is given back with its own.
 TRACE_LINES: Final = 60
 
 
@@ -109,8 +109,10 @@ def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[Ran]:
         yield from map(run_job, listed)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
-        yield from pool.map(run_job, listed)
+    together = processes * SEEDS_PER_PROCESS
+    for first in range(0, len(listed), together):
+        with ProcessPoolExecutor(processes, mp_context=context) as pool:
+            yield from pool.map(run_job, listed[first : first + together])
 
 
 def simulate(
