@@ -57,6 +57,19 @@ def _is_told_what_is_wrong(follower: str) -> None:
         connection.close()
 
 
+def _is_told_what_cannot_be_read(follower: str) -> None:
+    """Whoever was asked looks for the queue, and must not stumble over what is no JSON, or too deep, or no text."""
+    connection = http.client.HTTPConnection(follower.removeprefix("http://"), timeout=20)
+    try:
+        for body in (b"{", b'{"a":' * 50_000, b"[" * 50_000, b'{"QueueUrl": "\xff"}', b'{"QueueUrl": 7}', b"\xff"):
+            known = {"X-Amz-Target": "AmazonSQS.SendMessage", "Content-Type": "application/x-amz-json-1.0"}
+            connection.request("POST", "/", body, known)
+            answer = connection.getresponse()
+            assert (answer.status, b"__type" in answer.read()) == (400, True)
+    finally:
+        connection.close()
+
+
 def _is_unavailable(follower: str) -> None:
     with pytest.raises(botocore.exceptions.ClientError) as caught:
         client(follower).list_queues()
@@ -70,6 +83,7 @@ async def test_queues_through_the_wrong_node(tmp_path: Path) -> None:
         assert set(two.hand.carried) == {"sqs", "http"}
         assert "jobs" in two.leader.hall.catalogue.queues.by_name
         assert not two.follower.hall.catalogue.queues.by_name
+        await asyncio.to_thread(_is_told_what_cannot_be_read, f"http://{two.follower.sqs}")
         await _nobody_waits_any_more(two)
         two.hand.refusal = Code.NOT_READY
         await asyncio.to_thread(_is_refused, two)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -237,9 +238,13 @@ def test_where_dead_letters_may_go(sqs: Any) -> None:
     for target, bad in wrong:
         asked = {"QueueUrl": url, "Attributes": redrive(ARN + target, bad)}
         assert why(sqs.set_queue_attributes, **asked) == "InvalidParameterValue", target
-    for text in ("{", "{}", '{"deadLetterTargetArn":"dead","maxReceiveCount":3}', '{"maxReceiveCount":3}'):
+    deep = '{"a":' * 20_000
+    for text in ("{", "{}", deep, '{"deadLetterTargetArn":"dead","maxReceiveCount":3}', '{"maxReceiveCount":3}'):
         asked = {"QueueUrl": url, "Attributes": {"RedrivePolicy": text}}
         assert why(sqs.set_queue_attributes, **asked) == "InvalidParameterValue", text
+    for text in ("{", deep, '{"redrivePermission":"nobody"}'):
+        asked = {"QueueUrl": url, "Attributes": {"RedriveAllowPolicy": text}}
+        assert why(sqs.set_queue_attributes, **asked) == "InvalidAttributeValue", text
 
 
 def test_lists_come_in_pages(sqs: Any, door: Running) -> None:
@@ -384,7 +389,8 @@ def test_redrives_that_cannot_be(sqs: Any, door: Running) -> None:
         assert why(start, SourceArn=ARN + "dead", MaxNumberOfMessagesPerSecond=rate) == "InvalidParameterValue"
     for count in (0, 11):
         assert why(sqs.list_message_move_tasks, SourceArn=ARN + "dead", MaxResults=count) == "InvalidParameterValue"
-    assert why(sqs.cancel_message_move_task, TaskHandle="?") == "InvalidParameterValue"
+    for handle in ("?", base64.b64encode(b'{"a":' * 20_000).decode()):
+        assert why(sqs.cancel_message_move_task, TaskHandle=handle) == "InvalidParameterValue"
     handle = start(SourceArn=ARN + "dead")["TaskHandle"]
     door.queues.tasks.clear()
     assert refused(sqs.cancel_message_move_task, TaskHandle=handle) == absent

@@ -27,7 +27,7 @@ def task_of(handle: str) -> str:
     """The task that a handle names. Raises SqsError."""
     try:
         return msgspec.json.decode(base64.b64decode(handle, validate=True), type=_Handle).task_id
-    except (binascii.Error, ValueError):  # DecodeError of msgspec is among the latter.
+    except (binascii.Error, ValueError, RecursionError):  # DecodeError of msgspec is a ValueError.
         raise wrong_value("TaskHandle", handle, "It was not given by this service.") from None
 
 

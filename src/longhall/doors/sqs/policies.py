@@ -56,7 +56,7 @@ def read_redrive_policy(door: Door, name: str, fifo: bool, text: str) -> DeadLet
     try:
         policy = msgspec.json.decode(text, type=RedrivePolicy)
         attempts_max = int(policy.max_receive_count)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise _wrong_redrive(text, "It must have deadLetterTargetArn and maxReceiveCount.") from None
     if not 1 <= attempts_max <= 1000:
         raise _wrong_redrive(text, "Invalid value for maxReceiveCount: must be between 1 and 1000.")
@@ -84,7 +84,7 @@ def check_redrive_allow_policy(text: str) -> None:
     """Refuse a RedriveAllowPolicy that cannot be meant. Raises SqsError."""
     try:
         policy = msgspec.json.decode(text, type=RedriveAllowPolicy)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise _wrong_allow("It must have redrivePermission.") from None
     arns = policy.source_queue_arns
     if policy.redrive_permission not in ("allowAll", "denyAll", "byQueue"):

@@ -225,7 +225,7 @@ class SqsServer(HttpGate):
         """Whether it is about messages of a queue that any node may ask for."""
         try:
             return self.near(queue_of_url(_url.decode(call.body).QueueUrl))
-        except (msgspec.DecodeError, SqsError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, SqsError):
             return False  # Whoever leads says what is wrong with it.
 
     # The two protocols
