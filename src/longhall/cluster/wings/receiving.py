@@ -94,7 +94,8 @@ class Receiving:
         try:
             while waiting:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
+                ended = [one for one in tasks if one in done]  # The nearest first.
+                for task in ended:
                     try:
                         found = task.result()
                     except LonghallError as error:
@@ -102,14 +103,15 @@ class Receiving:
                         continue
                     answered = True
                     if found:
-                        for other in done - {task}:
-                            self._leave(tasks[other], wish.name, other)
+                        for other in ended:
+                            if other is not task:
+                                self._leave(tasks[other], wish.name, other)
                         return tasks[task], found
             if failure is not None and not answered:
                 raise LonghallError(Code.NOT_READY, f"none of its wings can be asked at the moment: {failure}")
             return near[0], []
         finally:
-            for task in waiting:
+            for task in [one for one in tasks if one in waiting]:
                 self._end(tasks[task], ticket)
                 self._leave(tasks[task], wish.name, task)
 
