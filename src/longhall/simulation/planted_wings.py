@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from longhall.cluster.wings import calls, concourse, steward
+import msgspec
+
+from longhall.cluster.wings import calls, concourse
 from longhall.cluster.wings.answering import Answering
 from longhall.cluster.wings.concourse import Concourse
 from longhall.cluster.wings.receiving import Receiving
@@ -52,40 +54,37 @@ def _end_in_the_middle() -> _Exchanges:
 
 
 def _clear_what_came_meanwhile() -> _Exchanges:
-    """What was to be there was noted down before it was asked what is."""
-    good: Any = Steward._compare
+    """What is to be there was noted down before anybody was asked what is."""
+    tend: Any = Steward._tend
+    compare: Any = Steward._compare
+    known: dict[Any, set[bytes]] = {}
 
-    async def compare(self: Any, wing: Any) -> None:
-        known = {topic.topic_id for topic in self._hall.catalogue.topics.values()}
+    async def tend_late(self: Any) -> None:
+        known[self] = {topic.topic_id for topic in self._hall.catalogue.topics.values()}
+        await tend(self)
+
+    async def compare_late(self: Any, wing: Any) -> None:
         for name, topic_id, _ in await self.call(wing.number, calls.INVENTORY):
-            if topic_id not in known:
+            if topic_id not in known[self]:
                 await self.call(wing.number, calls.CLEAR, name, topic_id)
-        await good(self, wing)
+        await compare(self, wing)
 
-    return [(Steward, "_compare", compare)]
-
-
-def _clear_by_name() -> _Exchanges:
-    good: Any = Answering._clear
-
-    async def clear(self: Any, name: str, topic_id: bytes) -> None:
-        topic = self._hall.catalogue.topics.get(name)
-        await good(self, name, topic.topic_id if topic is not None else topic_id)
-
-    return [(Answering, "_clear", clear)]
+    return [(Steward, "_tend", tend_late), (Steward, "_compare", compare_late)]
 
 
-def _clear_without_asking() -> _Exchanges:
-    good: Any = Steward.__init__
+def _take_the_namesake() -> _Exchanges:
+    good: Any = Answering._furnish
 
-    async def sure(*asked: Any, **more: Any) -> None:
+    async def furnish(self: Any, wanted: Any) -> None:
+        topic = self._hall.catalogue.topics.get(wanted.name)
+        if topic is not None:
+            wanted = msgspec.structs.replace(wanted, topic_id=topic.topic_id)
+        await good(self, wanted)
+
+    def check_life(self: Any, name: str, life: bytes) -> None:
         return
 
-    def begin(self: Any, *arguments: Any) -> None:
-        *others, _ = arguments
-        good(self, *others, sure)
-
-    return [(Steward, "__init__", begin), (steward, "committed", sure)]
+    return [(Answering, "_furnish", furnish), (Answering, "_check_life", check_life)]
 
 
 WING_BUGS: Final[dict[str, Bug]] = {
@@ -104,8 +103,10 @@ WING_BUGS: Final[dict[str, Bug]] = {
     "clear-what-came-meanwhile": Bug(
         "A steward takes what was just made for what was deleted.", "cluster-wings", 10, _clear_what_came_meanwhile
     ),
-    "clear-by-name": Bug("A wing clears whatever has the name.", "cluster-wings", 20, _clear_by_name),
-    "clear-without-asking": Bug(
-        "Who leads no more without knowing it clears wings.", "cluster-wings", 20, _clear_without_asking
+    "take-the-namesake": Bug(
+        "A queue of the same name, deleted long ago, is taken for the one that is meant.",
+        "cluster-wings",
+        10,
+        _take_the_namesake,
     ),
 }

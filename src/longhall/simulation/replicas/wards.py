@@ -17,7 +17,7 @@ from longhall.simulation.replicas.fleet import Fleet
 from longhall.simulation.replicas.names import name_of
 
 LOOK_S: Final = 0.1
-LOOKS_S: Final = (0.0, 0.0, 5.0, 60.0)  # How often a steward compares.
+LOOKS_S: Final = (0.0, 0.0, 0.0, 5.0, 60.0)  # How often a steward compares.
 
 
 @final

@@ -57,7 +57,7 @@ class Reborn:
         """Send, and receive a little, for a while; what was acknowledged and is not settled."""
         chance = self._chance
         sent: set[str] = set()
-        for number in range(chance.randint(1, 8)):
+        for number in range(chance.randint(1, 6)):
             body = f"{self._name}-{self.lives}-{number}"
             try:
                 await self._alive(self._client.send(self._name, body))

@@ -119,7 +119,7 @@ async def cluster_wings(simulation: Simulation, starter: Starter) -> Played:
     clients.consume(laws.SHARED, 1, 1.0)
     reborn = [Reborn(stage, "reborn", ("any-host", "parts", "share")), Reborn(stage, "again", ("share", "hall"))]
     for one in reborn:
-        stage.act(one.run(0.5))
+        stage.act(one.run(0.3))
     return await play.end()
 
 
