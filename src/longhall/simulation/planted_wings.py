@@ -10,7 +10,6 @@ from longhall.cluster.wings import calls, concourse
 from longhall.cluster.wings.answering import Answering
 from longhall.cluster.wings.concourse import Concourse
 from longhall.cluster.wings.receiving import Receiving
-from longhall.cluster.wings.steward import Steward
 from longhall.errors import LonghallError
 from longhall.simulation.bug import Bug
 
@@ -53,25 +52,6 @@ def _end_in_the_middle() -> _Exchanges:
     return [(Answering, "_end", end)]
 
 
-def _clear_what_came_meanwhile() -> _Exchanges:
-    """What is to be there was noted down before anybody was asked what is."""
-    tend: Any = Steward._tend
-    compare: Any = Steward._compare
-    known: dict[Any, set[bytes]] = {}
-
-    async def tend_late(self: Any) -> None:
-        known[self] = {topic.topic_id for topic in self._hall.catalogue.topics.values()}
-        await tend(self)
-
-    async def compare_late(self: Any, wing: Any) -> None:
-        for name, topic_id, _ in await self.call(wing.number, calls.INVENTORY):
-            if topic_id not in known[self]:
-                await self.call(wing.number, calls.CLEAR, name, topic_id)
-        await compare(self, wing)
-
-    return [(Steward, "_tend", tend_late), (Steward, "_compare", compare_late)]
-
-
 def _take_the_namesake() -> _Exchanges:
     good: Any = Answering._furnish
 
@@ -99,9 +79,6 @@ WING_BUGS: Final[dict[str, Bug]] = {
     ),
     "end-in-the-middle": Bug(
         "A receiver that is told to wait no longer forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
-    ),
-    "clear-what-came-meanwhile": Bug(
-        "A steward takes what was just made for what was deleted.", "cluster-wings", 10, _clear_what_came_meanwhile
     ),
     "take-the-namesake": Bug(
         "A queue of the same name, deleted long ago, is taken for the one that is meant.",

@@ -35,7 +35,7 @@ class Reborn:
         self._placements = placements
         self._chance = stage.stream(name)
         self._client = SqsClient(stage)
-        self._unsure = False  # Something was given up that may still be carried out.
+        self._unsure = False  # A send was given up that may still be carried out.
 
     async def run(self, pause_s: float) -> None:
         """Live after life."""
@@ -80,7 +80,6 @@ class Reborn:
             for got in found:
                 await self._settle(got.receipt)
         except Unanswered:
-            self._unsure = True
             return set()
         return {got.body for got in found}
 
@@ -88,7 +87,7 @@ class Reborn:
         try:
             await self._client.settle(self._name, receipt)
         except Unanswered:
-            self._unsure = True
+            return  # Later it is a receipt of another life, and changes nothing.
         except Turned as refusal:
             demand(MISSING not in refusal.code, f"{self._name} is alive: {refusal}")
 
