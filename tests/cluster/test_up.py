@@ -22,7 +22,7 @@ READY_SECONDS_MAX = 60.0
 
 
 @contextmanager
-def running(home: Path) -> Iterator[dict[str, Any]]:
+def running(home: Path, end: signal.Signals = signal.SIGINT) -> Iterator[dict[str, Any]]:
     """What the ready file says, between start and a clean end."""
     ready = home / "ready.json"
     log = (home / "log").open("ab")
@@ -39,7 +39,7 @@ def running(home: Path) -> Iterator[dict[str, Any]]:
         print(f"three nodes are ready after {time.monotonic() - began:.1f} s")
         told = json.loads(ready.read_text())
         yield told
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         assert process.wait(60) == 0
         assert not ready.exists()
         for node in told["nodes"]:
@@ -80,7 +80,7 @@ def test_up_and_down_and_up_again(ensemble: Ensemble, tmp_path: Path) -> None:
         for number in range(10):
             producer.produce("kept", str(number))
         assert producer.flush(30) == 0
-    with running(tmp_path) as told:
+    with running(tmp_path, signal.SIGHUP) as told:
         settings = {"bootstrap.servers": told["nodes"][1]["kafka"], "group.id": "g", "enable.auto.commit": False}
         consumer = Consumer(settings)
         consumer.assign([TopicPartition("kept", 0, 0)])

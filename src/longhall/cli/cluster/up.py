@@ -114,6 +114,8 @@ def up(
     ensemble = None
     children: list[Child] = []
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # As nohup has it.
+        signal.signal(signal.SIGHUP, _interrupt)  # The terminal is gone: nobody could stop the nodes any more.
     try:
         if coordinator is None:
             ensemble = Ensemble(home / "zookeeper", servers=zookeepers)
