@@ -24,6 +24,7 @@ async def test_what_a_worker_hands_to_the_one_that_leads(tmp_path: Path) -> None
         await asyncio.to_thread(_use_sqs, f"http://{two.follower.sqs}", f"http://{two.leader.sqs}")
         assert set(two.hand.carried) == {"sqs-call"}
         await asyncio.to_thread(_is_told_what_is_wrong, f"http://{two.follower.sqs}")
+        await asyncio.to_thread(_receives_nothing_while_answers_fill_the_memory, two)
         waiters = two.leader.hall.queues[two.leader.hall.catalogue.queues.by_name["jobs"].number].waiters
         writer = await _begin_to_receive(two)
         await _until(lambda: len(waiters) == 1)
@@ -70,6 +71,25 @@ def _is_told_what_cannot_be_read(follower: str) -> None:
         connection.close()
 
 
+def _receives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
+    """That of the node where the connections are: the other one has given its answers away."""
+    budget = two.follower._sqs.budget
+    held = budget.bytes_max + 1
+    for protocol in ("json", "query"):
+        sqs = client(f"http://{two.follower.sqs}", protocol)
+        url = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
+        budget.used_bytes += held
+        try:
+            with pytest.raises(botocore.exceptions.ClientError) as caught:
+                sqs.receive_message(QueueUrl=url)
+            assert caught.value.response["Error"]["Code"].endswith("RequestThrottled")
+            sqs.send_message(QueueUrl=url, MessageBody="Who sends ReceiveMessage is not held up.")
+        finally:
+            budget.used_bytes -= held
+        (message,) = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1, WaitTimeSeconds=20)["Messages"]
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
 def _is_unavailable(follower: str) -> None:
     with pytest.raises(botocore.exceptions.ClientError) as caught:
         client(follower).list_queues()
@@ -84,6 +104,7 @@ async def test_queues_through_the_wrong_node(tmp_path: Path) -> None:
         assert "jobs" in two.leader.hall.catalogue.queues.by_name
         assert not two.follower.hall.catalogue.queues.by_name
         await asyncio.to_thread(_is_told_what_cannot_be_read, f"http://{two.follower.sqs}")
+        await asyncio.to_thread(_receives_nothing_while_answers_fill_the_memory, two)
         await _nobody_waits_any_more(two)
         two.hand.refusal = Code.NOT_READY
         await asyncio.to_thread(_is_refused, two)

@@ -213,6 +213,7 @@ class SqsServer(HttpGate):
                 raise from_page()
             call.action = operation.action
             if carrier is not None:
+                self._throttle(operation.waits)
                 self._hand_over(call, carrier, operation, access_key)
                 return
             self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
@@ -279,7 +280,13 @@ class SqsServer(HttpGate):
     def _carry(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
         asked = call.target + call.body[:CARRIED_LOOKED_AT_BYTES] if as_query else call.headers[b"x-amz-target"]
         waits = b"ReceiveMessage" in asked  # The leader must not give messages to somebody who is gone.
-        self._employ(call, self._carried(call, carrier, as_query, waits), waits)
+        try:
+            # Answers that nobody takes away are in the way here, and not at the leader.
+            self._throttle(b"Action=ReceiveMessage" in asked if as_query else waits)
+        except SqsError as error:
+            self.refuse(call, error, as_query=as_query)
+        else:
+            self._employ(call, self._carried(call, carrier, as_query, waits), waits)
 
     async def _carried(self, call: HttpCall, carrier: Carrier, as_query: bool, waits: bool) -> None:
         try:
@@ -315,7 +322,7 @@ class SqsServer(HttpGate):
             asked = read_handed(handed)
             action = asked.action
             operation = self._operations[action]
-            self._throttle(operation)
+            self._throttle(operation.waits)
             outcome = operation.handler(self.door, operation.decode(asked.body), Caller(asked.host, asked.access_key))
             if isinstance(outcome, Held):
                 self.door.queues.release(outcome.queue, _Told(done, _told(outcome.result)), outcome.sends)
@@ -352,7 +359,7 @@ class SqsServer(HttpGate):
     def _start(
         self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
     ) -> None:
-        self._throttle(operation)
+        self._throttle(operation.waits)
         caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
         outcome = operation.handler(self.door, request, caller)
         if isinstance(outcome, Result):
@@ -365,8 +372,8 @@ class SqsServer(HttpGate):
             return
         self._employ(call, self._finish(call, outcome, as_query), operation.waits)
 
-    def _throttle(self, operation: _Operation) -> None:
-        if operation.waits and self.budget.used_bytes > self.budget.bytes_max:
+    def _throttle(self, receives: bool) -> None:
+        if receives and self.budget.used_bytes > self.budget.bytes_max:
             # Messages that nobody takes away fill the memory; giving out more would only lease them for nothing.
             raise SqsError(faults.THROTTLED, "Too much is under way; try again later.")
 
