@@ -15,15 +15,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
-import msgspec
-
 from longhall.broker.waiting import Acknowledgeable, too_few
-from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Held
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.handing import Handed, hand, read_handed, read_told, tell, tell_fault
+from longhall.doors.sqs.near import NEAR, queue_meant
 from longhall.doors.sqs.operations import OPERATIONS, Handler
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.sqs.wire import faults, json, query
@@ -45,18 +43,6 @@ BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest s
 CARRIED_LOOKED_AT_BYTES: Final = 4096  # Of a body, to find out whether it asks for messages.
 
 _METHODS: Final = (b"GET", b"POST")
-NEAR: Final = frozenset(  # What needs no more of the hall than to know that the queue is there.
-    json.TARGET_PREFIX + name
-    for name in (
-        b"ChangeMessageVisibility",
-        b"ChangeMessageVisibilityBatch",
-        b"DeleteMessage",
-        b"DeleteMessageBatch",
-        b"ReceiveMessage",
-        b"SendMessage",
-        b"SendMessageBatch",
-    )
-)
 
 _log = logging.getLogger("longhall.sqs")
 
@@ -224,10 +210,8 @@ class SqsServer(HttpGate):
 
     def _is_near(self, call: HttpCall) -> bool:
         """Whether it is about messages of a queue that any node may ask for."""
-        try:
-            return self.near(queue_of_url(_url.decode(call.body).QueueUrl))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, SqsError):
-            return False  # Whoever leads says what is wrong with it.
+        name = queue_meant(call.body)
+        return name is not None and self.near(name)
 
     # The two protocols
 
@@ -420,15 +404,6 @@ class SqsServer(HttpGate):
             return
         _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
         self.refuse(call, _internal(), as_query=as_query)
-
-
-class _About(msgspec.Struct):
-    """What a request is about."""
-
-    QueueUrl: str
-
-
-_url: Final = msgspec.json.Decoder(_About)
 
 
 def _nowhere(name: str) -> bool:
