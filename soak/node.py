@@ -132,7 +132,8 @@ class Node:
             time.sleep(0.01)
         self._ready = json.loads(self.ready_file.read_text())
         # Clients keep the address they know, so every later start takes the same port.
-        self._doors["kafka"] = str(self._ready["kafka"])
+        if "kafka" in self._ready:
+            self._doors["kafka"] = str(self._ready["kafka"])
 
     def start(self) -> None:
         self.launch()

@@ -2,7 +2,8 @@
 
 `LONGHALL_TEST_BOOTSTRAP=host:port` points the same tests at any running broker instead: another node of a cluster, or
 Apache Kafka, which is how the tests themselves are held to account. `LONGHALL_TEST_WORKERS=2` has the nodes of these
-tests, and of those for SQS, serve with so many workers.
+tests, and of those for SQS, serve with so many workers; `LONGHALL_TEST_CLUSTER=1` has each of them be a cluster, whose
+nodes are met in turn.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.node import Node
-from tests.clients.serving import WORKERS, Served
+from tests.clients.serving import KIND, each_test, served
 
 # A member that dies is missed after this; it is the least that brokers grant by default.
 SESSION_MS = 6000
@@ -35,8 +36,7 @@ MakeTopic = Callable[..., str]
 def pytest_report_header() -> str:
     """A result means little if nobody can tell which broker it is about."""
     given = os.environ.get("LONGHALL_TEST_BOOTSTRAP")
-    ours = "a node started for these tests" + (f", with {WORKERS} workers" if WORKERS > 1 else "")
-    return f"clients: {f'the broker that runs at {given}' if given else ours}"
+    return f"clients: {f'the broker that runs at {given}' if given else f'{KIND}, started for these tests'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,12 +60,22 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
     if os.environ.get("LONGHALL_TEST_BOOTSTRAP"):
         yield None
         return
-    with Served(tmp_path_factory.mktemp("clients") / "data") as running:
+    with served(tmp_path_factory.mktemp("clients") / "data") as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=each_test)
 def bootstrap(node: Node | None) -> str:
+    return _bootstrap(node)
+
+
+@pytest.fixture(scope="module")
+def module_bootstrap(node: Node | None) -> str:
+    """For what is made once for all tests of a file."""
+    return _bootstrap(node)
+
+
+def _bootstrap(node: Node | None) -> str:
     return os.environ["LONGHALL_TEST_BOOTSTRAP"] if node is None else node.bootstrap
 
 
@@ -85,7 +95,7 @@ def fresh_name() -> FreshName:
     return lambda word: f"{word}-{_run}-{next(_numbers)}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=each_test)
 def admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap})
 

@@ -1,18 +1,36 @@
-"""The node that client tests meet: a lone one, or several workers.
+"""The node that client tests meet: a lone one, several workers, or those of a cluster in turn.
 
 With `LONGHALL_TEST_WORKERS=2` every node of these tests is started with `--workers 2`. Kafka clients are then told of
 the last worker, which leads nothing; what they are meant to find is found all the same.
+
+With `LONGHALL_TEST_CLUSTER=1` every node of these tests is three: a `longhall cluster up` with a ZooKeeper of its own.
+Each test is told of another of them, whether it leads or not, for each door.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal
 
-from soak.node import READY_SECONDS_MAX, Node
+import pytest
+
+from soak.node import COMMAND, READY_SECONDS_MAX, Node
 
 WORKERS = int(os.environ.get("LONGHALL_TEST_WORKERS", "1"))
+CLUSTER = os.environ.get("LONGHALL_TEST_CLUSTER") == "1"
+HOSTS = 3
+DOWN_SECONDS_MAX = 60.0
+KIND = f"{HOSTS} nodes of a cluster" if CLUSTER else f"{WORKERS} workers" if WORKERS > 1 else "a node"
+
+
+def each_test(fixture_name: str, config: pytest.Config) -> Literal["function", "session"]:
+    """The scope of an address: in a cluster each test has one of its own."""
+    return "function" if CLUSTER else "session"
 
 
 class Served(Node):
@@ -32,3 +50,58 @@ class Served(Node):
     def bootstrap(self) -> str:
         workers = self.ready.get("workers")
         return str(workers[-1]["kafka"]) if isinstance(workers, list) else super().bootstrap
+
+
+class Hosts(Node):
+    """A whole cluster in the place of a node. Whoever asks where a door is gets that of the next host."""
+
+    def __init__(self, data: Path, *, options: Sequence[str] = ()) -> None:
+        super().__init__(data, options=options)
+        self._turns = itertools.count()
+
+    def command(self) -> list[str]:
+        words = ["cluster", "up", "--nodes", str(HOSTS), "--free-ports", "--data", str(self.data)]
+        settings = {"--credentials": "credentials=", "--set": ""}
+        for option, value in zip(self.options[::2], self.options[1::2], strict=True):
+            words += ["--set", settings[option] + value]
+        return [*COMMAND, *words, "--ready-file", str(self.ready_file)]
+
+    def start(self) -> None:
+        self.launch()
+        self.wait_ready(READY_SECONDS_MAX * (HOSTS + 1))
+
+    def kill(self) -> None:
+        """It has processes of its own, and stops them when it is asked to."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(DOWN_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                super().kill()
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self._next()["kafka"])
+
+    @property
+    def sqs(self) -> str:
+        return str(self._next()["sqs"])
+
+    @property
+    def http(self) -> str:
+        return str(self._next()["http"])
+
+    def log_tail(self) -> str:
+        logs = [self.log_file, *sorted(self.data.glob("node*.log"))]
+        return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in logs)
+
+    def _next(self) -> dict[str, Any]:
+        nodes = self.ready["nodes"]
+        assert isinstance(nodes, list)
+        found: dict[str, Any] = nodes[next(self._turns) % len(nodes)]
+        return found
+
+
+def served(data: Path, *, options: Sequence[str] = ()) -> Node:
+    """What these tests are run against, not started yet."""
+    return Hosts(data, options=options) if CLUSTER else Served(data, options=options)

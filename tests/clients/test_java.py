@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture(scope="module")
-def saw(bootstrap: str, node: Node | None, tmp_path_factory: pytest.TempPathFactory) -> Saw:
+def saw(module_bootstrap: str, node: Node | None, tmp_path_factory: pytest.TempPathFactory) -> Saw:
     java, compiler = need_command("java", "the Java client"), need_command("javac", "the Java client")
     maven = need_command("mvn", "the Java client")
     command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
@@ -33,7 +33,7 @@ def saw(bootstrap: str, node: Node | None, tmp_path_factory: pytest.TempPathFact
     path = f"{classes}{os.pathsep}{libraries}"
     # Two compiled tiers cost more than they bring in a run of seconds.
     flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
-    return run_cases([java, *flags, "-cp", path, "Cases", bootstrap, uuid.uuid4().hex[:8]])
+    return run_cases([java, *flags, "-cp", path, "Cases", module_bootstrap, uuid.uuid4().hex[:8]])
 
 
 def test_a_record_keeps_all_its_parts(saw: Saw) -> None:

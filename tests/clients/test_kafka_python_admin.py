@@ -26,8 +26,8 @@ from tests.clients.librdkafka import read_all
 
 
 @pytest.fixture(scope="module")
-def manager(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+def manager(module_bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=module_bootstrap)
     yield client
     client.close()
 
@@ -153,8 +153,8 @@ def test_cluster_and_log_directories(bootstrap: str, manager: KafkaAdminClient, 
     sizes = [
         p["partition_size"] for d in directories for t in d["topics"] for p in t["partitions"] if t["name"] == topic
     ]
-    assert len(sizes) == 1
-    assert sizes[0] > 0
+    assert len(sizes) in (1, len(cluster["brokers"]))  # All nodes of a cluster of ours keep every topic.
+    assert max(sizes) > 0
 
 
 def test_transactions_commit_abort_and_fence(bootstrap: str, topic: str, fresh_name: FreshName) -> None:

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture(scope="module")
-def saw(bootstrap: str, node: Node | None) -> Saw:
+def saw(module_bootstrap: str, node: Node | None) -> Saw:
     interpreter, npm = need_command("node", "kafkajs"), need_command("npm", "kafkajs")
     manifest = [HERE / "package.json", HERE / "package-lock.json"]
     libraries = fetched("kafkajs", manifest, [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
     # Node finds libraries beside the program, so the program is put beside the libraries.
     for name in PROGRAMS:
         (libraries / f"{name}.js").write_bytes((HERE / f"{name}.js").read_bytes())
-    return run_cases([interpreter, os.fspath(libraries / "cases.js"), bootstrap, uuid.uuid4().hex[:8]])
+    return run_cases([interpreter, os.fspath(libraries / "cases.js"), module_bootstrap, uuid.uuid4().hex[:8]])
 
 
 def test_a_record_keeps_all_its_parts(saw: Saw) -> None:

@@ -10,14 +10,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from soak.node import Node
 from tests.clients.conftest import WAIT_SECONDS
 from tests.clients.librdkafka import new_producer, read_all, send, send_refused
-from tests.clients.serving import Served
+from tests.clients.serving import served
 
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """A node of its own, because the setting is of the node and not of a topic."""
     directory = tmp_path_factory.mktemp("strict")
-    with Served(directory / "data", options=["--set", "auto_create_topics=false"]) as running:
+    with served(directory / "data", options=["--set", "auto_create_topics=false"]) as running:
         yield running
 
 

@@ -7,7 +7,6 @@ are held to account. Tests that need both doors then need `LONGHALL_TEST_BOOTSTR
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -20,7 +19,7 @@ from botocore.config import Config
 
 from soak.node import Node
 from tests.clients.conftest import FreshName
-from tests.clients.serving import Served
+from tests.clients.serving import KIND, each_test, served
 from tests.clients.sqs.deviations import DEVIATIONS
 from tests.left_out import leave_out
 
@@ -33,7 +32,7 @@ MakeQueue = Callable[..., str]
 
 def pytest_report_header() -> str:
     given = os.environ.get("LONGHALL_TEST_SQS")
-    return f"sqs: {f'the server that runs at {given}' if given else 'a node started for these tests'}"
+    return f"sqs: {f'the server that runs at {given}' if given else f'{KIND}, started for these tests'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,7 +53,7 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
     if os.environ.get("LONGHALL_TEST_SQS"):
         yield None
         return
-    with Served(tmp_path_factory.mktemp("sqs") / "data") as running:
+    with served(tmp_path_factory.mktemp("sqs") / "data") as running:
         yield running
 
 
@@ -67,7 +66,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     write_credentials(home / "credentials")
     (home / "keys").write_text("[keys]\n" + "".join(f"alias/{state} = {state}\n" for state in KEY_STATES))
     options = ["--credentials", str(home / "credentials"), "--set", f"keys={home / 'keys'}"]
-    with Served(home / "data", options=[*options, "--set", "memory_bytes=16MiB"]) as running:
+    with served(home / "data", options=[*options, "--set", "memory_bytes=16MiB"]) as running:
         yield running
 
 
@@ -80,15 +79,15 @@ def write_credentials(file: Path, **others: str) -> None:
 
 
 def endpoint_of(node: Node) -> str:
-    return f"http://{json.loads(node.ready_file.read_text())['sqs']}"
+    return f"http://{node.sqs}"
 
 
-@pytest.fixture(scope="session", params=["unchecked", "checked"])
+@pytest.fixture(scope="module", params=["unchecked", "checked"])
 def either_endpoint(request: pytest.FixtureRequest) -> str:
     """A node that takes every signature, and one that checks them: programs run the same on both."""
     if request.param == "checked":
         return endpoint_of(request.getfixturevalue("guarded"))
-    return str(request.getfixturevalue("endpoint"))
+    return _endpoint(request.getfixturevalue("hall"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -102,15 +101,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=each_test)
 def endpoint(hall: Node | None) -> str:
     """Where SQS is spoken, as `http://host:port`."""
+    return _endpoint(hall)
+
+
+def _endpoint(hall: Node | None) -> str:
     if hall is None:
         return os.environ["LONGHALL_TEST_SQS"]
     return endpoint_of(hall)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=each_test)
 def kafka(hall: Node | None) -> str:
     """The Kafka door of the same hall."""
     if hall is not None:
@@ -121,7 +124,7 @@ def kafka(hall: Node | None) -> str:
     return given
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=each_test)
 def sqs(endpoint: str) -> Any:
     """The client that people use; it tries nothing twice, so that tests see every refusal."""
     return boto3.client(
@@ -133,7 +136,7 @@ def sqs(endpoint: str) -> Any:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=each_test)
 def careless(endpoint: str) -> Any:
     """The same client without its own checks, to send what it would not."""
     config = Config(retries={"total_max_attempts": 1}, parameter_validation=False)
