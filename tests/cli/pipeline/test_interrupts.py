@@ -22,10 +22,15 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 @pytest.fixture
 def mine() -> Iterator[dict[int, Any]]:
-    """Handlers that a test had before, which must be there again behind it."""
+    """Handlers that a test had before, which must be there again behind it.
+
+    Whoever is started in the background ignores SIGINT, so the usual one is set first.
+    """
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     before: dict[int, Any] = {each: signal.getsignal(each) for each in SIGNALS}
     yield before
     assert {each: signal.getsignal(each) for each in SIGNALS} == before
+    signal.signal(signal.SIGINT, usual)
 
 
 class Spark:
