@@ -21,6 +21,12 @@ from soak.node import COMMAND
 READY_SECONDS_MAX = 60.0
 
 
+def _hear() -> None:
+    """Also below somebody who ignores these, as what is started in the background does."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def running(home: Path, end: signal.Signals = signal.SIGINT) -> Iterator[dict[str, Any]]:
     """What the ready file says, between start and a clean end."""
@@ -29,7 +35,7 @@ def running(home: Path, end: signal.Signals = signal.SIGINT) -> Iterator[dict[st
     command = [*COMMAND, "cluster", "up", "--nodes", "3", "--free-ports"]
     command += ["--data", str(home / "data"), "--ready-file", str(ready)]
     began = time.monotonic()
-    process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, preexec_fn=_hear)
     try:
         while not ready.exists():
             said = (home / "log").read_text()
