@@ -37,10 +37,6 @@ class Near:
         self._main = main
         self._wings = wings
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._wings
-
     def is_placed(self, topic: str) -> bool:
         return bool(self._lanes(topic))
 

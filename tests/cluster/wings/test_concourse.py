@@ -102,12 +102,9 @@ def test_a_batch_is_sorted_out_and_answered_in_its_order() -> None:
             "one wing that is away costs no other"
         )
         house.reach.away = set()
-        found = [one async for one in _all(house)]
-        assert sorted(found) == sorted(one.body for one, lane in zip(batch, lanes, strict=True) if lane != 0)
-
-    async def _all(house: House):  # type: ignore[no-untyped-def]
-        for body in await house.drain("q"):
-            yield body
+        assert sorted(await house.drain("q")) == sorted(
+            one.body for one, lane in zip(batch, lanes, strict=True) if lane != 0
+        )
 
     live(play)
 
@@ -339,6 +336,27 @@ def test_a_wing_that_has_lost_it_is_furnished_anew() -> None:
         house.reach.leads = True
         await house.send("q", b"a")
         assert house.desks[2].depth("q").available == 1
+
+    live(play)
+
+
+def test_while_no_wing_can_be_asked_its_queue_is_not_taken_for_the_halls_own() -> None:
+    """Nothing is stored here, found empty, or called a stranger's receipt."""
+
+    async def play(house: House) -> None:
+        await house.queues.create("q", ANY)
+        await house.send("q", b"a")
+        (found,) = await house.receive("q")
+        house.reach.away = {1, 2, 3}
+        for work in (
+            house.queues.send("q", [Outgoing(body=b"b")]),
+            house.receive("q"),
+            house.queues.settle("q", [found.receipt]),
+            house.queues.weigh("q"),
+        ):
+            assert await refused(work) is Code.NOT_READY
+        house.reach.away = set()
+        assert await house.queues.settle("q", [found.receipt]) == [None]
 
     live(play)
 

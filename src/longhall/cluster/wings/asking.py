@@ -31,9 +31,7 @@ class Asking:
         self._reach = reach
 
     def _wings(self, name: str) -> tuple[int, ...]:
-        """Where a queue is; with none it is here, or nowhere."""
-        if self._reach.is_empty:
-            return ()
+        """Where a queue is: the catalogue knows, also before its wings are heard of. With none it is not in wings."""
         queue = self._hall.running_queue(name)
         return queue.settings.wings if queue is not None else ()
 

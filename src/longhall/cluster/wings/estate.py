@@ -71,13 +71,8 @@ class Estate:
         """Whether this node leads the hall."""
         return self._seat.leads(CATALOGUE_SHARD)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no wings at all."""
-        return not self._guests
-
     def is_placed(self, topic: str) -> bool:
-        return bool(self._guests) and bool(self._lanes(topic))
+        return bool(self._lanes(topic))
 
     def kept(self, topic: str, partition: int) -> Kept:
         lanes = self._lanes(topic)
@@ -132,18 +127,22 @@ class Estate:
 
     async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False, life: bytes = b"") -> R:
         """Have the leader of a wing do something; it waits a while for one. LonghallError as the verb raises it."""
-        answer = await self._known(number).carry(calls.DESK, "", calls.encode_call(verb, *arguments, life=life), waits)
+        answer = await self._known(number, Code.NOT_READY).carry(
+            calls.DESK, "", calls.encode_call(verb, *arguments, life=life), waits
+        )
         return calls.decode_result(verb, answer)
 
     async def call_now(self, number: int, verb: Verb[R], *arguments: Any, life: bytes = b"") -> R:
         """The same; NOT_LEADER at once, with nothing done, where nobody leads now."""
-        answer = await self._known(number).carry_now(calls.DESK, "", calls.encode_call(verb, *arguments, life=life))
+        answer = await self._known(number, Code.NOT_LEADER).carry_now(
+            calls.DESK, "", calls.encode_call(verb, *arguments, life=life)
+        )
         return calls.decode_result(verb, answer)
 
-    def _known(self, number: int) -> Guest:
+    def _known(self, number: int, otherwise: Code) -> Guest:
         guest = self._guests.get(number)
         if guest is None:
-            raise LonghallError(Code.NOT_LEADER, f"the wing {number} is not known here yet")
+            raise LonghallError(otherwise, f"the wing {number} is not known here yet; try again")
         return guest
 
 

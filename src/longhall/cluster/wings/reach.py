@@ -13,10 +13,6 @@ class Reach(Protocol):
     """Fulfilled by `steward.Steward`."""
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there are no wings at all."""
-
-    @property
     def leads(self) -> bool:
         """Whether this node leads the hall, and may furnish."""
 
