@@ -1,9 +1,10 @@
 """Three Longhall nodes beside three Apache Kafka nodes on one machine, through the same librdkafka client, acks=all.
 
 Both keep everything three times, both refuse when fewer than two have it, and both are up all the time: one is loaded
-while the other idles. A round takes every line on each of them in turn, and each round begins with another one. Then
-each is asked alone for what a cluster has to show besides: many queues, one hot queue beside another, and how long a
-producer waits when the leader is killed.
+while the other idles. A round takes every line on each of them in turn, and each round begins with another one. Each
+measurement waits until what earlier ones deleted is gone and the file system is synced, so that nobody pays for what
+another left. Then each is asked alone for what a cluster has to show besides: many queues, one hot queue beside
+another, and how long a producer waits when the leader is killed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from bench import machine
 from bench.cluster_steps import Sizes, failover, hot, many
-from bench.kafka import SIZES_BYTES, say, sync_probe
+from bench.kafka import SIZES_BYTES, STILL_SECONDS_MAX, say, sync_probe
 from bench.load import generator, topics
 from bench.load.generator import Run
-from bench.measure import process
+from bench.measure import disk, process
 from bench.measure.figures import latency_figures
 from bench.peers.trio import NODES, TRIOS, LonghallTrio, Trio
 
@@ -152,7 +152,9 @@ class Bench:
 
     def _measured(self, trio: Trio, topic: str, work: Callable[[], Run]) -> Figures:
         leader = trio.leader(topic)
-        os.sync()
+        disk.wait_until_still(
+            [directory for each in self._trios for directory in each.directories], seconds_max=STILL_SECONDS_MAX
+        )
         before, machine_before = Work.of(trio, leader), process.machine_cpu_seconds()
         run = work()
         used = Work.of(trio, leader).since(before)

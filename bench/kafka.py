@@ -29,7 +29,7 @@ from bench.peers.node import Node
 ROUNDS = 5
 SECONDS = 2.5
 CLIENTS_MANY = 4
-_STILL_SECONDS_MAX = 20.0
+STILL_SECONDS_MAX = 20.0
 SIZES_BYTES = {"1k": 1024, "100b": 100}
 _FILL_MESSAGES = {"1k": 1_500_000, "100b": 6_000_000}
 _RESULTS = Path(__file__).with_name("results")
@@ -139,7 +139,7 @@ class Bench:
         return topic
 
     def _measured(self, broker: Node, work: Callable[[], Run]) -> Figures:
-        disk.wait_until_still([each.directory for each in self._brokers], seconds_max=_STILL_SECONDS_MAX)
+        disk.wait_until_still([each.directory for each in self._brokers], seconds_max=STILL_SECONDS_MAX)
         before, machine_before = process.usage(broker.pid), process.machine_cpu_seconds()
         run = work()
         broker_cpu, broker_busiest = process.usage(broker.pid).since(before)

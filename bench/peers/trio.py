@@ -38,6 +38,7 @@ class Trio(ABC):
         self.name = name
         self.nodes: dict[int, int] = {}
         self.beside = 0
+        self.directories: list[Path] = []
         self.start_seconds = 0.0
         self._stack = ExitStack()
 
@@ -101,6 +102,7 @@ class KafkaTrio(Trio):
             self._stack.callback(shutil.rmtree, broker.directory, ignore_errors=True)
             broker.prepare()
             self._brokers.append(broker)
+            self.directories.append(broker.directory)
         for broker in self._brokers:
             broker.launch()
             self._stack.callback(broker.kill)
@@ -141,6 +143,7 @@ class LonghallTrio(Trio):
         self._stack.enter_context(command)
         self._ready = command.ready
         self.nodes = {int(each["node"]): int(each["pid"]) for each in self._ready["nodes"]}
+        self.directories = [command.directory]
         self.beside = command.pid
 
 
