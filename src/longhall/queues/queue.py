@@ -273,14 +273,16 @@ class Queue:
             return row
         return Returned(queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=now_ms + delay_ms)
 
-    def decide_unseen(self, now_ms: int, lane_id: int, offset: int, number: int) -> Returned | Code:
-        """What was leased is shown to nobody: it comes again when its lease would have ended, and is no attempt."""
+    def decide_unseen(
+        self, now_ms: int, lane_id: int, offset: int, number: int, *, at_once: bool = False
+    ) -> Returned | Code:
+        """What was leased is shown to nobody, and is no attempt: it comes again at once, or when its lease ends."""
         row = self._row_of(lane_id, offset, number)
         if isinstance(row, Code):
             return row
         if row == NO_ROW:
             return Code.NOT_IN_FLIGHT
-        until_ms = self.state.leases.deadline_ms[row]
+        until_ms = now_ms if at_once else self.state.leases.deadline_ms[row]
         return Returned(
             queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=until_ms, unseen=True
         )

@@ -42,6 +42,15 @@ def _keep_what_nobody_waits_for() -> _Exchanges:
     return [(Receiving, "_give_back", give_back)]
 
 
+def _count_what_nobody_saw() -> _Exchanges:
+    async def give_back(self: Any, number: int, name: str, task: Any) -> None:
+        receipts = [(one.receipt, 0) for one in await task]
+        if receipts:
+            await self._reach.call(number, calls.CHANGE_LEASE, name, receipts, "")
+
+    return [(Receiving, "_give_back", give_back)]
+
+
 def _end_in_the_middle() -> _Exchanges:
     """Whoever is told that it is enough ends at once, also with leases that it has not told of."""
 
@@ -76,6 +85,9 @@ WING_BUGS: Final[dict[str, Bug]] = {
     ),
     "keep-what-nobody-waits-for": Bug(
         "What another wing had for a receiver is not given back.", "cluster-wings", 4, _keep_what_nobody_waits_for
+    ),
+    "count-what-nobody-saw": Bug(
+        "What another wing had for a receiver has used up an attempt.", "cluster-wings", 4, _count_what_nobody_saw
     ),
     "end-in-the-middle": Bug(
         "A receiver that is told to wait no longer forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle

@@ -132,6 +132,27 @@ def test_who_waits_waits_for_all_wings_and_gives_back_what_is_too_much() -> None
     live(play)
 
 
+def test_what_is_given_back_was_no_attempt() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("dead", ANY)
+        letters = DeadLetters(queue="dead", attempts_max=1)
+        await house.queues.create("q", QueueSettings(placement="any-host", dead_letters=letters))
+        for _ in range(3):
+            waiting = asyncio.ensure_future(house.receive("q", 1, wait_ms=10_000, lease_ms=600_000))
+            await asyncio.sleep(1)
+            await asyncio.gather(*(desk.send("q", [Outgoing(body=b"message")]) for desk in house.desks.values()))
+            (found,) = await waiting
+            await asyncio.sleep(1)
+            others = await house.receive("q") + await house.receive("q")
+            assert len(others) == 2, "what another wing had leased is there for the next one"
+            assert [one.attempts for one in (found, *others)] == [1, 1, 1]
+            assert (await house.queues.weigh("dead")).available == 0
+            assert await house.queues.settle("q", [one.receipt for one in (found, *others)]) == [None] * 3
+        assert any(verb == "hand_back" for _, verb in house.reach.asked), "several wings had something at once"
+
+    live(play)
+
+
 def test_who_goes_away_while_waiting_takes_nothing() -> None:
     async def play(house: House) -> None:
         await house.queues.create("q", ANY)
@@ -367,6 +388,7 @@ def test_while_no_wing_can_be_asked_its_queue_is_not_taken_for_the_halls_own() -
         QueueSettings(placement="any-host", fifo=True),
         QueueSettings(placement="any-host", deduplication="id"),
         QueueSettings(placement="any-host", one_by_one=True),
+        QueueSettings(placement="any-host", delivery="at-most-once"),
         QueueSettings(placement="parts", fifo=True, deduplication="id"),
         QueueSettings(placement="parts", messages_max=10, parts_max=4),
         QueueSettings(placement="parts", dead_letters=DeadLetters(queue="hall")),

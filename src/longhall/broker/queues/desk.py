@@ -24,7 +24,7 @@ from longhall.broker.queues.resize import Resizer
 from longhall.broker.queues.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.send import send, send_parcel
-from longhall.broker.queues.settle import change_leases, settle, settle_nowait
+from longhall.broker.queues.settle import change_leases, hand_back, settle, settle_nowait
 from longhall.broker.queues.stage import Stager
 from longhall.broker.queues.sweep import Sweeper
 from longhall.broker.queues.write import together, write_queue, write_staging
@@ -290,6 +290,10 @@ class Desk:
     async def change_lease(self, name: str, changes: Changes, consumer: str = "") -> Codes:
         """Leases end at another time; 0 gives back."""
         return await change_leases(self._hall, self._find(name), changes, consumer)
+
+    async def hand_back(self, name: str, receipts: Names) -> Codes:
+        """Messages that nobody was shown are available again, and that was no attempt."""
+        return await hand_back(self._hall, self._find(name), receipts)
 
     async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
         """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step.

@@ -21,6 +21,8 @@ from longhall.queues.fates import Trace, trace_of
 from longhall.queues.outcomes import Outcome
 from longhall.records.record import Record
 
+UNSEEN = "unseen"  # Why it is returned, when nobody was shown it.
+
 
 def audits(queue: RunningQueue) -> bool:
     """Whether anything is to be written."""

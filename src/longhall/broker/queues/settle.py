@@ -111,11 +111,30 @@ async def change_leases(
             continue
         codes.append(None)
         returned += lease_ms == 0
+    await _available(hall, queue, returned)
+    return codes
+
+
+async def hand_back(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[Code | None]:
+    """Messages that nobody was shown are available again, at once, and that was no attempt."""
+    _check_room(hall)
+    codes: list[Code | None] = []
+    for receipt in receipts:
+        verified = queue.receipts.verify(receipt)
+        if isinstance(verified, Code):
+            codes.append(verified)
+        else:
+            codes.append(await give_back(hall, queue, verified, "", unseen=True))
+    await _available(hall, queue, codes.count(None))
+    return codes
+
+
+async def _available(hall: Hall, queue: RunningQueue, count: int) -> None:
+    """So many may be given out again: whoever waits hears of it, and it is committed."""
     if len(queue.waiters):
-        queue.waiters.offer(returned)
+        queue.waiters.offer(count)
         attend(hall, queue)
     await committed(hall, queue.shard)
-    return codes
 
 
 def _extend(hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], lease_ms: int) -> Code | None:

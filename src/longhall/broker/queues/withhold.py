@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.queues.ledger import audited, audits, note
+from longhall.broker.queues.ledger import UNSEEN, audited, audits, note
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.errors import Code, LonghallError
@@ -18,8 +18,6 @@ from longhall.queues.envelope import decode_record
 from longhall.queues.fates import trace_of
 from longhall.queues.outcomes import Given
 from longhall.records.record import Record
-
-UNSEEN = "unseen"
 
 
 @final

@@ -76,6 +76,7 @@ class Verb(Generic[R]):
 SEND: Final = Verb[list[Accepted]]("send", tuple[str, list[Outgoing]], list[Accepted])
 SETTLE: Final = Verb[list[Code | None]]("settle", tuple[str, list[str], str], list[Code | None])
 CHANGE_LEASE: Final = Verb[list[Code | None]]("change_lease", tuple[str, list[tuple[str, int]], str], list[Code | None])
+HAND_BACK: Final = Verb[list[Code | None]]("hand_back", tuple[str, list[str]], list[Code | None])
 ANSWER: Final = Verb[Accepted]("answer", tuple[str, str, Outgoing, str], Accepted)
 PURGE: Final = Verb[None]("purge", tuple[str], None)
 SWITCH: Final = Verb[None]("switch", tuple[str, bool], None)

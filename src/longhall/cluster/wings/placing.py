@@ -80,6 +80,8 @@ def check_queue(settings: QueueSettings) -> None:
         wrong = "What is given out in wings is not written down: a queue with an audit is kept by the hall."
     elif settings.placement not in (ANY_HOST, PARTS):
         return
+    elif settings.delivery == "at-most-once":
+        wrong = "What is given out at most once could not be given back by who waits for several hosts: choose share."
     elif settings.one_by_one:
         wrong = "A queue that gives out one by one is kept in one place: choose the placement share."
     elif settings.placement == ANY_HOST and settings.fifo:

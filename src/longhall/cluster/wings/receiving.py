@@ -2,7 +2,8 @@
 
 A wing that has been asked is never left alone with what it gives out. Whoever waits in vain elsewhere is told that it
 is enough, and its answer is awaited; messages that come when somebody else was quicker are given back. A wing that does
-not answer at once holds nobody up: the others are asked, and what it brings later is given back as well.
+not answer at once holds nobody up: the others are asked, and what it brings later is given back as well. What is given
+back was no attempt: nobody was shown it.
 """
 
 from __future__ import annotations
@@ -123,9 +124,9 @@ class Receiving:
         self._keep(asyncio.ensure_future(self._give_back(number, name, task)))
 
     async def _give_back(self, number: int, name: str, task: asyncio.Task[list[Delivery]]) -> None:
-        receipts = [(one.receipt, 0) for one in await task if one.receipt]
+        receipts = [one.receipt for one in await task if one.receipt]
         if receipts:
-            await self._reach.call(number, calls.CHANGE_LEASE, name, receipts, "")
+            await self._reach.call(number, calls.HAND_BACK, name, receipts)
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         if len(self._late) >= LATE_MAX:

@@ -67,7 +67,7 @@ class WingPlay:
 
     async def _urgent(self) -> None:
         """All is well: what several hosts take at once is received by somebody who wants it, however long its lease.
-        Whatever were leased to nobody would be missed.
+        Whatever were leased to nobody would be missed, and what somebody had unseen would be a second attempt.
         """
         await self.wards.at_home(HOME_S)
         consumer = Consumer(self.stage, self.oracle, "urgent", laws.URGENT.name, GOOD)
@@ -85,6 +85,8 @@ class WingPlay:
         while missing:
             demand(loop.time() < ends_s, f"{missing} are leased to nobody, {URGENT_S} s after they were sent")
             for got, ticket in await consumer.receive(10, LEASE_S):
+                if key_of(got.body) in missing:
+                    demand(got.attempts == 1, f"{got.body[:40]} was given out {got.attempts} times, and seen once")
                 missing.discard(key_of(got.body))
                 await consumer.settle(got, ticket)
         await asyncio.gather(*sending)
