@@ -12,6 +12,7 @@ from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.partition import Partition
 from longhall.doors.kafka.door import Door
 from longhall.names import CATALOGUE_SHARD
+from longhall.shards.shard import Shard
 
 NO_NODE: Final = -1
 LEADER_NOT_AVAILABLE: Final = 5
@@ -74,6 +75,7 @@ class Places:
     def __init__(self, door: Door) -> None:
         hall = door.hall
         self._door = door
+        self._by_shard: dict[int, Placement] = {}
         self._alive: set[int] = set()
         if hall.leadership is not None:
             self._alive.update(member.node for member in hall.leadership.members())
@@ -84,8 +86,18 @@ class Places:
         """Where a partition is."""
         if partition.elsewhere:
             return self._in_a_wing(partition)
-        door = self._door
         shard = partition.shard
+        placement = self._by_shard.get(shard.number)
+        if placement is None:
+            placement = self._by_shard[shard.number] = self._of_shard(shard)
+        return placement
+
+    def of_shards(self) -> list[Placement]:
+        """Where all partitions are that no wing keeps."""
+        return [self._of_shard(shard) for shard in self._door.hall.shards]
+
+    def _of_shard(self, shard: Shard) -> Placement:
+        door = self._door
         leadership = door.hall.leadership
         if leadership is None:
             return Placement(door.node_id, shard.epoch, [door.node_id], [door.node_id], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import final
 
@@ -9,6 +10,7 @@ from longhall.broker.coordinate import Coordinator
 from longhall.broker.hall import NODE_ID, Hall
 from longhall.broker.sift import Sieves
 from longhall.broker.transact import Transactor
+from longhall.doors.kafka.told import Told
 from longhall.errors import Code
 from longhall.front.carrying import Carrier
 from longhall.front.fairness import Fairness
@@ -39,6 +41,8 @@ class Door:
         self.main: Carrier | None = None  # Of a wing's process: to the main hall, which answers all but records.
         self.sieves = Sieves()
         self.fairness = Fairness()
+        self.told = Told()
+        self.long_answers = asyncio.Lock()  # Whoever asks for much waits for others who do.
         self._settings = settings
 
     @property

@@ -167,6 +167,15 @@ def encode_into(out: bytearray, message: Message, version: int) -> bytearray:
     return out
 
 
+def encode_element(cls: type[Message], field: str, element: Message, version: int) -> bytes:
+    """One element of an array of a message, as it stands there in this version: may be put there instead."""
+    found = next(one for one in structure_of(cls, version).fields if one.name == field)
+    assert isinstance(found.codec, codecs.Array)
+    out = bytearray()
+    found.codec.element.write(out, element)
+    return bytes(out)
+
+
 def structure_of(cls: type[Message], version: int) -> Structure:
     """The codec of a message in one version, made once."""
     key = (cls, version)

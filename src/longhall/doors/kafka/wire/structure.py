@@ -58,6 +58,9 @@ class Structure(Codec):
         return message
 
     def write(self, out: bytearray, value: Any) -> None:
+        if isinstance(value, bytes):  # Encoded before, in this version.
+            out += value
+            return
         for field in self.fields:
             field.codec.write(out, getattr(value, field.name))
         if self.flexible:
