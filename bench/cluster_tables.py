@@ -122,7 +122,7 @@ def _many(result: Result) -> str:
             f"made in {made['seconds']:.0f} s; {made['resident_mb']:.0f} MB, three nodes together",
         ]
     ]
-    for name, words in (("kafka", "by a Kafka producer"), ("sqs", "by SQS senders")):
+    for name, words in (("kafka", "by Kafka producers"), ("sqs", "by SQS senders")):
         if name in figures:
             each = figures[name]
             rows.append(

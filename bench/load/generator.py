@@ -115,12 +115,10 @@ def pace(
     return run
 
 
-def spread(
-    address: str, prefix: str, *, topics: int, size_bytes: int, seconds: float, rate: float, linger_ms: int = 5
-) -> Run:
+def spread(address: str, prefix: str, *, first: int, topics: int, size_bytes: int, seconds: float, rate: float) -> Run:
     """A steady rate over many topics of one partition each, one message to each in turn."""
     with tempfile.NamedTemporaryFile(prefix="bench-samples-") as samples:
-        run = _run("spread", address, prefix, topics, size_bytes, seconds, linger_ms, rate, samples.name)
+        run = _run("spread", address, prefix, f"{first}:{topics}", size_bytes, seconds, 5, rate, samples.name)
         run.latencies_ns.frombytes(Path(samples.name).read_bytes())
     return run
 

@@ -6,8 +6,8 @@
  *   load consume ADDRESS TOPIC PARTITIONS COUNT SECONDS_MAX         from the beginning, COUNT messages
  *   load ping    ADDRESS TOPIC SIZE SECONDS SAMPLES                 one message in flight
  *   load pace    ADDRESS TOPIC PARTITIONS SIZE SECONDS LINGER_MS RATE SAMPLES   RATE messages a second
- *   load spread  ADDRESS PREFIX TOPICS SIZE SECONDS LINGER_MS RATE SAMPLES      the same to the topics PREFIX0, PREFIX1...
- *                                                                        of one partition, one message to each in turn
+ *   load spread  ADDRESS PREFIX FIRST:TOPICS SIZE SECONDS LINGER_MS RATE SAMPLES      the same to so many topics of one
+ *                                                                        partition, PREFIX with a number from FIRST on
  *
  * Words of the form KEY=VALUE after these are settings of librdkafka. The result is one JSON object on standard output. SAMPLES is a file that gets one int64 of nanoseconds for each message,
  * from the moment it was due (not the moment the client came to it) to its delivery report. Payloads are not copied and
@@ -291,11 +291,12 @@ static void *serve_reports(void *rk) {
 }
 
 /* One message to each topic, before the clock starts: the client then knows who leads them. */
-static rd_kafka_topic_t **meet_topics(rd_kafka_t *rk, const char *prefix, int count, void *payload, size_t size) {
+static rd_kafka_topic_t **meet_topics(rd_kafka_t *rk, const char *prefix, int first, int count, void *payload,
+                                      size_t size) {
     rd_kafka_topic_t **topics = calloc((size_t)count, sizeof *topics);
     for (int i = 0; i < count; i++) {
         char name[300];
-        snprintf(name, sizeof name, "%s%d", prefix, i);
+        snprintf(name, sizeof name, "%s%d", prefix, first + i);
         topics[i] = rd_kafka_topic_new(rk, name, NULL);
         if (rd_kafka_produce(topics[i], 0, 0, payload, size, NULL, 0, NULL)) die("produce", rd_kafka_err2str(rd_kafka_last_error()));
         rd_kafka_poll(rk, 0);
@@ -306,13 +307,14 @@ static rd_kafka_topic_t **meet_topics(rd_kafka_t *rk, const char *prefix, int co
 }
 
 static void pace(char **args, int many) {
-    int partitions = atoi(args[2]);
+    const char *colon = strchr(args[2], ':');
+    int first = colon ? atoi(args[2]) : 0, partitions = atoi(colon ? colon + 1 : args[2]);
     size_t size = (size_t)atol(args[3]);
     double seconds = atof(args[4]), rate = atof(args[6]);
     rd_kafka_t *rk = producer(args[0], args[5], DEFAULT_BATCH);
     void *payload = payload_of(size, many);
     rd_kafka_topic_t **topics = NULL, *topic = NULL;
-    if (many) topics = meet_topics(rk, args[1], partitions, payload, size);
+    if (many) topics = meet_topics(rk, args[1], first, partitions, payload, size);
     else first_message(rk, topic = rd_kafka_topic_new(rk, args[1], NULL), payload, size);
     samples_max = (size_t)(rate * seconds) + 1000;
     samples = calloc(samples_max, sizeof *samples);
@@ -332,7 +334,8 @@ static void pace(char **args, int many) {
                 break; /* Saturated: try again in the next turn; the wait counts into the latency. */
             }
         }
-        struct timespec turn = {0, 500000};
+        /* With many topics the client goes through all of them for each burst: fewer bursts. */
+        struct timespec turn = {0, many ? 10000000 : 500000};
         nanosleep(&turn, NULL);
     }
     int64_t elapsed = now_ns() - start;
