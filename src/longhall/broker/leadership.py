@@ -35,7 +35,7 @@ class Leadership(Protocol):
         """Whether this node leads the shard and may answer for it."""
 
     def leader_node(self, shard: int) -> int:
-        """The node that leads the shard; 0 while nobody does."""
+        """The node that leads the shard; 0 while nobody does, or while this one leads and has reason to doubt it."""
 
     def epoch(self, shard: int) -> int:
         """The epoch of that leader."""

@@ -27,6 +27,7 @@ import msgspec
 from longhall.broker.gates import ACKNOWLEDGE_LEVEL
 from longhall.broker.leadership import NOBODY, Host
 from longhall.cluster.choosing import ANSWER_S, STAND, Stand, Standing, most_complete
+from longhall.cluster.doubting import Doubting
 from longhall.cluster.electing import REPLICAS_MAX, Wanted, decide, may_campaign, should_resign
 from longhall.cluster.handing import hand_over
 from longhall.cluster.knocking import Knocking
@@ -96,6 +97,7 @@ class Seat:
         self._office: Manager | None = None
         self.copies = factor  # How many there should be, unless the record says otherwise.
         self._in_sync_min = in_sync_min
+        self._doubting = Doubting(in_sync_min)
         self._handing = False
         self._knocking: Knocking | None = None
         self._member: Member | None = None
@@ -162,7 +164,9 @@ class Seat:
         return self.serving and self._member is not None and self._member.role_of(shard) is Role.LEADER
 
     def leader_node(self, shard: int) -> int:
-        return self._state.leader
+        member = self._member if self.serving else None
+        doubtful = member is not None and self._doubting.has_reason(member.status)
+        return NOBODY if doubtful else self._state.leader
 
     def epoch(self, shard: int) -> int:
         return self._state.epoch
@@ -268,6 +272,7 @@ class Seat:
 
     def _session_changed(self, session: Session) -> None:
         _log.info("the session with the coordinator changed", extra={"session": session.value})
+        self._doubting.hear(session)
         if session is Session.EXPIRED:
             self._office = None
         if session is Session.CONNECTED:

@@ -20,7 +20,7 @@ from longhall.node.fellowship import Fellowship
 def view_of(fellowship: Fellowship) -> ClusterView:
     """How things stand, as this node sees it."""
     seat, member = fellowship.seat, fellowship.member
-    leader = seat.leader_node(CATALOGUE_SHARD)
+    leader = seat.state.leader
     in_sync = seat.in_sync(CATALOGUE_SHARD)
     living = {host.node: host for host in seat.members()}
     status = member.status() if member is not None else None

@@ -235,7 +235,7 @@ class Fellowship:
 
     def _fall(self, reason: str) -> None:
         if not self.fallen.done():
-            leader = self.seat.leader_node(CATALOGUE_SHARD)
+            leader = self.seat.state.leader
             others = set(self.seat.in_sync(CATALOGUE_SHARD)) - {self.seat.node}
             if (
                 self.member is not None

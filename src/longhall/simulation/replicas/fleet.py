@@ -159,7 +159,7 @@ class Fleet:
     def leader_number(self) -> int:
         for node in self.nodes.values():
             if node.fellowship is not None:
-                return node.fellowship.seat.leader_node(CATALOGUE_SHARD)
+                return node.fellowship.seat.state.leader
         return 0
 
     def in_sync(self) -> list[int]:
