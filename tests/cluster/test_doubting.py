@@ -17,9 +17,12 @@ from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
 from longhall.doors.kafka.wire.messages.cluster import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from longhall.doors.kafka.wire.schema import Message
 from longhall.front.carried import answer_carried
+from longhall.log.chores import CHORES
 from longhall.simulation.replicas.fleet import Fleet
 from longhall.simulation.replicas.names import name_of
+from longhall.simulation.scenarios.machine import KAFKA_PORT
 from tests.cluster.test_unfit import other_leader, play
+from tests.doors.kafka.asking import batch, produce_request
 
 COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE = 15, 5
 
@@ -71,6 +74,33 @@ async def ask(fleet: Fleet, number: int, message: Message, version: int) -> Any:
     return decode_response(api.key, version, answer[4:])[1]
 
 
+class Client(asyncio.Protocol):
+    """A connection to a node's Kafka door, from outside."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.open = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.open = False
+
+    def send(self, message: Message, version: int) -> None:
+        self._transport.write(encode_request(1, "test", version, message))
+
+
+async def connect(fleet: Fleet, number: int, name: str) -> Client:
+    network = fleet.simulation.host(name).boot(CHORES).network
+    found = await network.connect(Client, name_of(number), KAFKA_PORT)
+    assert isinstance(found, Client)
+    return found
+
+
 async def told(fleet: Fleet, number: int) -> tuple[int, int, int]:
     """Who leads a topic and the catalogue, as this node says, and with which error."""
     found = await ask(fleet, number, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 9)
@@ -90,13 +120,19 @@ def test_a_leader_that_hears_nobody_names_nobody_and_the_others_name_the_next() 
     async def script(fleet: Fleet, cut: int) -> None:
         await create_topic(fleet.nodes[cut].hall, "t", 1, {})
         await until_told(fleet, cut, (cut, cut, 0))
+        sender, other = await connect(fleet, cut, "sender"), await connect(fleet, cut, "other")
         fabric = fleet.simulation.fabric
         others = [number for number in fleet.numbers if number != cut]
         links = [pair for other in others for pair in ((name_of(cut), name_of(other)), (name_of(other), name_of(cut)))]
         fleet.cut_coordinator(cut)
         for source, target in links:
             fabric.cut(source, target)
+        sender.send(produce_request([("t", 0)], batch()), 9)
         await until_told(fleet, cut, (-1, -1, LEADER_NOT_AVAILABLE))
+        await asyncio.sleep(2)
+        assert not sender.open  # It is not to wait for what cannot be committed here,
+        assert sender.received == b""  # and nobody knows whether it will be.
+        assert other.open
         found = await ask(fleet, cut, FindCoordinatorRequest(key="g"), 2)
         assert found.error_code == COORDINATOR_NOT_AVAILABLE
         brokers = (await ask(fleet, cut, MetadataRequest(topics=[]), 9)).brokers
@@ -119,11 +155,17 @@ def test_a_leader_without_the_coordinator_leads_on_and_says_so() -> None:
         await create_topic(fleet.nodes[leader].hall, "t", 1, {})
         for number in fleet.numbers:
             fleet.cut_coordinator(number)
+        sender = await connect(fleet, leader, "sender")
         for _ in range(40):
+            sender.send(produce_request([("t", 0)], batch()), 9)
             assert await told(fleet, leader) == (leader, leader, 0)
             await asyncio.sleep(0.25)
         found = await ask(fleet, leader, FindCoordinatorRequest(key="g"), 2)
         assert (found.error_code, found.node_id) == (0, leader)
+        assert sender.open
+        partition = fleet.nodes[leader].hall.partition("t", 0)
+        assert partition is not None
+        assert partition.high_watermark == 40
         for number in fleet.numbers:
             fleet.heal_coordinator(number)
         await fleet.up(60)

@@ -80,6 +80,7 @@ class Member(Feed):
         self.on_level: Callable[[int], None] = self.raise_level  # The leader writes in this one: be ready for it first.
         self.on_bundle: Callable[[Bundle], None] = _nobody  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody  # and epoch and index of what is committed.
+        self.on_beat: Callable[[], None] = _nobody  # While it leads, or believes to.
         self.epoch = hall.replica.epoch  # The newest that this node was told or has written.
         self.replica: Replica = hall.replica
         self.index = self.replica.index
@@ -435,6 +436,7 @@ class Member(Feed):
                 stream.close("the follower is silent")
         self._wish()
         self._refuse()
+        self.on_beat()
 
     def _wish(self) -> None:
         """Have the in-sync set changed if it is not right."""

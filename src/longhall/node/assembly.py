@@ -282,6 +282,10 @@ class Node:
         self.hall.wal.close()
         await asyncio.sleep(0)
 
+    def let_go(self) -> None:
+        """Whoever has waited for an answer for a while had better ask another node."""
+        self._kafka.let_go()
+
     async def drop(self) -> None:
         """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
         await self._scaler.stop()

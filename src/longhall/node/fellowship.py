@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.gates import OLDEST
+from longhall.broker.leadership import NOBODY
 from longhall.broker.placement import WING_STEP
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
@@ -126,6 +127,7 @@ class Fellowship:
         member.on_step_down = self._fall
         member.on_refetch = self._refetch
         member.on_level = self._raise_level
+        member.on_beat = self._mind_doubts
         wanted = parse_address(settings.peers)
         self.peers_at = Address(wanted.host, await self.peers.open(wanted.host, wanted.port))
         door = node.kafka_door
@@ -232,6 +234,11 @@ class Fellowship:
         if self.member is not None and self.member.mender.is_unfit:
             return "damaged"
         return "full" if self._node.hall.storage_full else ""
+
+    def _mind_doubts(self) -> None:
+        """While it is doubtful whether this node leads, nobody waits here for what it can hardly commit."""
+        if self.seat.leads(CATALOGUE_SHARD) and self.seat.leader_node(CATALOGUE_SHARD) == NOBODY:
+            self._node.let_go()
 
     def _fall(self, reason: str) -> None:
         if not self.fallen.done():

@@ -27,6 +27,7 @@ WAITS_MAX: Final = 32  # Of them those that may answer with a lot, some time.
 ANSWERS_BYTES_MAX: Final = 16 * 1024 * 1024  # Answers that are ready and not sent: beyond this no request is taken.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 _numbers: Final = count(1)
+NEVER_S: Final = 1e18
 WAITING_APIS: Final = (1, 11, 14)  # Fetch, JoinGroup, SyncGroup: they wait for others and are asked again.
 
 
@@ -159,7 +160,15 @@ class Connection:
     @property
     def is_owed(self) -> bool:
         """Whether an answer is outstanding that a client cannot simply ask for again elsewhere."""
-        return any(call.buffers is None and call.header.api_key not in WAITING_APIS for call in self._slots)
+        return self.owed_since_s < NEVER_S
+
+    @property
+    def owed_since_s(self) -> float:
+        """Since when such an answer is."""
+        for call in self._slots:
+            if call.buffers is None and call.header.api_key not in WAITING_APIS:
+                return call.started_s
+        return NEVER_S
 
     def stop_reading(self) -> None:
         """Take no more requests; the answers to those that came still go out."""

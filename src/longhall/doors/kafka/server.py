@@ -31,6 +31,7 @@ from longhall.world.ports import Network
 FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
 FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
 SWEEP_S: Final = 5.0
+VAIN_S: Final = 1.0  # After so long an answer that cannot be had here is not waited for.
 SPARE_BYTES_MIN: Final = 1024 * 1024 + 64 * 1024  # What the usual clients send at most in one request.
 SPARE_BYTES_MAX: Final = 4 * 1024 * 1024
 SPARE_BUFFERS_MAX: Final = 4
@@ -99,6 +100,13 @@ class KafkaServer(Gate):
             if stalled:
                 connection.close()
         self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
+
+    def let_go(self) -> None:
+        """Hang up on whoever waits in vain: a client that is hung up on asks again, and asks who leads before."""
+        before_s = self._loop.time() - VAIN_S
+        for connection in list(self.crowd.guests):
+            if connection.owed_since_s < before_s:
+                connection.close()
 
     # Gate
 
