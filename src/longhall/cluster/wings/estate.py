@@ -18,6 +18,7 @@ from longhall.cluster.seat import Seat
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.calls import Verb
 from longhall.cluster.wings.guest import Guest
+from longhall.cluster.wings.lives import Lives
 from longhall.coordination.ports import Coordinator, Watch, Wing
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -36,6 +37,7 @@ class Estate:
         self._coordinator = coordinator
         self._incarnation = incarnation
         self._guests: dict[int, Guest] = {}
+        self._lives = Lives()
         self._watch: Watch | None = None
         self._changed = asyncio.Event()
 
@@ -81,8 +83,9 @@ class Estate:
         if guest is None:
             return Kept(NOBODY, 0, [], [])
         base, state = number * WING_STEP, guest.state
+        there = self._lives.is_there(number, self._hall.catalogue.topics[topic], self._hall.time.now_ms())
         return Kept(
-            base + state.leader if guest.is_led else NOBODY,
+            base + state.leader if guest.is_led and there else NOBODY,
             state.epoch,
             [base + node for node in state.replicas],
             [base + node for node in state.in_sync],

@@ -146,6 +146,8 @@ class Steward(Estate):
         if topic is None:
             return
         furniture = self._furniture(topic)
+        for number in topic.options.wings:
+            self._lives.begins(number, topic, self._hall.time.now_ms())
         try:
             await asyncio.gather(*(self._furnish_one(number, furniture) for number in topic.options.wings))
         except BaseException:
@@ -170,6 +172,7 @@ class Steward(Estate):
                 raise
             await self._make_way(number, furniture)
             await self.call(number, calls.FURNISH, furniture)
+        self._lives.has(number, furniture.topic_id)
 
     async def _make_way(self, number: int, furniture: calls.Furniture) -> None:
         """Something of the same name was left there when it was deleted here."""
@@ -202,6 +205,7 @@ class Steward(Estate):
 
     async def _tend(self) -> None:
         """One wing that is in trouble keeps nobody from looking at the next."""
+        self._lives.forget(self._hall.catalogue.by_id, self._hall.time.now_ms())
         usable = self._usable()
         looks = self._loop.time() - self._looked_s >= self.look_s
         if looks:
@@ -265,5 +269,7 @@ class Steward(Estate):
                 await self.call(wing.number, calls.CLEAR, name, topic_id)
         has = {name: (topic_id, print_) for name, topic_id, print_ in found}
         for name, wanted in placed.items():
+            if name in has and has[name][0] == wanted[0]:
+                self._lives.has(wing.number, wanted[0])
             if has.get(name) != wanted:
                 await self.furnish(name)

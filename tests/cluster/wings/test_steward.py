@@ -1,0 +1,132 @@
+"""The steward of a whole simulated cluster: a name that is used again while one of its wings is away."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from typing import Any
+
+import pytest
+
+from longhall.broker.catalogue import Topic
+from longhall.broker.configuration import resolve
+from longhall.broker.declare import create_topic, delete_topic
+from longhall.broker.events import TopicCreated
+from longhall.broker.hall import Hall
+from longhall.broker.options import HallOptions
+from longhall.broker.placement import WING_STEP
+from longhall.cluster.wings import lives
+from longhall.cluster.wings.lives import YOUNG_MS, Lives
+from longhall.cluster.wings.steward import Steward
+from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic
+from longhall.errors import Code, LonghallError
+from longhall.simulation.replicas.fleet import Fleet
+from longhall.simulation.replicas.wards import Wards
+from longhall.simulation.world import Simulation
+from tests.cluster.test_doubting import LEADER_NOT_AVAILABLE, ask
+
+PLACED = {"longhall.placement": "any-host"}
+AWAY = 2  # The wing.
+
+
+def lives_in(wards: Wards, number: int, name: str) -> set[bytes]:
+    """The ids under which the leader of a wing has this name."""
+    for fleet in wards.wings.values():
+        leader = fleet.leader()
+        if fleet.wing is not None and fleet.wing.number == number and leader is not None:
+            topic = leader.hall.topic(name)
+            return {topic.topic_id} if topic is not None else set()
+    return set()
+
+
+async def named(fleet: Fleet, number: int, name: str) -> list[tuple[int, int]]:
+    """By partition, the wing that clients are sent to, and the error; 0 for none."""
+    found = await ask(fleet, number, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
+    rows = sorted(found.topics[0].partitions, key=lambda row: row.partition_index)
+    return [(max(row.leader_id, 0) // WING_STEP, row.error_code) for row in rows]
+
+
+async def until_named(fleet: Fleet, number: int, wanted: list[tuple[int, int]]) -> None:
+    for _ in range(1000):
+        if await named(fleet, number, "t") == wanted:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"clients are not sent to {wanted}")
+
+
+def part(monkeypatch: pytest.MonkeyPatch, away: set[int], method: str, code: Code) -> None:
+    """Wings that are away are cut off from the leader of the hall, and not from clients."""
+    good: Any = getattr(Steward, method)
+
+    async def call(self: Any, number: int, *what: Any, **more: Any) -> Any:
+        if number in away:
+            raise LonghallError(code, "it is cut off")
+        return await good(self, number, *what, **more)
+
+    monkeypatch.setattr(Steward, method, call)
+
+
+async def play(fleet: Fleet, wards: Wards, away: set[int]) -> None:
+    fleet.start()
+    await fleet.up(60)
+    leader = fleet.leader_number()
+    hall: Hall = fleet.nodes[leader].hall
+    first = await create_topic(hall, "t", 3, PLACED)
+    assert first is not None
+    everywhere = [(number, 0) for number in first.options.wings]
+    assert await named(fleet, leader, "t") == everywhere
+
+    away.add(AWAY)
+    await delete_topic(hall, "t")
+    with pytest.raises(LonghallError) as late:
+        await create_topic(hall, "t", 3, PLACED)
+    assert late.value.code is Code.TIMED_OUT  # It is not acknowledged before all wings have it.
+    second = hall.topic("t")
+    assert second is not None
+    assert lives_in(wards, AWAY, "t") == {first.topic_id}
+    without = [row if row[0] != AWAY else (0, LEADER_NOT_AVAILABLE) for row in everywhere]
+    await until_named(fleet, leader, without)  # The others have been asked at the same time.
+    await asyncio.sleep(4)
+    assert await named(fleet, leader, "t") == without  # However long that takes.
+
+    away.clear()
+    await until_named(fleet, leader, everywhere)
+    assert lives_in(wards, AWAY, "t") == {second.topic_id}
+
+
+def test_a_wing_is_named_for_a_topic_when_it_has_that_and_not_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    away: set[int] = set()
+    part(monkeypatch, away, "call", Code.NOT_READY)
+    part(monkeypatch, away, "call_now", Code.NOT_LEADER)
+    monkeypatch.setattr(lives, "YOUNG_MS", 3000)
+    simulation = Simulation(1)
+    fleet = Fleet(simulation)
+    simulation.run(play(fleet, Wards(fleet), away))
+    simulation.close()
+    del simulation, fleet
+    with monkeypatch.context() as quiet:  # Coroutines in the middle of something have last words.
+        quiet.setattr(sys, "unraisablehook", lambda _: None)
+        gc.collect()
+
+
+def test_what_is_known_of_lives() -> None:
+    created = TopicCreated(topic_id=b"1" * 16, name="t", partitions=[1], configuration={}, at_ms=1000, shard=0)
+    topic = Topic(created, resolve(HallOptions(), {}))
+    young, old = 1000 + YOUNG_MS - 1, 1000 + YOUNG_MS
+    fresh = Lives()  # Of a node that has just begun to lead.
+    assert [fresh.is_there(1, topic, now_ms) for now_ms in (1000, young, old)] == [False, False, True]
+    fresh.has(1, topic.topic_id)
+    assert fresh.is_there(1, topic, young)
+    assert not fresh.is_there(2, topic, young)
+    fresh.begins(2, topic, young)
+    assert not fresh.is_there(2, topic, old)
+    fresh.forget({topic.topic_id: topic}, old)
+    assert [fresh.is_there(wing, topic, old) for wing in (1, 2)] == [True, False]
+    fresh.has(2, topic.topic_id)
+    assert fresh.is_there(2, topic, old)
+    fresh.begins(3, topic, old)  # What is only changed is there meanwhile.
+    assert fresh.is_there(3, topic, old)
+    fresh.begins(4, topic, young)
+    fresh.forget({}, old)
+    assert fresh.is_there(4, topic, old)
