@@ -1,10 +1,11 @@
-"""The steward of a whole simulated cluster: a name that is used again while one of its wings is away."""
+"""The steward of a whole simulated cluster: names that are used again, and leaders that lead no more."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import sys
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -21,10 +22,12 @@ from longhall.cluster.wings.lives import YOUNG_MS, Lives
 from longhall.cluster.wings.steward import Steward
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic
 from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
 from longhall.simulation.replicas.fleet import Fleet
 from longhall.simulation.replicas.wards import Wards
 from longhall.simulation.world import Simulation
 from tests.cluster.test_doubting import LEADER_NOT_AVAILABLE, ask
+from tests.cluster.test_unfit import other_leader
 
 PLACED = {"longhall.placement": "any-host"}
 AWAY = 2  # The wing.
@@ -67,7 +70,7 @@ def part(monkeypatch: pytest.MonkeyPatch, away: set[int], method: str, code: Cod
     monkeypatch.setattr(Steward, method, call)
 
 
-async def play(fleet: Fleet, wards: Wards, away: set[int]) -> None:
+async def use_again(fleet: Fleet, wards: Wards, away: set[int]) -> None:
     fleet.start()
     await fleet.up(60)
     leader = fleet.leader_number()
@@ -95,19 +98,47 @@ async def play(fleet: Fleet, wards: Wards, away: set[int]) -> None:
     assert lives_in(wards, AWAY, "t") == {second.topic_id}
 
 
-def test_a_wing_is_named_for_a_topic_when_it_has_that_and_not_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    away: set[int] = set()
-    part(monkeypatch, away, "call", Code.NOT_READY)
-    part(monkeypatch, away, "call_now", Code.NOT_LEADER)
-    monkeypatch.setattr(lives, "YOUNG_MS", 3000)
+async def depose(fleet: Fleet, wards: Wards) -> None:
+    """A leader that does not know yet that another one leads looks into the wings, and finds what that one has made."""
+    fleet.start()
+    await fleet.up(60)
+    deposed = fleet.leader_number()
+    assert await create_topic(fleet.nodes[deposed].hall, "old", 3, PLACED) is not None
+    fellowship = fleet.nodes[deposed].fellowship
+    assert fellowship is not None
+    assert fellowship.estate is not None
+    fellowship.estate.look_s = 0.0
+    fleet.cut_coordinator(deposed)
+    leader = await other_leader(fleet, deposed)
+    made = await create_topic(leader.hall, "t", 3, PLACED)
+    assert made is not None
+    for _ in range(60):
+        await asyncio.sleep(0.1)
+        assert all(lives_in(wards, number, "t") == {made.topic_id} for number in made.options.wings)
+    assert fellowship.seat.leads(CATALOGUE_SHARD)  # All the while, as far as it knows.
+
+
+def run(monkeypatch: pytest.MonkeyPatch, play: Callable[[Fleet, Wards], Coroutine[Any, Any, None]]) -> None:
     simulation = Simulation(1)
     fleet = Fleet(simulation)
-    simulation.run(play(fleet, Wards(fleet), away))
+    simulation.run(play(fleet, Wards(fleet)))
     simulation.close()
     del simulation, fleet
     with monkeypatch.context() as quiet:  # Coroutines in the middle of something have last words.
         quiet.setattr(sys, "unraisablehook", lambda _: None)
         gc.collect()
+
+
+def test_a_wing_is_named_for_a_topic_when_it_has_that_and_not_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    away: set[int] = set()
+    part(monkeypatch, away, "call", Code.NOT_READY)
+    part(monkeypatch, away, "call_now", Code.NOT_LEADER)
+    monkeypatch.setattr(lives, "YOUNG_MS", 3000)
+    run(monkeypatch, lambda fleet, wards: use_again(fleet, wards, away))
+
+
+def test_what_a_deposed_leader_does_not_know_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, depose)
 
 
 def test_what_is_known_of_lives() -> None:
