@@ -9,7 +9,9 @@ from longhall.cluster.wings.placing import (
     configuration_in_wing,
     home_of,
     hosts_for,
+    is_homeless,
     lane_of,
+    leaders_for,
     least_used,
     next_hosts,
     reserved_hosts,
@@ -43,6 +45,74 @@ def test_a_host_that_joins_moves_only_its_share(usable: set[int], joining: int, 
     before = {home: set(hosts_for(home, usable, factor)) for home in usable}
     after = {home: set(hosts_for(home, usable | {joining}, factor)) for home in usable}
     assert sum(len(before[home] - after[home]) for home in usable) <= factor
+
+
+def test_wings_without_a_home_go_to_hosts_that_lead_the_least() -> None:
+    """The first of four hosts is drained; the fourth came later, and nothing is placed in its wing."""
+    everybody = {1, 2, 3, 4}
+    wings = [Wing(name=wing_of_host(host), number=host, hosts=hosts_for(host, everybody, 3)) for host in everybody]
+    usable, placed = {2, 3, 4}, {1, 2, 3}
+    assert leaders_for(wings, usable, {1}, placed) == {"host-1": 4}
+    assert hosts_for(1, usable, 3, leader=4) == (4, 2, 3)
+    assert leaders_for(wings, usable, {1}, {1, 2, 3, 4}) == {"host-1": 2}, "the next in the ring, where all have one"
+    assert leaders_for(wings, usable | {1}, set(), placed) == {}, "the home is back"
+    assert leaders_for(wings, {2, 3, 4}, set(), placed) == {}, "the home is away for a moment"
+    assert leaders_for(wings, set(), {1}, placed) == {}, "there is nobody"
+    # Something is placed in the wing of the fourth now: it keeps what it was given. With one more it does not.
+    given = [Wing(name="host-1", number=1, hosts=(4, 2, 3)), *wings[1:]]
+    assert leaders_for(given, usable, {1}, {1, 2, 3, 4}) == {"host-1": 4}
+    named = Wing(name="billing", number=5, hosts=(4, 2), wanted=(4, 2))
+    assert leaders_for([*given, named], usable, {1}, {1, 2, 3, 4, 5}) == {"host-1": 2}
+
+
+@st.composite
+def estates(draw: st.DrawFn) -> tuple[list[Wing], set[int], set[int], set[int]]:
+    """Wings with the hosts they have had so far, who is usable, who is gone, and where something is placed."""
+    everybody = draw(st.sets(st.integers(1, 12), min_size=1, max_size=9))
+    gone = draw(st.sets(st.sampled_from(sorted(everybody))))
+    away = draw(st.sets(st.sampled_from(sorted(everybody)), max_size=2))
+    kept = st.lists(st.sampled_from(sorted(everybody)), min_size=1, max_size=3, unique=True)
+    wings = [
+        Wing(name=wing_of_host(host), number=number, hosts=tuple(draw(kept)))
+        for number, host in enumerate(sorted(everybody), 1)
+    ]
+    return wings, everybody - gone - away, gone, draw(st.sets(st.sampled_from([wing.number for wing in wings])))
+
+
+def _with(wings: list[Wing], leaders: dict[str, int]) -> list[Wing]:
+    """As their records are when they have moved."""
+    return [
+        Wing(name=wing.name, number=wing.number, hosts=(leaders.get(wing.name, home_of(wing)), *wing.hosts))
+        for wing in wings
+    ]
+
+
+@given(estates())
+def test_leading_is_balanced_and_stays_where_it_is(estate: tuple[list[Wing], set[int], set[int], set[int]]) -> None:
+    wings, usable, gone, placed = estate
+    leaders = leaders_for(wings, usable, gone, placed)
+    homeless = {wing.name for wing in wings if is_homeless(wing, usable, gone)}
+    assert set(leaders) == homeless or not usable
+    assert not set(leaders.values()) & gone
+    leads = [leaders.get(wing.name, home_of(wing)) for wing in wings if wing.number in placed]
+    for wing in wings:
+        if wing.name in leaders and wing.number in placed:
+            assert all(leads.count(leaders[wing.name]) - leads.count(host) <= 1 for host in usable)
+    after = _with(wings, leaders)
+    assert leaders_for(after, usable, gone, placed) == leaders, "nothing goes to and fro"
+    assert leaders_for(after, {home_of(wing) for wing in wings}, set(), placed) == {}, "who comes home has its wing"
+
+
+@given(st.integers(2, 8), st.integers(0, 8))
+def test_hosts_that_are_alike_are_given_alike(hosts_left: int, hosts_gone: int) -> None:
+    everybody = range(1, hosts_left + hosts_gone + 1)
+    wings = [Wing(name=wing_of_host(host), number=host, hosts=(host,)) for host in everybody]
+    gone, usable = set(everybody[hosts_left:]), set(everybody[:hosts_left])
+    for placed in (set(), set(everybody)):
+        given_to = list(leaders_for(wings, usable, gone, placed).values())
+        counts = [given_to.count(host) for host in usable]
+        assert sum(counts) == hosts_gone
+        assert max(counts) - min(counts) <= 1
 
 
 def test_copies_stay_until_others_have_them() -> None:

@@ -1,12 +1,14 @@
 """Where wings are, and which of them a topic or a queue goes to. Pure: it decides, and others do it.
 
 Every host has a wing that prefers to be led there, with copies on the hosts that follow it in the order of their
-numbers. A wing whose hosts are chosen by name is left as it was made; if it is reserved, its hosts have nothing else.
+numbers. A wing whose host is gone is led by whoever leads the least. A wing whose hosts are chosen by name is left as
+it was made; if it is reserved, its hosts have nothing else.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -24,6 +26,8 @@ PARTS: Final = "parts"
 SHARE: Final = "share"
 NAMED: Final = "wing:"
 
+BETTER_BY: Final = 2  # A wing whose home is gone goes on to a host that leads so many less.
+
 _HOST: Final = "host-"
 
 
@@ -38,11 +42,54 @@ def home_of(wing: Wing) -> int:
     return int(number) if wing.name.startswith(_HOST) and number.isdigit() else 0
 
 
-def hosts_for(home: int, usable: Collection[int], factor: int) -> tuple[int, ...]:
-    """The hosts of a wing: its home, and the next ones, in a ring."""
-    ring = sorted(usable)
-    after = [host for host in ring if host > home] + [host for host in ring if host < home]
-    return (*((home,) if home in usable else ()), *after)[:factor]
+def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0) -> tuple[int, ...]:
+    """The hosts of a wing: its home, or else whoever leads it instead, and the next ones behind its home, in a ring."""
+    first = home if home in usable else leader
+    return tuple(sorted(usable, key=lambda host: (host != first, host < home, host)))[:factor]
+
+
+def is_homeless(wing: Wing, usable: Collection[int], gone: Collection[int]) -> bool:
+    """Whether the host whose wing it is cannot have it. One that is away for a moment comes back."""
+    home = home_of(wing)
+    return home != 0 and (home in gone or home not in (*usable, *wing.hosts))
+
+
+def leaders_for(
+    wings: Iterable[Wing], usable: Collection[int], gone: Collection[int], placed: Collection[int]
+) -> dict[str, int]:
+    """Who should lead the wings whose home is gone, by their names.
+
+    A usable host that leads the fewest of the wings in which something is placed (those with these numbers); of such,
+    one that was given the fewest wings of others; of such, the next in the ring. Whoever was given a wing keeps it
+    until its home is back, unless another one would have two less: nothing goes to and fro.
+    """
+    known = sorted((wing for wing in wings if wing.hosts), key=lambda wing: (wing.number not in placed, wing.number))
+    homeless = [wing for wing in known if is_homeless(wing, usable, gone)]
+    leaders = {wing.name: wing.hosts[0] for wing in homeless if wing.hosts[0] not in gone}
+    given = Counter(leaders.values())
+    leads: Counter[int] = Counter()
+    for wing in known:
+        if wing.number in placed and (wing not in homeless or wing.name in leaders):
+            leads[leaders.get(wing.name) or home_of(wing) or wing.hosts[0]] += 1
+    balanced = not usable
+    while not balanced:
+        balanced = True
+        for wing in homeless:
+            counts = leads if wing.number in placed else given
+            least = _least(usable, home_of(wing), counts, given)
+            has = leaders.get(wing.name)
+            if has is None or counts[has] - counts[least] >= BETTER_BY:
+                balanced = False  # Others may be better off elsewhere now. It ends: each change makes them more equal.
+                leaders[wing.name] = least
+                for host, change in ((has, -1), (least, 1)):
+                    if host is not None:
+                        given[host] += change
+                        leads[host] += change * (wing.number in placed)
+    return leaders
+
+
+def _least(usable: Collection[int], home: int, counts: Mapping[int, int], given: Mapping[int, int]) -> int:
+    return min(usable, key=lambda host: (counts.get(host, 0), given.get(host, 0), host < home, host))
 
 
 def next_hosts(wing: Wing, wanted: tuple[int, ...], replicas: Collection[int]) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from longhall.cluster.wings.placing import (
     configuration_in_wing,
     home_of,
     hosts_for,
+    leaders_for,
     least_used,
     next_hosts,
     reserved_hosts,
@@ -132,7 +133,7 @@ class Steward(Estate):
 
     def _usable(self) -> frozenset[int]:
         alive = frozenset(host.node for host in self._seat.members())
-        return alive - self._seat.drained - reserved_hosts(self.records.values())
+        return alive - self._gone()
 
     def _used(self) -> dict[int, int]:
         used: dict[int, int] = {}
@@ -211,9 +212,10 @@ class Steward(Estate):
         if looks:
             self._looked_s = self._loop.time()
         await self._try(self._make_for_hosts(usable))
+        leaders = leaders_for(self.records.values(), usable, self._gone(), self._used())
         for wing in list(self.records.values()):
             if wing.hosts:
-                await self._try(self._settle(wing, usable))
+                await self._try(self._settle(wing, usable, leaders.get(wing.name, 0)))
                 if looks and not await self._try(self._compare(wing)):
                     self._looked_s = -LOOK_S
 
@@ -232,12 +234,14 @@ class Steward(Estate):
                 if wing_of_host(host) not in self.records:
                     await self.make(wing_of_host(host), hosts_for(host, usable, self._seat.factor))
 
-    async def _settle(self, wing: Wing, usable: frozenset[int]) -> None:
-        """One step towards where the wing should be: processes first, copies behind them."""
+    async def _settle(self, wing: Wing, usable: frozenset[int], leader: int) -> None:
+        """One step towards where the wing should be: processes first, copies behind them. Without its home it has this
+        leader.
+        """
         guest = self._guests.get(wing.number)
         if guest is None or not guest.is_led:
             return
-        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._seat.factor)
+        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._seat.factor, leader)
         if not wanted:
             return
         hosts = next_hosts(wing, wanted, guest.state.replicas)
@@ -248,8 +252,11 @@ class Steward(Estate):
 
     def _staying(self, wing: Wing, usable: frozenset[int]) -> frozenset[int]:
         """Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave."""
-        gone = self._seat.drained | reserved_hosts(self.records.values())
-        return usable | frozenset(host for host in wing.hosts if host not in gone)
+        return usable | (frozenset(wing.hosts) - self._gone())
+
+    def _gone(self) -> frozenset[int]:
+        """Hosts that are to keep nothing here, whether they live or not."""
+        return self._seat.drained | reserved_hosts(self.records.values())
 
     async def _compare(self, wing: Wing) -> None:
         """It gets what it should have and has not; what it should not have goes."""
