@@ -11,7 +11,9 @@ from pathlib import Path
 import botocore.exceptions
 import pytest
 
+from longhall.doors.kafka.wire.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from longhall.errors import Code
+from tests.doors.kafka.asking import ask
 from tests.doors.sqs.clients import client
 from tests.doors.two_nodes import FOLLOWER, LEADER, TwoNodes, two_nodes
 
@@ -212,10 +214,46 @@ async def test_a_deposed_leader_says_nothing_for_good_before_it_has_asked(tmp_pa
         assert await asyncio.to_thread(_status, two, "/api/v1/queues/jobs") == 503
 
 
-def _status(two: TwoNodes, path: str) -> int:
+def _status(two: TwoNodes, path: str, method: str = "GET", body: bytes | None = None) -> int:
     connection = http.client.HTTPConnection(str(two.follower.http), timeout=20)
     try:
-        connection.request("GET", path)
+        connection.request(method, path, body, {"Content-Type": "application/json"})
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+async def test_a_deposed_leader_does_not_say_that_a_name_is_taken_before_it_has_asked(tmp_path: Path) -> None:
+    """The node that is asked believes that it leads, and has not heard that the queue was deleted."""
+    async with two_nodes(tmp_path) as two:
+        two.told.leader = FOLLOWER
+        sqs = client(f"http://{two.follower.sqs}")
+        await asyncio.to_thread(sqs.create_queue, QueueName="jobs")
+        wanted = CreateTopicsRequest(topics=[CreateTopicsRequestTopic(name="jobs", num_partitions=1)], timeout_ms=1000)
+        wanted.topics[0].replication_factor = 1
+
+        def make() -> int:
+            return _status(two, "/api/v1/queues", "POST", b'{"name": "jobs"}')
+
+        assert two.hand.confirmed == 0
+        await asyncio.to_thread(sqs.create_queue, QueueName="jobs")
+        with pytest.raises(sqs.exceptions.QueueNameExists):
+            await asyncio.to_thread(sqs.create_queue, QueueName="jobs", Attributes={"VisibilityTimeout": "3"})
+        assert await asyncio.to_thread(make) == 409
+        assert (await ask(two.follower, wanted, 5)).topics[0].error_code == 36
+        assert (two.hand.confirmed, two.hand.carried) == (4, [])
+
+        def hear() -> None:
+            two.told.leader = LEADER
+
+        two.hand.on_confirm = hear
+        await asyncio.to_thread(sqs.create_queue, QueueName="jobs", Attributes={"VisibilityTimeout": "3"})
+        assert two.hand.carried == ["sqs"]
+        assert two.leader.hall.queues, "it was made where it was gone"
+        two.told.leader = FOLLOWER
+        assert (await ask(two.follower, wanted, 5)).topics[0].error_code == 41
+        two.told.leader = FOLLOWER
+        two.hand.refusal = Code.NOT_READY
+        with pytest.raises(botocore.exceptions.ClientError) as caught:
+            await asyncio.to_thread(sqs.create_queue, QueueName="jobs")
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503

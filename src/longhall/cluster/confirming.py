@@ -1,10 +1,10 @@
 """Whether this node still leads, asked of those who could lead in its place.
 
 A leader that was deposed may not know it yet, and has not heard what was made since. What it does needs no question: it
-is committed by everybody in sync, or not at all. But to say that something does not exist would be final, and wrong. So
-before it says that, each of the others in sync tells which epoch it knows of: the next leader is one of them, and knows
-its own epoch before it serves anybody. Those count too that this node has asked to have on record as in sync, since it
-may not have heard yet that they are.
+is committed by everybody in sync, or not at all. But to say that something does not exist, or is there already, would
+be final, and wrong. So before it says that, each of the others in sync tells which epoch it knows of: the next leader
+is one of them, and knows its own epoch before it serves anybody. Those count too that this node has asked to have on
+record as in sync, since it may not have heard yet that they are.
 
 One question at a time, for all who wait; whoever comes meanwhile waits for the next.
 """

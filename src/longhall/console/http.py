@@ -36,6 +36,8 @@ SWEEP_SECONDS: Final = 1.0
 DRAIN_STEP_SECONDS: Final = 0.01
 RECEIVE: Final = "/receive"
 
+_TO_CONFIRM: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)  # Final, and nothing has been done.
+
 _log = logging.getLogger("longhall.console")
 
 
@@ -221,7 +223,7 @@ class HttpServer(HttpGate):
             if call.on_close is None:  # The node stops.
                 raise
             response = refused(HTTPStatus.SERVICE_UNAVAILABLE, "the node is stopping; ask again in a moment")
-        carrier = self.carrier if response.status is HTTPStatus.NOT_FOUND and self._is_for_service(call) else None
+        carrier = self.carrier if response.status in _TO_CONFIRM and self._is_for_service(call) else None
         if carrier is not None and not call.confirmed:
             call.confirmed = True
             if not carrier.elsewhere():
@@ -233,7 +235,7 @@ class HttpServer(HttpGate):
         return self._service is not None and call.target.startswith(self._service.prefix.encode())
 
     async def _confirm(self, call: HttpCall, carrier: Carrier) -> None:
-        """A leader that was deposed without knowing it does not know what was made since."""
+        """A leader that was deposed without knowing it does not know what was made and deleted since."""
         try:
             await carrier.confirm()
         except LonghallError as error:

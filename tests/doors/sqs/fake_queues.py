@@ -70,6 +70,9 @@ class FakeQueues:
         found = self.queues.get(name)
         return None if found is None else found.view
 
+    async def certain(self) -> None:
+        """All of them are."""
+
     def list(self, prefix: str) -> verbs.Views:
         return [queue.view for name, queue in self.queues.items() if name.startswith(prefix)]
 

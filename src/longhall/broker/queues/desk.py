@@ -30,6 +30,7 @@ from longhall.broker.queues.sweep import Sweeper
 from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import Acknowledgeable, committed, when_acknowledged, when_committed
 from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
 from longhall.queues.events import Switched
 from longhall.queues.messages import (
     Accepted,
@@ -117,6 +118,10 @@ class Desk:
         """The queue of this name."""
         queue = self._hall.running_queue(name)
         return _view(queue) if queue is not None else None
+
+    async def certain(self) -> None:
+        """Returns when every queue that is there now is there for good."""
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
 
     def list(self, prefix: str) -> Views:
         """All queues whose names begin so, by name."""

@@ -62,6 +62,7 @@ class Concourse(Browsing):
         self._turn = 0
         # What needs no look at wings.
         self.view = desk.view
+        self.certain = desk.certain
         self.list = desk.list
         self.names = desk.names
         self.sources = desk.sources

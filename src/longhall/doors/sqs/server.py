@@ -26,7 +26,7 @@ from longhall.doors.sqs.operations import OPERATIONS, Handler
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
-from longhall.doors.sqs.wire.requests import Request
+from longhall.doors.sqs.wire.requests import CreateQueueRequest, Request
 from longhall.doors.sqs.wire.results import Nothing, Result
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
@@ -344,6 +344,9 @@ class SqsServer(HttpGate):
         self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
     ) -> None:
         self._throttle(operation.waits)
+        if type(request) is CreateQueueRequest and self.door.queues.view(request.queue_name) is not None:
+            if self._confirms(call, as_query):  # Found made as asked: by a leader that has heard what was deleted.
+                return
         caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
         outcome = operation.handler(self.door, request, caller)
         if isinstance(outcome, Result):
@@ -381,14 +384,21 @@ class SqsServer(HttpGate):
 
     def refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
         """Answer with an error. A leader that was deposed without knowing it does not know every queue either."""
-        carrier = self.carrier
-        if error.fault.code == faults.NO_SUCH_QUEUE.code and carrier is not None and not call.confirmed:
-            call.confirmed = True
-            if not carrier.elsewhere():
-                self._employ(call, self._confirm(call, carrier, as_query), False)
-                return
+        if error.fault.code == faults.NO_SUCH_QUEUE.code and self._confirms(call, as_query):
+            return
         self.failures[call.action, error.fault.code] += 1
         call.ready(self._answers.error(error, as_query, call.closes))
+
+    def _confirms(self, call: HttpCall, as_query: bool) -> bool:
+        """Whether it has still to be confirmed that this node leads; then the call is served again."""
+        carrier = self.carrier
+        if carrier is None or call.confirmed:
+            return False
+        call.confirmed = True
+        if carrier.elsewhere():
+            return False
+        self._employ(call, self._confirm(call, carrier, as_query), False)
+        return True
 
     async def _confirm(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
         try:

@@ -35,6 +35,9 @@ class Queues(Protocol):
 
     def view(self, name: str) -> QueueView | None: ...
 
+    async def certain(self) -> None:
+        """Returns when every queue that is there now is there for good."""
+
     def list(self, prefix: str) -> Views: ...
 
     async def configure(self, name: str, settings: QueueSettings) -> None: ...

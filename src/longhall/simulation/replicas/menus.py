@@ -61,7 +61,7 @@ POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "pow
 # Leases and delays are held against the clients' clock, so no host's must be set by anybody.
 COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")
 # Processes of wings die alone as well.
-WINGS: Final = (*COUNTERS, "kill_a_ward", "kill_a_ward", "kill_a_ward")
+WINGS: Final = (*COUNTERS, *("kill_a_ward",) * 3, *("cut_from_the_coordinator",) * 3)
 LINES: Final = (*LEADERS, *POWER, "cut_from_clients", "cut_one_way", "reset", "expire_a_session")
 # A hall that nobody remembers begins with the clock of whoever comes first, so one node at least goes on.
 CLOCKS: Final = (

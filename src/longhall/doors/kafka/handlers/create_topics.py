@@ -31,11 +31,23 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
             if names.count(topic.name) > 1:
                 raise LonghallError(Code.INVALID_REQUEST, f"Topic '{topic.name}' appears more than once.")
             rows.append(await _create(door, topic, request.validate_only))
-        except LonghallError as error:
+        except LonghallError as refused:
+            error = await _confirmed(door, refused)
             rows.append(
                 CreateTopicsResponseTopic(name=topic.name, error_code=error_of(error.code), error_message=str(error))
             )
     return CreateTopicsResponse(topics=rows)
+
+
+async def _confirmed(door: Door, refused: LonghallError) -> LonghallError:
+    """A leader that was deposed without knowing it does not know what was deleted since."""
+    if refused.code is not Code.TOPIC_EXISTS or door.carrier is None or door.follows:
+        return refused
+    try:
+        await door.carrier.confirm()
+    except LonghallError as error:
+        return error
+    return LonghallError(Code.NOT_CONTROLLER, "Another node leads the hall now.") if door.follows else refused
 
 
 async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool) -> CreateTopicsResponseTopic:

@@ -34,8 +34,10 @@ async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) 
             if error.code is not Code.QUEUE_EXISTS or view is None:
                 raise
             _check_same(door, settings, view, attributes)
+            await door.queues.certain()
     else:
         _check_same(door, settings, view, attributes)
+        await door.queues.certain()
     return CreateQueueResult(queue_url=door.url(name, caller.host))
 
 
