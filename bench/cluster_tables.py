@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from bench.cluster_steps import HOT_CLIENTS, STEADY_SHARE
+from bench.cluster_steps import HOT_CLIENTS, PRODUCERS, STEADY_SHARE
 from bench.tables import TITLES, Result, bottleneck, latency_tables, ratio, spread, standing_table, table
 
 LINES = {
@@ -19,7 +19,8 @@ _HOW = """### How it was measured
 
 - Three nodes each on one machine and one disk, both clusters up at the same time; one is loaded at a time. {rounds}
   rounds; a round takes every line on both before the next line, and each round begins with another. Cells are medians
-  over the rounds with their range; ratios are medians of the ratios within each round.
+  over the rounds with their range; ratios are medians of the ratios within each round. Each measurement waits until
+  what earlier ones deleted has left the disk: on one that discards as it goes every sync waits for that.
 - Longhall is `longhall cluster up --nodes 3` with its defaults and a real ZooKeeper: an acknowledgement means synced on
   **all three disks**. Kafka is three nodes that are broker and controller at once, replication factor 3,
   `min.insync.replicas=2`, heap and flags of its own start script; it acknowledges from the page cache of all in sync.
@@ -27,8 +28,8 @@ _HOW = """### How it was measured
   to the program, otherwise its defaults; one partition and one connection. After each produce line the log's end offset
   is compared with what was acknowledged. What a consume line reads was read once before it, so that it is in memory.
 - CPU by role: the node that leads the partition, its two followers together, and what serves all (ZooKeeper).
-- Many queues: made through SQS, then sent one message of 1 KB a second each, once by one Kafka producer (a queue is a
-  topic of the same name), once by 64 connections of SQS with a message a request.
+- Many queues: made through SQS, then sent one message of 1 KB a second each, once by {producers} Kafka producers
+  (a queue is a topic of the same name), once by 64 connections of SQS with a message a request.
 - Hot beside steady: {clients} clients fill one queue as fast as they can while another gets a steady rate, a {share}
   of what one queue alone can have. What is taken is the part of that rate that was not acknowledged within the time.
 - A killed leader: `kill -9` of the process that leads, under {rate:.0f} messages a second; the longest that a message
@@ -52,6 +53,7 @@ def section(result: Result, machine_words: str) -> str:
     how = _HOW.format(
         rounds=result["settings"]["rounds"],
         clients=HOT_CLIENTS,
+        producers=PRODUCERS,
         share={4: "quarter"}.get(STEADY_SHARE, f"1/{STEADY_SHARE}"),
         rate=1000.0,
         **result["machine"],
@@ -183,7 +185,7 @@ def _targets(result: Result) -> str:
             rows.append([f"p99, {title}: not behind beyond the disk's own sync", words, held])
     if "many" in result:
         queues = result["many"]["made"]["queues"]
-        for name, words in (("kafka", "Kafka producer"), ("sqs", "SQS senders")):
+        for name, words in (("kafka", "Kafka producers"), ("sqs", "SQS senders")):
             reached = result["many"][name]["messages_per_second"]
             title = f"{queues:,.0f} replicated queues with a message a second each, {words}"
             rows.append([title, f"{reached:,.0f}/s", _held(reached >= 0.98 * queues)])
