@@ -92,6 +92,18 @@ def _receives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
         sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
 
+def _gives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
+    budget = two.follower._api.budget
+    held = budget.bytes_max + 1
+    budget.used_bytes += held
+    try:
+        assert _status(two, "/api/v1/queues/jobs/receive", "POST", b"{}") == 503
+        assert _status(two, "/api/v1/queues/jobs") == 200
+    finally:
+        budget.used_bytes -= held
+    assert _status(two, "/api/v1/queues/jobs/receive", "POST", b"{}") == 200
+
+
 def _is_unavailable(follower: str) -> None:
     with pytest.raises(botocore.exceptions.ClientError) as caught:
         client(follower).list_queues()
@@ -107,6 +119,7 @@ async def test_queues_through_the_wrong_node(tmp_path: Path) -> None:
         assert not two.follower.hall.catalogue.queues.by_name
         await asyncio.to_thread(_is_told_what_cannot_be_read, f"http://{two.follower.sqs}")
         await asyncio.to_thread(_receives_nothing_while_answers_fill_the_memory, two)
+        await asyncio.to_thread(_gives_nothing_while_answers_fill_the_memory, two)
         await _nobody_waits_any_more(two)
         two.hand.refusal = Code.NOT_READY
         await asyncio.to_thread(_is_refused, two)

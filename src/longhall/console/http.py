@@ -75,6 +75,9 @@ class Service(Protocol):
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """Start on a request whose path begins with the prefix, which is left out here. Must not raise."""
 
+    def overloaded(self) -> Response | None:
+        """What is said instead of giving out more, while answers that nobody takes away fill the memory."""
+
     def close(self) -> None:
         """Refuse from now on."""
 
@@ -191,6 +194,11 @@ class HttpServer(HttpGate):
     def _carry(self, call: HttpCall, carrier: Carrier, path: str) -> None:
         # Only receiving waits; nothing else is given up when a client goes away.
         waits = path.endswith(RECEIVE)
+        # Answers that nobody takes away are in the way here, and not at the leader.
+        overloaded = self._service.overloaded() if waits and self._service is not None else None
+        if overloaded is not None:
+            call.ready(_written(overloaded, closes=call.closes))
+            return
         self._employ(call, self._carried(call, carrier, waits), waits)
 
     async def _carried(self, call: HttpCall, carrier: Carrier, waits: bool) -> None:

@@ -100,9 +100,9 @@ class Api:
                 continue
             found = tuple(name for part, name in zip(parts, names, strict=True) if part == "*")
             kind = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
-            if route.gives and self.budget.used_bytes > self.budget.bytes_max:
-                overloaded = LonghallError(Code.OVERLOADED, "too much is under way; ask again in a moment")
-                return Work(_answered(refuse(overloaded)), False)
+            overloaded = self.overloaded() if route.gives else None
+            if overloaded is not None:
+                return Work(_answered(overloaded), False)
             asked = Asked(found, dict(fields), call.body, kind, self._who(call))
             return Work(self._answer(route, asked), route.waits)
         if allowed:
@@ -110,6 +110,11 @@ class Api:
             headers = f"Allow: {', '.join(allowed)}\r\n"
             return Work(_answered(_refused(HTTPStatus.METHOD_NOT_ALLOWED, line)._replace(headers=headers)), False)
         return Work(_answered(_refused(HTTPStatus.NOT_FOUND, "there is nothing of this name; see docs/http.md")), False)
+
+    def overloaded(self) -> Response | None:
+        if self.budget.used_bytes <= self.budget.bytes_max:
+            return None
+        return refuse(LonghallError(Code.OVERLOADED, "too much is under way; ask again in a moment"))
 
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
