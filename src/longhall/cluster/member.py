@@ -28,6 +28,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.rejoin import Rejoined
 from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
 from longhall.cluster.following import Following
+from longhall.cluster.kept import kept_from
 from longhall.cluster.link import Link
 from longhall.cluster.mending import Mender
 from longhall.cluster.peers import Peers
@@ -113,7 +114,7 @@ class Member(Feed):
             shard.feed = self
         hall.journal.feed = self
         hall.refusal = Code.NOT_LEADER
-        hall.on_release = partial(_kept_from, options.wal_kept_bytes)
+        hall.on_release = partial(kept_from, hall, self._streams, options.wal_kept_bytes)
         peers.on_follower = partial(expect_follower, self._meet)
         self._offer = Offer(hall, peers)
         self.mender = Mender(hall, peers, lambda: self._leading)
@@ -388,6 +389,7 @@ class Member(Feed):
             before.close("the follower has another connection")
         now_ms = self._clock.monotonic_ms()
         stream = Stream(self._hall, self.replica, self._recent, link, node, leading.epoch)
+        stream.next = common + 1  # The log is kept for it from now on.
         self._streams[node] = stream
         leading.met(node, 0, now_ms)
         link.on_frame = lambda kind, body: self._answered(stream, kind, body)
@@ -593,8 +595,3 @@ class Member(Feed):
 
 def _nobody(*what: object) -> None:
     """Until assembly says otherwise."""
-
-
-def _kept_from(kept_bytes: int, released: int) -> int:
-    """A checkpoint needs nothing before this position; followers may."""
-    return max(released - kept_bytes, 0)

@@ -75,6 +75,11 @@ class Stream:
             self._in_flight_bytes -= self._in_flight.popleft()[1]
         self.pump()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the follower is sent what memory has no more."""
+        return self.next < self._recent.first
+
     def beat(self, time_ms: int) -> None:
         """Say that the leader is there, and how far it is."""
         replica = self._replica
