@@ -60,7 +60,7 @@ FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset"
 POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "power_cut_of_all_on_slow_disks")
 # Leases and delays are held against the clients' clock, so no host's must be set by anybody.
 COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")
-# Processes of wings die alone as well.
+# Processes of wings die alone as well, and leaders that do not know that they lead no more meet names used again.
 WINGS: Final = (*COUNTERS, *("kill_a_ward",) * 3, *("cut_from_the_coordinator",) * 3)
 LINES: Final = (*LEADERS, *POWER, "cut_from_clients", "cut_one_way", "reset", "expire_a_session")
 # A hall that nobody remembers begins with the clock of whoever comes first, so one node at least goes on.
