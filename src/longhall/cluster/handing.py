@@ -37,7 +37,8 @@ async def hand_over(
     """
     _log.info("handing over", extra={"to": successor, "epoch": state.epoch})
     try:
-        await _stand_aside(member, successor)
+        member.stand_aside(True)
+        await wait_for_successor(member, successor)
         after = await _record(coordinator, member.node, state, successor, in_sync_min)
     except (CoordinationError, LonghallError) as error:
         member.stand_aside(False)
@@ -49,14 +50,16 @@ async def hand_over(
     return after
 
 
-async def _stand_aside(member: Member, successor: int) -> None:
-    member.stand_aside(True)
+async def wait_for_successor(member: Member, successor: int, *, committed: bool = True) -> None:
+    """Wait until the successor has synced everything, and whoever sent it was answered unless others in sync are not
+    waited for. LonghallError(NOT_READY) if it takes too long.
+    """
     index = member.index
     for _ in range(int(PATIENCE_S / LOOK_S)):
         leading = member.leading
         if leading is None or successor not in leading.in_sync:
             raise LonghallError(Code.NOT_READY, f"node {successor} is not in sync; try again")
-        if leading.followers[successor].synced >= index and member.replica.committed >= index:
+        if leading.followers[successor].synced >= index and (not committed or member.replica.committed >= index):
             return
         await asyncio.sleep(LOOK_S)
     raise LonghallError(Code.NOT_READY, f"node {successor} does not have everything; try again")

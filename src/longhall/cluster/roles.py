@@ -34,6 +34,14 @@ class Registrar(Protocol):
         again.
         """
 
+    def epoch_claimed(self, epoch: int) -> None:
+        """Another node claims a later epoch than this one leads under. Only the coordinator knows: read the record."""
+
+    async def renounce(self, epoch: int) -> None:
+        """This node leads the epoch and lacks committed entries: have it on record as neither leader nor in sync, if
+        others are.
+        """
+
 
 class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the settings say about replication."""

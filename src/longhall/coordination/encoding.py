@@ -10,7 +10,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longhall.coordination.ports import CoordinationError, FeatureLevel, Ids, Manager, Member, ShardState, Wing
+from longhall.coordination.ports import (
+    CoordinationError,
+    FeatureLevel,
+    Ids,
+    Manager,
+    Member,
+    NodeLife,
+    ShardState,
+    Wing,
+)
 from longhall.coordination.tree import Node
 
 MEMBERS: Final = "/members"
@@ -23,6 +32,7 @@ EPOCH: Final = "/epoch"  # The last epoch that was given.
 LEVEL: Final = "/feature-level"
 CLUSTER: Final = "/cluster-id"
 WINGS: Final = "/wings"
+LIVES: Final = "/lives"  # The last start of each node, which outlives its session.
 
 _KNOWN: Final = frozenset(ShardState.__struct_fields__) - {"version", "more"}
 
@@ -42,6 +52,14 @@ def encode_member(member: Member) -> bytes:
 
 def decode_member(path: str, node: Node) -> Member:
     return msgspec.structs.replace(_decode(path, node, Member), generation=node.created)
+
+
+def encode_life(life: NodeLife) -> bytes:
+    return msgspec.json.encode(life)
+
+
+def decode_life(path: str, node: Node) -> NodeLife:
+    return _decode(path, node, NodeLife)
 
 
 def encode_wing(wing: Wing) -> bytes:

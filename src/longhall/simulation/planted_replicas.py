@@ -122,9 +122,9 @@ def _count_what_was_sent() -> _Exchanges:
     def written(self: Any, time_ms: int) -> None:
         good(self, time_ms)
         if self._leading is not None:
-            for node, stream in self._streams.items():
+            for node, stream in self._streams.by_node.items():
                 self._leading.answered(node, stream.next - 1)
-            self._advance()
+            self.advance()
 
     return [(Member, "written", written)]
 
