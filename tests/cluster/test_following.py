@@ -34,6 +34,12 @@ class Alone:
     async def record_in_sync(self, epoch: int, version: int, in_sync: frozenset[int]) -> Record | None:
         return Record(version=version + 1, in_sync=in_sync)
 
+    def epoch_claimed(self, epoch: int) -> None:
+        """There is no record to read."""
+
+    async def renounce(self, epoch: int) -> None:
+        """There is nobody else to lead."""
+
 
 class Life:
     """One start of the member."""

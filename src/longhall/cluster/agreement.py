@@ -22,9 +22,14 @@ class Agreement(NamedTuple):
     diverged: bool
 
 
-def agree(replica: Replica, follow: Follow) -> Agreement:
-    """Compare the leader's log with what a follower says of its own."""
+def agree(replica: Replica, follow: Follow, unclean_epoch: int = 0) -> Agreement:
+    """Compare the leader's log with what a follower says of its own.
+
+    A follower knows only roughly what was committed. Where an operator let a node lead that may lack committed entries
+    (`unclean_epoch`), everything that an earlier log has beyond is treated as such, and is set aside as a whole.
+    """
     epochs = replica.epochs.snapshot()
     common = common_index(epochs, replica.index, follow.epochs, follow.index)
     fits = contains(epochs, replica.index, follow.epochs, follow.index, follow.committed)
-    return Agreement(common, not fits)
+    last = follow.epochs[-1][0] if follow.epochs else 0
+    return Agreement(common, not fits or (last < unclean_epoch and common < follow.index))

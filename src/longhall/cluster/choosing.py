@@ -43,9 +43,11 @@ class Standing(msgspec.Struct, kw_only=True):
 Ask = Callable[[int, int], Awaitable[Standing]]  # Node and epoch.
 
 
-async def most_complete(ask: Ask, candidates: list[int], epoch: int, in_sync: int) -> int | None:
+async def most_complete(
+    ask: Ask, candidates: list[int], epoch: int, in_sync: int, committed: tuple[int, int] = (0, 0)
+) -> int | None:
     """The candidate that has most; of equals the first. None while so many of them are silent that one of these may
-    have more, or while nobody answers.
+    have more, while nobody answers, or if nobody has the entry that is known to be committed (epoch and index).
     """
     needed = (in_sync + 1) // 2
     found: dict[int, Standing] = {}
@@ -62,7 +64,12 @@ async def most_complete(ask: Ask, candidates: list[int], epoch: int, in_sync: in
     if len(found) < needed:
         told = {"answered": sorted(found), "needed": needed}
         _log.warning("too few are left: what a quorum acknowledged last may be lost", extra=told)
-    return best_of(candidates, found)
+    best = best_of(candidates, found)
+    if _weight(found.get(best)) < committed:
+        told = {"best": best, "has": _weight(found.get(best)), "committed": committed}
+        _log.error("no candidate has what was committed: its disk was rolled back, or lost writes", extra=told)
+        return None
+    return best
 
 
 def best_of(candidates: Iterable[int], found: dict[int, Standing]) -> int:

@@ -106,8 +106,21 @@ class Controller:
         wanted = decide(state, alive, suspects, unfit)
         if wanted is None:
             return await self._place(term, state, part, suspects)
-        await self._change(term, state, wanted)
+        if wanted.elects and await self._is_contradicted(state, members):
+            await self._recover(state)
+        else:
+            await self._change(term, state, wanted)
         return True
+
+    async def _is_contradicted(self, state: ShardState, members: Mapping[int, Described]) -> bool:
+        """True if a replica that takes no part has seen a later record, or has entries of a later epoch: nobody is
+        elected under this one.
+        """
+        halted = [node for node, one in members.items() if one.halted and node in state.replicas]
+        for report in await asyncio.gather(*(self._recovery.ask(node) for node in halted)):
+            if report is not None and (report.revision > state.revision or report.epoch > state.epoch):
+                return True
+        return False
 
     async def _recover(self, stale: ShardState | None) -> None:
         record = await self._recovery.attempt(stale)
@@ -176,7 +189,9 @@ class Controller:
             after = msgspec.structs.replace(state, leader=NOBODY, epoch=epoch)
             state = await self._coordinator.change_shard(state, after, under=term)
             self._office.take_state(state)
-        leader = await most_complete(self._ask_standing, candidates, state.epoch, len(state.in_sync))
+        noted = await self._coordinator.progress()
+        committed = (noted.epoch, noted.index) if noted.epoch > state.unclean_epoch else (0, 0)
+        leader = await most_complete(self._ask_standing, candidates, state.epoch, len(state.in_sync), committed)
         return (state, wanted._replace(leader=leader)) if leader is not None else None
 
     async def _ask_standing(self, node: int, epoch: int) -> Standing:

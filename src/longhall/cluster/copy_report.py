@@ -20,6 +20,7 @@ from longhall.shards.replica import Replica
 from longhall.shards.shard import SHARD
 
 REPORT: Final = "copy-report"
+PROMISE: Final = "recovery-promise"
 ANSWER_S: Final = 1.0
 
 _log = logging.getLogger("longhall.recovery")
@@ -46,14 +47,15 @@ class CopyReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""  # Why it is halted.
     intact: bool = True  # False if the directory is new, damaged or an older copy of itself: it proves nothing.
     epoch: int = 0  # Of the last entry.
-    epoch_known: int = 0  # The newest that the node was told of or has written.
+    epoch_known: int = 0  # The newest that the node was told of, has promised or has written.
     index: int = 0
     committed: int = 0  # At least.
     epochs: list[tuple[int, int]] = []
     replicas: list[int] = []  # Who keeps the log as far as the log notes it, notes that are not committed included.
     leading: LeaderReport | None = None
     level: int = 1
-    rebuilt: int = 0  # Of the last record that the node has seen.
+    rebuilt: int = 0  # Of the last record that the node has seen,
+    revision: int = -1  # and its revision.
     drains: list[int] = []
     wings: list[Wing] = []
 

@@ -95,7 +95,7 @@ class FollowerStreams:
         self.by_node.clear()
 
     def _agree(self, leading: Leading, link: Link, node: int, follow: Follow) -> None:
-        common, diverged = agree(self._led.replica, follow)
+        common, diverged = agree(self._led.replica, follow, leading.unclean_epoch)
         if diverged or not self._reaches(common + 1):
             reason = f"the log of the leader does not go on behind entry {common} of the follower's"
             self._refuse(

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Container
 from typing import Final
 
 import msgspec
 
 from longhall.cluster.member import Member
-from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, ShardState
+from longhall.coordination.ports import NOBODY, Conflict, CoordinationError, Coordinator, ShardState
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
@@ -91,3 +92,28 @@ async def _record(
         except CoordinationError:
             continue  # It may have been done: read back.
     raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
+
+
+async def withdraw(
+    coordinator: Coordinator,
+    node: int,
+    state: ShardState,
+    living: Container[int],
+    read: Callable[[], Awaitable[ShardState]],
+) -> None:
+    """A node stops: take it out of the record as far as that is safe. A leader stays in sync: it has everything."""
+    for _ in range(TRIES_MAX):
+        leads = state.leader == node
+        others = [one for one in state.in_sync if one != node and one in living]
+        in_sync = state.in_sync if leads or not others else tuple(one for one in state.in_sync if one != node)
+        after = msgspec.structs.replace(state, leader=NOBODY if leads else state.leader, in_sync=in_sync)
+        if (after.leader, after.in_sync) == (state.leader, state.in_sync):
+            return
+        try:
+            await coordinator.change_shard(state, after)
+            return
+        except Conflict:
+            state = await read()
+        except CoordinationError:
+            break
+    _log.info("others will notice by themselves that this node stops")

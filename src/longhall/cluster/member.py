@@ -269,6 +269,7 @@ class Member(Feed):
             self.node, epoch, record.in_sync, record.version, replica.index, replica.committed, now_ms
         )
         self._leading.replicas = record.replicas
+        self._leading.unclean_epoch = record.unclean_epoch
         self._leading.synced_here(self._synced)
         hall.wal.hold()
         try:

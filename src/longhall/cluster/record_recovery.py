@@ -1,24 +1,28 @@
 """Makes the record of a replication group anew when the coordinator has lost it, or was restored from an old backup.
 
-All registered nodes are asked for a report of their copy; `record_proof` says whether that is enough. What is proven is
-written by compare-and-set, so that of several nodes that try at once one succeeds. What stood beside the record (the
-cluster's id, its feature level, drained nodes, wings, numbers that were given) is restored from the reports first: who
-sees the record finds the rest.
+    reports     all registered nodes are asked for a report of their copy; `record_proof` says whether that is enough
+    promises    unless a leader goes on, everybody who answered promises to take nothing from leaders of earlier epochs,
+                and a leader among them steps down; what they have then is what counts. A node promises only if it sees
+                itself that the coordinator has no record, or a stale one, so that nobody else can depose a leader
+    record      written by compare-and-set, so that of several nodes that try at once one succeeds
+
+What stood beside the record (the cluster's id, its feature level, drained nodes, wings, numbers that were given) is
+restored from the reports first: who sees the record finds the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, final
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol, final
 
 import msgspec
 
-from longhall.cluster.copy_report import ANSWER_S, REPORT, CopyReport, ask_report, encode_report
+from longhall.cluster.copy_report import ANSWER_S, PROMISE, REPORT, CopyReport, ask_report, decode_report, encode_report
 from longhall.cluster.peers import Peers
 from longhall.cluster.record_proof import Loss, Proof, force, losses, most_complete, prove, unheard
-from longhall.coordination.ports import ABSENT, Conflict, Coordinator, Ids, ShardState, Wing
+from longhall.coordination.ports import ABSENT, NOBODY, Conflict, CoordinationError, Coordinator, Ids, ShardState, Wing
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
@@ -38,28 +42,53 @@ class RecoveryPlan(NamedTuple):
     losses: list[Loss]  # What the others have that the chosen one lacks.
 
 
+class Copy(Protocol):
+    """The copy of the log that this node has."""
+
+    def report(self) -> CopyReport:
+        """What is there."""
+
+    def promise(self, epoch: int) -> CopyReport:
+        """Take nothing from leaders of earlier epochs from now on; a leader steps down. Returns what is there then.
+        LonghallError if that cannot be promised.
+        """
+
+    def doubts(self, state: ShardState) -> bool:
+        """True if the record is older than what this node has seen."""
+
+
 @final
 class RecordRecovery:
-    """See the module. `report` is that of this node; `more` is what the record keeps beside the fields known here."""
+    """See the module. `copy` is that of this node; `more` is what the record keeps beside the fields known here."""
 
     def __init__(
         self,
         coordinator: Coordinator,
         peers: Peers,
         hall_id: str,
-        report: Callable[[], CopyReport],
+        copy: Copy,
         more: Mapping[str, object],
     ) -> None:
         self._coordinator = coordinator
         self._peers = peers
         self._hall_id = hall_id
-        self._report = report
+        self._copy = copy
         self._more = dict(more)
         self._said = ""
         peers.serve(REPORT, self._answer)
+        peers.serve(PROMISE, self._promise)
 
     async def _answer(self, node: int, asked: bytes) -> bytes:
-        return encode_report(self._report())
+        return encode_report(self._copy.report())
+
+    async def _promise(self, node: int, asked: bytes) -> bytes:
+        try:
+            state = await self._coordinator.shard(CATALOGUE_SHARD)
+        except CoordinationError as error:
+            raise LonghallError(Code.NOT_READY, f"the record cannot be read: {error}") from None
+        if state is not None and not self._copy.doubts(state):
+            raise LonghallError(Code.INVALID_REQUEST, "the coordinator has a record of the cluster")
+        return encode_report(self._copy.promise(int(asked)))
 
     async def reports(self) -> dict[int, CopyReport]:
         """What every registered node that answers says of its copy, this one included."""
@@ -67,7 +96,7 @@ class RecordRecovery:
         others = [node for node in members if node != self._peers.node]
         answers = await asyncio.gather(*(self.ask(node) for node in others))
         found = {node: answer for node, answer in zip(others, answers, strict=True) if answer is not None}
-        return {**found, self._peers.node: self._report()}
+        return {**found, self._peers.node: self._copy.report()}
 
     async def ask(self, node: int, timeout_s: float = ANSWER_S) -> CopyReport | None:
         """The report of one node; None if it does not answer."""
@@ -84,7 +113,28 @@ class RecordRecovery:
                 self._said = proof.reason
                 _log.error("the record of the cluster cannot be rebuilt yet: %s; %s", proof.reason, ADVICE)
             return None
+        if proof.record.leader == NOBODY:
+            reports = await self._promises(reports, proof.record.epoch)
+            proof = prove(reports, stale)
+        if proof.record is None:
+            _log.info("a node that answered did not promise", extra={"reason": proof.reason})
+            return None
         return await self._write(proof.record, stale, reports)
+
+    async def _promises(self, reports: Mapping[int, CopyReport], epoch: int) -> dict[int, CopyReport]:
+        """What everybody who promises to take nothing from leaders before this epoch has then."""
+        nodes = [node for node, one in reports.items() if one.intact]
+        found: dict[int, CopyReport] = {}
+        for node in nodes:
+            try:
+                if node == self._peers.node:
+                    found[node] = self._copy.promise(epoch)
+                else:
+                    answer = await self._peers.request(node, PROMISE, b"%d" % epoch, ANSWER_S)
+                    found[node] = decode_report(answer)
+            except (OSError, TimeoutError, LonghallError, msgspec.DecodeError) as error:
+                _log.info("a node does not promise", extra={"node": node, "reason": str(error)})
+        return found
 
     async def plan(self, chosen: int = 0) -> RecoveryPlan:
         """What could be done, without doing it."""

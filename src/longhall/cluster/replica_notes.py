@@ -37,6 +37,7 @@ class ReplicaNotes:
         if self._hall.feature_level < REPLICAS_LEVEL or replicas is None or replicas == self._written:
             return
         self._written = self._replica.replicas = replicas
+        self._leading.noted = frozenset()  # Until the last note is committed nobody else becomes in sync.
         self._hall.append_event(self._hall.shards[CATALOGUE_SHARD], SHARD, ReplicasNoted(replicas=sorted(replicas)))
         self._index = self._replica.index
 

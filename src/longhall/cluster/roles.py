@@ -22,6 +22,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     in_sync: frozenset[int]
     replicas: frozenset[int] | None = None  # Who keeps the hall, and no others; None if anybody may.
+    unclean_epoch: int = 0  # As `ShardState.unclean_epoch`.
 
 
 class Registrar(Protocol):

@@ -28,12 +28,13 @@ from longhall.cluster.choosing import STAND, Stand, Standing
 from longhall.cluster.controller import TRANSFER, Controller, is_stale
 from longhall.cluster.doubting import Doubting
 from longhall.cluster.electing import REPLICAS_MAX, may_campaign, should_resign
-from longhall.cluster.handing import hand_over, wait_for_successor
+from longhall.cluster.handing import hand_over, wait_for_successor, withdraw
 from longhall.cluster.knocking import Knocking
 from longhall.cluster.levels import Outlook, level_of, outlook, raise_level
 from longhall.cluster.member import Member, Record, Role
 from longhall.cluster.moving import Wishes, leaving_of, makes_way, successor
 from longhall.cluster.peers import Peers
+from longhall.cluster.progress import ProgressNotes
 from longhall.cluster.record_recovery import RecordRecovery
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import (
@@ -57,7 +58,7 @@ PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
 CALM_S: Final = 10.0  # Before a leader makes way for the one that is preferred.
 TRANSFER_S_MAX: Final = 10.0  # A leader that has transferred takes messages again if nobody else leads by then.
 OFFICE_PATIENCE_MS: Final = 3_000  # How long a leader leaves the office to others.
-WITHDRAWALS_MAX: Final = 8
+REGISTERED_S: Final = 2.0  # How often a node looks whether it is still registered.
 
 _log = logging.getLogger("longhall.seat")
 
@@ -82,8 +83,8 @@ class Seat:
         self.on_lead: Callable[[], Awaitable[None]] = _nothing
         self.condition: Callable[[], str] = _fit  # Why this node should rather not lead, if it should not.
         self.on_lost: Callable[[str], None] = _ignored  # The seat is lost: start anew.
-        self.on_level: Callable[[int], None] = _unheard  # The feature level that the cluster is at.
-        self.on_record: Callable[[ShardState], None] = _unread  # A newer record was seen.
+        self.on_level: Callable[[int], None] = _ignored  # The feature level that the cluster is at.
+        self.on_record: Callable[[ShardState], None] = _ignored  # A newer record was seen.
         self.preferred = NOBODY  # Who should lead, if it can: of a wing.
         self.raises_level = False  # Whether this node, as manager, raises it as soon as that can be.
         self._coordinator = coordinator
@@ -95,10 +96,12 @@ class Seat:
         self._heard_manager = False
         self._vacant_since_s = 0.0
         self._served_since_s = 0.0
+        self._checked_s = 0.0
         self._office: Manager | None = None
         self.copies = factor  # How many there should be, unless the record says otherwise.
         self._in_sync_min = in_sync_min
         self._doubting = Doubting(in_sync_min)
+        self._progress = ProgressNotes(coordinator)
         self._handing = False
         self._knocking: Knocking | None = None
         self._controller: Controller | None = None
@@ -459,23 +462,8 @@ class Seat:
         return True
 
     async def withdraw(self) -> None:
-        """The node stops: whoever is left need not wait for it. A leader stays in sync, since it has everything."""
-        for _ in range(WITHDRAWALS_MAX):
-            state = self._state
-            leads = state.leader == self.node
-            others = [node for node in state.in_sync if node != self.node and node in self._living]
-            in_sync = state.in_sync if leads or not others else tuple(one for one in state.in_sync if one != self.node)
-            after = msgspec.structs.replace(state, leader=NOBODY if leads else state.leader, in_sync=in_sync)
-            if (after.leader, after.in_sync) == (state.leader, state.in_sync):
-                return
-            try:
-                await self._coordinator.change_shard(state, after)
-                return
-            except Conflict:
-                self._state = await self._read()
-            except CoordinationError:
-                break
-        _log.info("others will notice by themselves that this node stops")
+        """The node stops: whoever is left need not wait for it."""
+        await withdraw(self._coordinator, self.node, self._state, self._living, self._read)
 
     # The manager
 
@@ -498,11 +486,14 @@ class Seat:
     async def _tend(self) -> None:
         if self._coordinator.session is not Session.CONNECTED or not self._heard_manager:
             return
+        await self._stay_registered()
         await self._tell_condition()
         self._tell_level()
         alive = frozenset(self._living)
         if self.serving:
             await self._look_after()
+            if self._member is not None:
+                await self._progress.write(self._member, self.level)
         if self._office is None:
             vacant_ms = int((self._loop.time() - self._vacant_since_s) * 1000)
             manager = NOBODY if self.manager == self.node else self.manager  # An office of an earlier session.
@@ -521,6 +512,14 @@ class Seat:
         assert self._controller is not None
         if not await self._controller.look(self._office):
             await self._raise_level()
+
+    async def _stay_registered(self) -> None:
+        """What is registered may be lost although the session goes on: with all data of the coordinator."""
+        if self._described is not None and self._loop.time() - self._checked_s > REGISTERED_S:
+            self._checked_s = self._loop.time()
+            if await self._coordinator.member(self.node) is None:
+                _log.warning("the coordinator has forgotten this node; it registers again")
+                self._described = await self._coordinator.register(self._described)
 
     async def _tell_condition(self) -> None:
         assert self._described is not None
@@ -574,7 +573,10 @@ class Seat:
 
 def _record(state: ShardState) -> Record:
     return Record(
-        version=state.revision, in_sync=frozenset(state.in_sync), replicas=frozenset(state.replicas) | {state.leader}
+        version=state.revision,
+        in_sync=frozenset(state.in_sync),
+        replicas=frozenset(state.replicas) | {state.leader},
+        unclean_epoch=state.unclean_epoch,
     )
 
 
@@ -587,13 +589,5 @@ def _fit() -> str:
     return ""
 
 
-def _ignored(reason: str) -> None:
-    """Likewise."""
-
-
-def _unheard(level: int) -> None:
-    """Likewise."""
-
-
-def _unread(state: ShardState) -> None:
+def _ignored(what: object) -> None:
     """Likewise."""

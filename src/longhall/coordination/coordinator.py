@@ -7,7 +7,7 @@
     /epoch           the last epoch given            /ids/KIND       the next number of a kind
     /feature-level   what all nodes may write        /drains/N       node N is to be emptied
     /cluster-id      given once                      /wings/NAME     a wing; below it all of this once more
-    /lives/N         the last start of node N
+    /lives/N         the last start of node N        /progress       how far the log is known to be committed
 
 After a connection was lost, the next read waits until its server has caught up: reading back tells the truth.
 """
@@ -31,6 +31,7 @@ from longhall.coordination.ports import (
     Member,
     NodeLife,
     OutcomeUnknown,
+    Progress,
     Session,
     ShardState,
     Wing,
@@ -116,6 +117,11 @@ class TreeCoordinator:
                 if mine is not None and mine.owner == self._tree.session_id:
                     return at.decode_member(path, mine)
         raise Conflict(f"somebody else registers as node {member.node_id}, again and again")
+
+    async def member(self, node_id: int) -> Member | None:
+        path = f"{at.MEMBERS}/{node_id}"
+        node = await self._read(path)
+        return None if node is None else at.decode_member(path, node)
 
     async def members(self) -> dict[int, Member]:
         return _members(await self._read_all(at.MEMBERS))
@@ -209,6 +215,19 @@ class TreeCoordinator:
             return _shards(await collection.refresh())
 
         return self._follow(collection, refresh, heard)
+
+    async def note_progress(self, progress: Progress) -> None:
+        for _ in range(TRIES_MAX):
+            there = await self._read(at.PROGRESS)
+            known = at.decode_progress(at.PROGRESS, there)
+            if (known.epoch, known.index) >= (progress.epoch, progress.index):
+                return
+            data = at.encode_progress(progress)
+            if await self._try(Create(at.PROGRESS, data) if there is None else Put(at.PROGRESS, data, there.version)):
+                return
+
+    async def progress(self) -> Progress:
+        return at.decode_progress(at.PROGRESS, await self._read(at.PROGRESS))
 
     # Numbers.
 

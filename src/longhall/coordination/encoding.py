@@ -17,6 +17,7 @@ from longhall.coordination.ports import (
     Manager,
     Member,
     NodeLife,
+    Progress,
     ShardState,
     Wing,
 )
@@ -32,6 +33,7 @@ EPOCH: Final = "/epoch"  # The last epoch that was given.
 LEVEL: Final = "/feature-level"
 CLUSTER: Final = "/cluster-id"
 WINGS: Final = "/wings"
+PROGRESS: Final = "/progress"
 LIVES: Final = "/lives"  # The last start of each node, which outlives its session.
 
 _KNOWN: Final = frozenset(ShardState.__struct_fields__) - {"version", "more"}
@@ -52,6 +54,14 @@ def encode_member(member: Member) -> bytes:
 
 def decode_member(path: str, node: Node) -> Member:
     return msgspec.structs.replace(_decode(path, node, Member), generation=node.created)
+
+
+def encode_progress(progress: Progress) -> bytes:
+    return msgspec.json.encode(progress)
+
+
+def decode_progress(path: str, node: Node | None) -> Progress:
+    return Progress() if node is None else _decode(path, node, Progress)
 
 
 def encode_life(life: NodeLife) -> bytes:

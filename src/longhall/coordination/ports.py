@@ -114,6 +114,13 @@ class NodeLife(msgspec.Struct, frozen=True, kw_only=True):
     life: int
 
 
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of what a leader knows to be committed: epoch and index of an entry."""
+
+    epoch: int = 0
+    index: int = 0
+
+
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
     """A hall of its own beside the hall of the cluster, on some of its hosts: what `beside` finds under its name."""
 
@@ -176,6 +183,8 @@ class Coordinator(Protocol):
 
     async def members(self) -> dict[int, Member]: ...
 
+    async def member(self, node_id: int) -> Member | None: ...
+
     def watch_members(self, heard: Callable[[Mapping[int, Member]], None]) -> Watch: ...
 
     async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
@@ -211,6 +220,12 @@ class Coordinator(Protocol):
     async def remove_shard(self, before: ShardState) -> None: ...
 
     def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> Watch: ...
+
+    async def note_progress(self, progress: Progress) -> None:
+        """So much is committed. A note that is further stays."""
+
+    async def progress(self) -> Progress:
+        """The last note; of index 0 if there is none."""
 
     # Numbers.
 

@@ -22,6 +22,7 @@ from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
 from longhall.cluster.card import write_card
 from longhall.cluster.confirming import Confirming
+from longhall.cluster.controller import is_stale
 from longhall.cluster.copy_report import CopyReport
 from longhall.cluster.hosts import Hosts
 from longhall.cluster.joining import SECRET, SHARDS, adopt_epoch
@@ -91,7 +92,7 @@ class Fellowship:
         self.seat.on_record = self._remember_record
         self.seat.raises_level = node.settings.feature_level_automatic
         more = {SECRET: place.identity.secret, SHARDS: place.identity.shards}
-        self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self._copy_report, more)
+        self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
         self._fetching: asyncio.Task[None] | None = None
@@ -300,13 +301,25 @@ class Fellowship:
         if self.member is not None:
             self.member.raise_level(self.place.level)
 
-    def _copy_report(self) -> CopyReport:
+    def doubts(self, state: ShardState) -> bool:
+        """True if the record is older than what this node has seen."""
+        return is_stale(state, self.seat.state)
+
+    def promise(self, epoch: int) -> CopyReport:
+        """Take nothing from leaders before this epoch: the record is about to be rebuilt."""
+        if self.member is None:
+            raise LonghallError(Code.NOT_READY, "this node takes no part")
+        self.member.stand(epoch)
+        return self.report()
+
+    def report(self) -> CopyReport:
         """What this node has, for others that ask."""
         member, card = self.member, self.place.card
         known = CopyReport(
             node=self.place.node,
             level=self.place.level,
             rebuilt=card.rebuilt,
+            revision=card.revision,
             drains=card.drains,
             wings=card.wings,
             intact=False,

@@ -55,6 +55,7 @@ def copy_report(world: World, options: HallOptions, identity: Identity, card: Ca
         reason=reason,
         level=identity.format,
         rebuilt=card.rebuilt,
+        revision=card.revision,
         drains=card.drains,
         wings=card.wings,
     )
@@ -100,7 +101,7 @@ class RecordWait:
         self._peers = Peers(world, identity.hall_id, card.node, card.life)
         self._peers.level, self._peers.level_max = identity.format, NEWEST
         more = {SECRET: identity.secret, SHARDS: identity.shards}
-        self._recovery = RecordRecovery(coordinator, self._peers, identity.hall_id, lambda: report, more)
+        self._recovery = RecordRecovery(coordinator, self._peers, identity.hall_id, self, more)
         self._console: HttpServer | None = None
 
     async def run(
@@ -158,6 +159,15 @@ class RecordWait:
             rebuilt = await self._recovery.attempt(state)
             return rebuilt is not None and self.believes(rebuilt)
         return False
+
+    def report(self) -> CopyReport:
+        return self._report
+
+    def promise(self, epoch: int) -> CopyReport:
+        return self._report  # It follows nobody anyway.
+
+    def doubts(self, state: ShardState) -> bool:
+        return self._is_old(state)
 
     def believes(self, state: ShardState) -> bool:
         """True if this node can take part under the record."""

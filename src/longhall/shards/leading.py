@@ -48,6 +48,7 @@ class Leading:
         self.asked: frozenset[int] | None = None
         self.replicas: frozenset[int] | None = None
         self.noted: frozenset[int] | None = None
+        self.unclean_epoch = 0  # Under which an operator let a node lead that may lack committed entries; 0 for none.
         # A new leader does not know how much of its log was committed before, only that it has all of that: `index` is
         # where its log ended when its epoch began.
         self.begun_at = index
@@ -141,6 +142,8 @@ class Leading:
         return max(index - self.followers[node].synced, 0)
 
     def _advance(self) -> None:
+        if self.synced <= self.begun_at:
+            return  # Nothing is committed under an epoch that a restart of this node could forget.
         reached = self.synced
         counted = self.in_sync if self.asked is None else self.in_sync | self.asked
         for node in counted:
