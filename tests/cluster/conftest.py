@@ -16,7 +16,9 @@ REAL = (
     "rolling.py",
     "test_any_node.py",
     "test_growing.py",
+    "test_leader_keeps.py",
     "test_lost_coordinator.py",
+    "test_power_cut.py",
     "test_up.py",
     "test_wings.py",
 )

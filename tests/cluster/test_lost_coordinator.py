@@ -13,16 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NotEmptyError
 
 from longhall.coordination.ensemble import Ensemble
 from soak.cluster import Cluster, wait_until
 from soak.node import COMMAND
+from tests.cluster.ledger import acknowledged, make_topic, readable
 
-TOPIC = "ledger"
 KEEPS_NOTHING = 4
 
 
@@ -57,45 +55,6 @@ def forget(ensemble: Ensemble, path: str) -> None:
     finally:
         client.stop()
         client.close()
-
-
-def acknowledged(cluster: Cluster, words: list[str]) -> None:
-    """Send these, one partition, and wait until all of them are acknowledged."""
-    failed: list[object] = []
-
-    def answered(error: object, message: object) -> None:
-        if error is not None:
-            failed.append(error)
-
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 5})
-    for word in words:
-        producer.produce(TOPIC, value=word, partition=0, on_delivery=answered)
-    assert producer.flush(60) == 0
-    assert not failed
-
-
-def readable(bootstrap: str) -> list[str]:
-    """Everything that a new reader gets."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
-    place = TopicPartition(TOPIC, 0, 0)
-    try:
-        _, high = consumer.get_watermark_offsets(place, timeout=60)
-        consumer.assign([place])
-        found: list[str] = []
-        deadline = time.monotonic() + 60
-        while len(found) < high and time.monotonic() < deadline:
-            message = consumer.poll(1)
-            if message is not None and message.error() is None:
-                found.append((message.value() or b"").decode())
-        return found
-    finally:
-        consumer.close()
-
-
-def make_topic(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for made in admin.create_topics([NewTopic(TOPIC, 1)]).values():
-        made.result(30)
 
 
 def stop_all(cluster: Cluster) -> None:

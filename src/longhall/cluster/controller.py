@@ -184,12 +184,13 @@ class Controller:
         candidates say what they have.
         """
         candidates = [wanted.leader, *(node for node in wanted.in_sync if node not in (wanted.leader, state.leader))]
+        progress = asyncio.ensure_future(self._coordinator.progress())
         if state.leader != NOBODY:
             epoch = await self._coordinator.next_epoch(above=state.epoch)
             after = msgspec.structs.replace(state, leader=NOBODY, epoch=epoch)
             state = await self._coordinator.change_shard(state, after, under=term)
             self._office.take_state(state)
-        noted = await self._coordinator.progress()
+        noted = await progress
         committed = (noted.epoch, noted.index) if noted.epoch > state.unclean_epoch else (0, 0)
         leader = await most_complete(self._ask_standing, candidates, state.epoch, len(state.in_sync), committed)
         return (state, wanted._replace(leader=leader)) if leader is not None else None
