@@ -22,11 +22,12 @@ from longhall.simulation.bug import misfits
 from longhall.simulation.planted import PLANTED, planted
 from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
 from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
+from longhall.simulation.scenarios.disks import BAD_CLUSTER_DISKS
 from longhall.simulation.scenarios.features import FEATURE_SCENARIOS
 from longhall.simulation.scenarios.histories import HISTORIES
 from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
-from longhall.simulation.scenarios.plays import SCENARIOS
+from longhall.simulation.scenarios.plays import IN_TURN, SCENARIOS
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.scenarios.wings import WING_SCENARIOS
@@ -64,13 +65,13 @@ class Ran(NamedTuple):
 
 def scenario_of(seed: int, kind: str = "all") -> str:
     """Scenarios take turns: those of topics, of queues, of clusters, or all."""
-    names = [name for name in SCENARIOS if kind in ("all", kind_of(name))]
+    names = [name for name in IN_TURN if kind in ("all", kind_of(name))]
     return names[seed % len(names)]
 
 
 def kind_of(scenario: str) -> str:
     """What a scenario is about."""
-    clusters = (REPLICA_SCENARIOS, CLUSTER_SCENARIOS, HISTORIES, VERSION_SCENARIOS, WING_SCENARIOS)
+    clusters = (REPLICA_SCENARIOS, CLUSTER_SCENARIOS, HISTORIES, VERSION_SCENARIOS, WING_SCENARIOS, BAD_CLUSTER_DISKS)
     if any(scenario in some for some in clusters):
         return "cluster"
     return "queues" if scenario in QUEUE_SCENARIOS or scenario in FEATURE_SCENARIOS else "topics"

@@ -113,6 +113,12 @@ class Host:
         for ward in self.wards.values():
             ward.cut_power()
 
+    def evict(self) -> None:
+        """The page cache is gone, also that of the wards; everybody goes on."""
+        self.platter.evict()
+        for ward in self.wards.values():
+            ward.evict()
+
     def disk_for(self, process: Process) -> SimulatedDisk:
         simulation = self.simulation
         self.disk = SimulatedDisk(

@@ -57,6 +57,11 @@ ELECTIONS: Final = (
 )
 DAMAGE: Final = ("damage", "damage", "reset", "slow_disk")
 FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
+# Reads, or new files, fail while leaders change.
+READS: Final = (*("failed_reads",) * 4, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
+CREATES: Final = (*("nothing_new",) * 3, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
+# One host loses and misdirects writes that it has synced; nobody else loses anything.
+LIES: Final = ("lost_writes", "lost_writes", "misdirected_writes", "kill_the_leader", "reset", "slow_links")
 POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "power_cut_of_all_on_slow_disks")
 # Leases and delays are held against the clients' clock, so no host's must be set by anybody.
 COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")
