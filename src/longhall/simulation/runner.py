@@ -22,6 +22,7 @@ from longhall.simulation.bug import misfits
 from longhall.simulation.planted import PLANTED, planted
 from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
 from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
+from longhall.simulation.scenarios.coordinators import LOST_COORDINATORS
 from longhall.simulation.scenarios.disks import BAD_CLUSTER_DISKS
 from longhall.simulation.scenarios.features import FEATURE_SCENARIOS
 from longhall.simulation.scenarios.histories import HISTORIES
@@ -71,7 +72,15 @@ def scenario_of(seed: int, kind: str = "all") -> str:
 
 def kind_of(scenario: str) -> str:
     """What a scenario is about."""
-    clusters = (REPLICA_SCENARIOS, CLUSTER_SCENARIOS, HISTORIES, VERSION_SCENARIOS, WING_SCENARIOS, BAD_CLUSTER_DISKS)
+    clusters = (
+        REPLICA_SCENARIOS,
+        CLUSTER_SCENARIOS,
+        HISTORIES,
+        VERSION_SCENARIOS,
+        WING_SCENARIOS,
+        BAD_CLUSTER_DISKS,
+        LOST_COORDINATORS,
+    )
     if any(scenario in some for some in clusters):
         return "cluster"
     return "queues" if scenario in QUEUE_SCENARIOS or scenario in FEATURE_SCENARIOS else "topics"

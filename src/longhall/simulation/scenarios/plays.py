@@ -16,6 +16,7 @@ from longhall.simulation.checkers.tables import KeyOracle, RetentionOracle
 from longhall.simulation.replicas.plays import REPLICA_SCENARIOS
 from longhall.simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from longhall.simulation.scenarios.committers import make_topics
+from longhall.simulation.scenarios.coordinators import LOST_COORDINATORS
 from longhall.simulation.scenarios.disks import BAD_CLUSTER_DISKS, BAD_DISKS
 from longhall.simulation.scenarios.features import FEATURE_SCENARIOS
 from longhall.simulation.scenarios.histories import HISTORIES
@@ -126,8 +127,11 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **VERSION_SCENARIOS,
     **WING_SCENARIOS,
     **BAD_CLUSTER_DISKS,
+    **LOST_COORDINATORS,
 }
 
 # Registered and run by their names, but not in turn: the product does not bear them yet.
-HELD_BACK: Final[frozenset[str]] = frozenset({"nothing-new", "cluster-failed-reads", "cluster-nothing-new"})
+HELD_BACK: Final[frozenset[str]] = frozenset(
+    {"nothing-new", "cluster-failed-reads", "cluster-nothing-new", "lost-coordinator", "restored-coordinator"}
+)
 IN_TURN: Final[list[str]] = [name for name in SCENARIOS if name not in HELD_BACK]
