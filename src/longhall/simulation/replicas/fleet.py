@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -15,11 +16,13 @@ import msgspec
 
 from longhall.broker.gates import NEWEST
 from longhall.broker.queues.desk import Desk
+from longhall.cluster.electing import REPLICAS_MAX
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
 from longhall.cluster.moving import leaving_of
-from longhall.coordination.encoding import LEVEL, decode_level
-from longhall.coordination.ports import CoordinationError, Coordinator, Wing
+from longhall.cluster.refetch import WHOLE
+from longhall.coordination.encoding import LEVEL, SHARDS, WINGS, decode_level, decode_shard
+from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Wing
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
 from longhall.names import CATALOGUE_SHARD
@@ -55,7 +58,13 @@ class Fleet:
     """See the module. With a `wing` its nodes are those of that wing of another fleet, beside the ones of that."""
 
     def __init__(
-        self, simulation: Simulation, size: int = 3, wing: Wing | None = None, main: Fleet | None = None
+        self,
+        simulation: Simulation,
+        size: int = 3,
+        wing: Wing | None = None,
+        main: Fleet | None = None,
+        *,
+        factor: int = REPLICAS_MAX,
     ) -> None:
         self.simulation = simulation
         self.numbers = sorted(wing.hosts) if wing is not None else numbers_up_to(size)
@@ -66,10 +75,14 @@ class Fleet:
         self.watch = Watch(self)
         self.nodes: dict[int, Node] = {}
         self.down: set[int] = set()
+        self.lost: set[int] = set()  # Hosts that will not come back: nobody waits for them.
+        self.damage_allowed = True  # Whether a node may find its directory damaged.
+        self.fetches: Counter[int] = Counter()  # How often a node has begun with what it fetched from another one.
         self.tasks: list[asyncio.Task[None]] = []
         self.restarts = 0
         self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
         self.refusals = 0  # Of nodes whose version is too old.
+        self._factor = factor
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._stopping: set[int] = set()
@@ -138,7 +151,7 @@ class Fleet:
         """Within this time somebody leads, and everybody is in sync."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while not self._is_whole():
+        while not self.is_whole():
             for task in self.tasks:
                 if task.done():
                     task.result()
@@ -156,17 +169,21 @@ class Fleet:
 
     # What faults need
 
+    def record(self) -> ShardState | None:
+        """What the coordinator has, as nobody but a scenario knows it at once."""
+        path = f"{SHARDS}/{CATALOGUE_SHARD}"
+        if self.wing is not None:
+            path = f"{WINGS}/{self.wing.name}{path}"
+        found = self.zookeeper.peek(path)
+        return decode_shard(path, found) if found is not None else None
+
     def leader_number(self) -> int:
-        for node in self.nodes.values():
-            if node.fellowship is not None:
-                return node.fellowship.seat.state.leader
-        return 0
+        state = self.record()
+        return state.leader if state is not None else 0
 
     def in_sync(self) -> list[int]:
-        for node in self.nodes.values():
-            if node.fellowship is not None:
-                return sorted(node.fellowship.seat.in_sync(CATALOGUE_SHARD))
-        return []
+        state = self.record()
+        return sorted(state.in_sync) if state is not None else []
 
     def cut_coordinator(self, node: int) -> None:
         self.zookeeper.cut(name_of(node))
@@ -251,7 +268,7 @@ class Fleet:
 
     def _ended(self, node: int, error: BaseException | None) -> None:
         self.simulation.trace.note("node ended", name_of(node), repr(error)[:200])
-        if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED:
+        if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED and self.damage_allowed:
             self._damaged.add(node)
             return
         if isinstance(error, LonghallError) and error.code is Code.NOT_READY:
@@ -273,6 +290,7 @@ class Fleet:
             coordinator = root.beside(self.wing.name)
             await coordinator.start()
         source = self._fetch_from.pop(number, 0)
+        fetched_before = world.disk.exists(WHOLE)
         state = await coordinator.shard(CATALOGUE_SHARD)
         if number in self._damaged and state is not None:
             source = state.leader
@@ -288,6 +306,7 @@ class Fleet:
         place.root, place.wing = root, self.wing
         if place.fetched:
             self._damaged.discard(number)
+        self.fetches[number] += place.fetched or fetched_before
         if number in self._damaged:
             raise Fallen("nobody had anything to give just now")
         failed: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
@@ -328,10 +347,12 @@ class Fleet:
             session_timeout_ms=SESSION_MS,
             lag_ms_max=LAG_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
+            replication_factor=self._factor,
         )
         return settings if self.wing is None else settings_of(settings, self.wing, number, NEWEST)
 
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
+        """Somebody leads, everybody is up, and all who are to keep the hall are in sync."""
         leader = self.leader()
         if leader is None or leader.fellowship is None or sorted(self.nodes) != self.numbers:
             return False

@@ -18,7 +18,7 @@ from longhall.broker import send
 from longhall.cluster import member
 from longhall.log import wal
 from longhall.shards import shard
-from longhall.simulation.replicas.cluster import Cluster
+from longhall.simulation.replicas.cluster import Cluster, little_memory
 from longhall.simulation.replicas.faults import Faults
 from longhall.simulation.replicas.menus import DAMAGE, ELECTIONS, EVERYTHING
 from longhall.simulation.scenarios.machine import Starter
@@ -86,8 +86,15 @@ async def play(
     writers: int = WRITERS,
 ) -> Played:
     """From empty disks to the verdict."""
+    with little_memory(simulation):
+        return await _play(simulation, menu, calm_s, size, at_once, writers)
+
+
+async def _play(
+    simulation: Simulation, menu: tuple[str, ...], calm_s: float, size: int, at_once: bool, writers: int
+) -> Played:
     cluster = Cluster(simulation, size)
-    cluster.truth.damage_allowed = "damage" in menu
+    cluster.fleet.damage_allowed = "damage" in menu
     faults = Faults(cluster, menu)
     cluster.start()
     await cluster.make_topic()
