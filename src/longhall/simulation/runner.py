@@ -26,6 +26,7 @@ from longhall.simulation.scenarios.coordinators import LOST_COORDINATORS
 from longhall.simulation.scenarios.disks import BAD_CLUSTER_DISKS
 from longhall.simulation.scenarios.features import FEATURE_SCENARIOS
 from longhall.simulation.scenarios.histories import HISTORIES
+from longhall.simulation.scenarios.machines import MACHINE_SCENARIOS
 from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
 from longhall.simulation.scenarios.plays import IN_TURN, SCENARIOS
@@ -80,6 +81,7 @@ def kind_of(scenario: str) -> str:
         WING_SCENARIOS,
         BAD_CLUSTER_DISKS,
         LOST_COORDINATORS,
+        MACHINE_SCENARIOS,
     )
     if any(scenario in some for some in clusters):
         return "cluster"

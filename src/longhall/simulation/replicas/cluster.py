@@ -44,6 +44,7 @@ class Cluster:
         self.fleet.damage_allowed = False
         self.numbers = self.fleet.numbers
         self.down = self.fleet.down
+        self.lost = self.fleet.lost
         self.tasks = self.fleet.tasks
         self.sends = 0
         self.closing = False
@@ -134,6 +135,9 @@ class Cluster:
 
     async def stop(self, node: int) -> None:
         await self.fleet.stop(node)
+
+    async def start_copy(self, node: int, seconds: float) -> None:
+        await self.fleet.start_copy(node, seconds)
 
     # Clients
 

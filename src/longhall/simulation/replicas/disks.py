@@ -18,6 +18,7 @@ from longhall.simulation.replicas.hosts import SLOW_MS
 from longhall.simulation.world import Host
 
 STUCK_MS: Final = (2_500.0, 4_000.0)
+LAST_BYTES: Final = 8_000
 NOTHING_NEW: Final = (errno.ENOSPC, errno.EIO, errno.EMFILE)  # No inodes, a bad disk, too many open files.
 
 
@@ -126,7 +127,10 @@ class DiskFaults:
         written = [(path, inode) for path, inode in named if is_meant(path) and inode.content]
         if written:
             path, inode = self._chance.choice(written)
-            position, bit = self._chance.randrange(len(inode.content)), 1 << self._chance.randrange(8)
+            size = len(inode.content)
+            # What was written last is what a start replays; the rest of a log may be covered by a checkpoint.
+            first = max(0, size - LAST_BYTES) if path.startswith("wal") and self._chance.random() < 0.5 else 0
+            position, bit = self._chance.randrange(first, size), 1 << self._chance.randrange(8)
             if path.endswith(".log"):
                 self.flips.note(host.name, path, bytes(inode.content), position)
             inode.flip(position, bit)

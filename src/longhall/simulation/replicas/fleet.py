@@ -233,6 +233,19 @@ class Fleet:
         finally:
             self._stopping.discard(node)
 
+    async def start_copy(self, node: int, seconds: float) -> None:
+        host = self.simulation.host(f"copy-of-{name_of(node)}")
+        host.platter = self.host(node).platter.copy()
+        world = host.boot(CHORES)
+        life = world.process.start(self._live(world, node, host.name))
+        waited: list[asyncio.Future[Any]] = [life, world.process.ended]
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        host.kill()
+        if life.done():
+            self.simulation.trace.note("copy ended", host.name, repr(life.exception())[:200])
+            if not isinstance(life.exception(), PowerCut | OSError | Fallen | CoordinationError | LonghallError):
+                life.result()
+
     # Lives
 
     async def _supervise(self, node: int) -> None:
@@ -242,7 +255,7 @@ class Fleet:
                 await asyncio.sleep(0.1)
                 continue
             world = host.boot(CHORES)
-            life = world.process.start(self._live(world, node))
+            life = world.process.start(self._live(world, node, name_of(node)))
             waited: list[asyncio.Future[Any]] = [life, world.process.ended]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if life.done():
@@ -262,7 +275,7 @@ class Fleet:
 
     def _may_live(self, node: int) -> bool:
         if self.main is None or self.wing is None:
-            return node not in self.down
+            return node not in self.down and node not in self.lost
         assert self.main.wards is not None
         return self.main.wards.wants(node, self.wing.name)
 
@@ -281,9 +294,9 @@ class Fleet:
         if not isinstance(error, PowerCut | OSError | Fallen | CoordinationError):
             raise error
 
-    async def _live(self, world: SimulatedWorld, number: int) -> None:
-        settings = self._settings(world, number)
-        root = self.zookeeper.coordinator(name_of(number), world.process, timeout_ms=SESSION_MS)
+    async def _live(self, world: SimulatedWorld, number: int, name: str) -> None:
+        settings = self._settings(world, number, name)
+        root = self.zookeeper.coordinator(name, world.process, timeout_ms=SESSION_MS)
         await root.start()
         coordinator: Coordinator = root
         if self.wing is not None:
@@ -319,7 +332,8 @@ class Fleet:
         assert node.fellowship is not None
         self.watch.observe(node.fellowship, world.process.name)
         await node.start(fail)
-        self.nodes[number] = node
+        if world.process is self.host(number).process:  # Else it is a copy.
+            self.nodes[number] = node
         if self.wards is not None:
             self.wards.mind(number, node)
         waited: list[asyncio.Future[Any]] = [failed, node.fellowship.fallen]
@@ -333,8 +347,7 @@ class Fleet:
             self._damaged.add(number)
         raise Fallen(node.fellowship.fallen.result())
 
-    def _settings(self, world: SimulatedWorld, number: int) -> Settings:
-        name = name_of(number)
+    def _settings(self, world: SimulatedWorld, number: int, name: str) -> Settings:
         settings = msgspec.structs.replace(
             settings_for(world),
             kafka=f"{name}:{KAFKA_PORT}",
@@ -354,14 +367,15 @@ class Fleet:
     def is_whole(self) -> bool:
         """Somebody leads, everybody is up, and all who are to keep the hall are in sync."""
         leader = self.leader()
-        if leader is None or leader.fellowship is None or sorted(self.nodes) != self.numbers:
+        there = [node for node in self.numbers if node not in self.lost]
+        if leader is None or leader.fellowship is None or sorted(self.nodes) != there:
             return False
         seat = leader.fellowship.seat
         keeping = sorted(seat.replicas(CATALOGUE_SHARD))
         able = [node for node in self.numbers if node not in seat.drained]
-        if leaving_of(seat.state, seat.drained) or len(keeping) < min(seat.factor, len(able)):
+        if leaving_of(seat.state, seat.drained) - self.lost or len(keeping) < min(seat.factor, len(able)):
             return False
-        if sorted(seat.in_sync(CATALOGUE_SHARD)) != keeping:
+        if sorted(seat.in_sync(CATALOGUE_SHARD)) != [node for node in keeping if node not in self.lost]:
             return False
         for number, node in self.nodes.items():
             member = member_of(node)

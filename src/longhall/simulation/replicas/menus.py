@@ -62,6 +62,16 @@ READS: Final = (*("failed_reads",) * 4, "kill_the_leader", "kill_one", "stop_cle
 CREATES: Final = (*("nothing_new",) * 3, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
 # One host loses and misdirects writes that it has synced; nobody else loses anything.
 LIES: Final = ("lost_writes", "lost_writes", "misdirected_writes", "kill_the_leader", "reset", "slow_links")
+LOST_HOSTS: Final = ("replaced_disk", "replaced_disk", "lost_host", "kill_the_leader", "kill_one", "slow_links")
+ROLLED_BACK: Final = ("rolled_back", "rolled_back", "rolled_back_first", "kill_the_leader", "stop_cleanly", "reset")
+COPIES: Final = ("copied", "copied", "kill_the_leader", "cut_from_the_coordinator")
+STALLED_CLOCKS: Final = (
+    *("stalled_clock", "clock_ahead") * 3,
+    "kill_the_leader",
+    "pause_the_leader",
+    "cut_the_leader_from_followers",
+    "slow_disk",
+)
 POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "power_cut_of_all_on_slow_disks")
 # Leases and delays are held against the clients' clock, so no host's must be set by anybody.
 COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")

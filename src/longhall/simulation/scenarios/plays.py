@@ -21,6 +21,7 @@ from longhall.simulation.scenarios.disks import BAD_CLUSTER_DISKS, BAD_DISKS
 from longhall.simulation.scenarios.features import FEATURE_SCENARIOS
 from longhall.simulation.scenarios.histories import HISTORIES
 from longhall.simulation.scenarios.machine import Starter
+from longhall.simulation.scenarios.machines import MACHINE_SCENARIOS
 from longhall.simulation.scenarios.nemesis import EVERYTHING
 from longhall.simulation.scenarios.play import Play, places_of
 from longhall.simulation.scenarios.played import Played, Scenario
@@ -128,10 +129,19 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **WING_SCENARIOS,
     **BAD_CLUSTER_DISKS,
     **LOST_COORDINATORS,
+    **MACHINE_SCENARIOS,
 }
 
 # Registered and run by their names, but not in turn: the product does not bear them yet.
 HELD_BACK: Final[frozenset[str]] = frozenset(
-    {"nothing-new", "cluster-failed-reads", "cluster-nothing-new", "lost-coordinator", "restored-coordinator"}
+    {
+        "nothing-new",
+        "cluster-failed-reads",
+        "cluster-nothing-new",
+        "lost-coordinator",
+        "restored-coordinator",
+        "rolled-back",
+        "copied-disks",
+    }
 )
 IN_TURN: Final[list[str]] = [name for name in SCENARIOS if name not in HELD_BACK]
