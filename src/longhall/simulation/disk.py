@@ -264,7 +264,7 @@ class SimulatedDisk:
         path, inode = (
             (file.path, file.inode) if not files or self._chance.random() < 0.5 else self._chance.choice(files)
         )
-        sector = self._chance.randrange(len(inode.stable) // SECTOR_BYTES + 1)
+        sector = self._chance.randrange(len(inode.stable.rstrip(b"\0")) // SECTOR_BYTES + 1)
         self._trace.note(self._process.name, "misdirected", path, sector)
         inode.strike(sector * SECTOR_BYTES, data)
 

@@ -127,7 +127,7 @@ class DiskFaults:
         written = [(path, inode) for path, inode in named if is_meant(path) and inode.content]
         if written:
             path, inode = self._chance.choice(written)
-            size = len(inode.content)
+            size = len(inode.content.rstrip(b"\0")) or 1  # A log is made long before it is filled.
             # What was written last is what a start replays; the rest of a log may be covered by a checkpoint.
             first = max(0, size - LAST_BYTES) if path.startswith("wal") and self._chance.random() < 0.5 else 0
             position, bit = self._chance.randrange(first, size), 1 << self._chance.randrange(8)
