@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.declare import create_topic, delete_topic
 from longhall.cluster.member import MemberOptions
@@ -34,11 +34,21 @@ UNHEARD_EVERY: Final = 20  # Looks; looking through all tasks takes its time.
 SEGMENT_BYTES: Final = (20_000, 150_000, 1 << 30)
 
 
+class Large(NamedTuple):
+    """How often a message is large, and how large at most."""
+
+    chance: float
+    bytes_max: int
+
+
+LARGE: Final = Large(chance=0.02, bytes_max=30_000)
+
+
 @final
 class Cluster:
     """See the module. It is `Breakable`, as its fleet is."""
 
-    def __init__(self, simulation: Simulation, size: int = 3) -> None:
+    def __init__(self, simulation: Simulation, size: int = 3, large: Large = LARGE) -> None:
         self.simulation = simulation
         self.fleet = Fleet(simulation, size, factor=size)
         self.fleet.damage_allowed = False
@@ -48,7 +58,7 @@ class Cluster:
         self.tasks = self.fleet.tasks
         self.sends = 0
         self.closing = False
-        self.message_bytes_max = 30_000
+        self._large = large
         self._looks = 0
         self._known: dict[int, MemberNode] = {}
 
@@ -151,7 +161,7 @@ class Cluster:
             if node is None:
                 continue
             sent += 1
-            large = self.message_bytes_max if chance.random() < 0.02 else 200
+            large = self._large.bytes_max if chance.random() < self._large.chance else 200
             values = [f"{number}.{sent}.{at}." + "x" * chance.randrange(large) for at in range(chance.randrange(1, 4))]
             partition = chance.randrange(PARTITIONS)
             self.sends += 1

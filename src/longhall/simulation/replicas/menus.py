@@ -77,6 +77,8 @@ POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "pow
 COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")
 # Processes of wings die alone as well, and leaders that do not know that they lead no more meet names used again.
 WINGS: Final = (*COUNTERS, *("kill_a_ward",) * 3, *("cut_from_the_coordinator",) * 3)
+# Wings are away for a moment while what they have is deleted and made again elsewhere; hardly a leader is cut off.
+NAMESAKES: Final = (*("kill_a_ward",) * 4, "kill_one", "power_cut", "pause_one", "cut_one_way", "stop_cleanly")
 LINES: Final = (*LEADERS, *POWER, "cut_from_clients", "cut_one_way", "reset", "expire_a_session")
 # A hall that nobody remembers begins with the clock of whoever comes first, so one node at least goes on.
 CLOCKS: Final = (

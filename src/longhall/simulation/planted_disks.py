@@ -1,0 +1,56 @@
+"""Planted bugs of how bad disks and lost machines are met: what cannot be read, what lies, what is fetched anew."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from longhall.broker import recover, rejoin
+from longhall.cluster import refetch
+from longhall.cluster.mending import Mender
+from longhall.log.snapshots import read_snapshot
+from longhall.simulation.bug import Bug
+from longhall.simulation.planted_topics import _trust_torn_frames
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _begin_anew_where_nothing_can_be_read() -> _Exchanges:
+    good: Any = read_snapshot
+
+    def read(disk: Any, shard: int) -> Any:
+        try:
+            return good(disk, shard)
+        except OSError:
+            return None
+
+    return [(recover, "read_snapshot", read), (rejoin, "read_snapshot", read)]
+
+
+def _leave_a_segment_out() -> _Exchanges:
+    good: Any = refetch._segments
+
+    def segments(hall: Any, body: bytes) -> Any:
+        return good(hall, body)[:-1]
+
+    return [(refetch, "_segments", segments)]
+
+
+def _give_up_what_the_disk_lost() -> _Exchanges:
+    return [(Mender, "wanted", lambda self, number, offset, told: False)]
+
+
+DISK_BUGS: Final[dict[str, Bug]] = {
+    "begin-anew-where-nothing-can-be-read": Bug(
+        "A snapshot that cannot be read is taken for none.", "failed-reads", 4, _begin_anew_where_nothing_can_be_read
+    ),
+    "believe-a-misdirected-write": Bug(
+        "Whatever stands in the log is taken for what was written there.", "lying-disks", 4, _trust_torn_frames
+    ),
+    "give-up-what-the-disk-lost": Bug(
+        "What a disk has lost is refused to readers although others have it.",
+        "lying-disks",
+        10,
+        _give_up_what_the_disk_lost,
+    ),
+    "leave-a-segment-out": Bug("A full sync lacks the last segment.", "lost-hosts", 4, _leave_a_segment_out),
+}
