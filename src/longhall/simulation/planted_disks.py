@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from longhall.broker import recover, rejoin
 from longhall.cluster import refetch
 from longhall.cluster.mending import Mender
-from longhall.log.snapshots import read_snapshot
+from longhall.log.wal import Wal
 from longhall.simulation.bug import Bug
 from longhall.simulation.planted_topics import _trust_torn_frames
 
 _Exchanges = list[tuple[Any, str, Any]]
 
 
-def _begin_anew_where_nothing_can_be_read() -> _Exchanges:
-    good: Any = read_snapshot
+def _end_the_log_at_an_error() -> _Exchanges:
+    good: Any = Wal._walk
 
-    def read(disk: Any, shard: int) -> Any:
+    def walk(self: Any, chain: Any, from_position: int, durable: int) -> Any:
         try:
-            return good(disk, shard)
+            yield from good(self, chain, from_position, durable)
         except OSError:
-            return None
+            return
 
-    return [(recover, "read_snapshot", read), (rejoin, "read_snapshot", read)]
+    return [(Wal, "_walk", walk)]
 
 
 def _leave_a_segment_out() -> _Exchanges:
@@ -40,8 +39,8 @@ def _give_up_what_the_disk_lost() -> _Exchanges:
 
 
 DISK_BUGS: Final[dict[str, Bug]] = {
-    "begin-anew-where-nothing-can-be-read": Bug(
-        "A snapshot that cannot be read is taken for none.", "failed-reads", 4, _begin_anew_where_nothing_can_be_read
+    "end-the-log-at-an-error": Bug(
+        "A log that cannot be read to its end is taken to end there.", "failed-reads", 4, _end_the_log_at_an_error
     ),
     "believe-a-misdirected-write": Bug(
         "Whatever stands in the log is taken for what was written there.", "lying-disks", 4, _trust_torn_frames

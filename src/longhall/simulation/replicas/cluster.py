@@ -274,10 +274,9 @@ def little_memory(simulation: Simulation) -> Iterator[None]:
     at each start.
     """
     chance = simulation.stream("memory")
-    good = fellowship.MemberOptions
 
     def drawn(**options: Any) -> MemberOptions:
-        return good(recent_bytes=chance.choice((8_000, 1 << 20)), credit_bytes=256 * 1024, **options)
+        return MemberOptions(recent_bytes=chance.choice((8_000, 1 << 20)), credit_bytes=256 * 1024, **options)
 
     with exchanged(fellowship, "MemberOptions", drawn):
         yield

@@ -93,8 +93,8 @@ class Nemesis:
     async def _failed_reads(self) -> None:
         """Reads fail for a while: of a node that runs, or of one that has just died and recovers."""
         faults = self._machine.host.faults
-        faults.read_error_chance = self._chance.choice((0.01, 0.1, 1.0))
-        if self._chance.random() < 0.3:
+        faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.3, 1.0))
+        if self._chance.random() < 0.6:
             self._machine.host.kill()
         await asyncio.sleep(self._chance.uniform(0.1, 3))
         faults.read_error_chance = 0.0
