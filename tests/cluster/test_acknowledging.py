@@ -20,10 +20,9 @@ PATIENCE_S = 0.8  # Less than it takes until a host that is cut off is not waite
 
 
 async def make_topics(leader: MemberNode) -> None:
-    assert leader.hall is not None
     for word in WORDS:
         configuration = {"longhall.acknowledge": word, "max.message.bytes": str(64 << 20)}
-        await leader.world.process.start(create_topic(leader.hall, word, 1, configuration))
+        await leader.process.start(create_topic(leader.hall, word, 1, configuration))
 
 
 def cut(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
@@ -41,7 +40,7 @@ def heal(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
 
 async def told(leader: MemberNode, value: str, patience_s: float = PATIENCE_S) -> list[str]:
     """The topics whose sender was told within a moment."""
-    tasks = {word: leader.world.process.start(leader.produce(word, 0, [value])) for word in WORDS}
+    tasks = {word: leader.process.start(leader.produce(word, 0, [value])) for word in WORDS}
     waited: list[asyncio.Future[Any]] = list(tasks.values())
     await asyncio.wait(waited, timeout=patience_s)
     return [word for word, task in tasks.items() if task.done() and task.result() >= 0]
@@ -65,7 +64,6 @@ def test_a_sender_is_told_when_as_many_have_it_as_its_topic_asks() -> None:
         await cluster.pass_time(5.0)
         await cluster.settle()
         for node in cluster.nodes.values():
-            assert node.hall is not None
             for word in WORDS:
                 assert len(contents_of(node.hall)[(word, 0)]) == 3
 
@@ -80,14 +78,11 @@ def test_what_is_under_way_when_too_few_are_left_is_kept_and_not_acknowledged() 
         others = hosts_of_followers(cluster, leader)
         cut(cluster, leader, others)
         assert await told(leader, "alone", 10.0) == ["one"]
-        assert leader.hall is not None
         assert leader.hall.refusal is Code.NOT_ENOUGH_REPLICAS
-        assert leader.member is not None
         assert leader.member.replica.committed == leader.member.index
         heal(cluster, leader, others)
         await cluster.settle()
         for node in cluster.nodes.values():
-            assert node.hall is not None
             assert [len(contents_of(node.hall)[(word, 0)]) for word in WORDS] == [1, 1, 1]
 
     play(script)
@@ -100,7 +95,6 @@ def test_nobody_reads_what_only_one_host_has() -> None:
         await cluster.wait_until_settled()
         cut(cluster, leader, hosts_of_followers(cluster, leader))
         assert await told(leader, "x") == ["one"]
-        assert leader.hall is not None
         partition = leader.hall.partition("one", 0)
         assert partition is not None
         assert (partition.log.next_offset, partition.high_watermark) == (1, 0)
@@ -115,13 +109,12 @@ def test_a_batch_beyond_one_entry_is_kept_by_everybody() -> None:
         await cluster.wait_until_settled()
         large = "x" * (9 << 19)
         for value in (large, "small"):
-            assert await leader.world.process.start(leader.produce("quorum", 0, [value])) >= 0
+            assert await leader.process.start(leader.produce("quorum", 0, [value])) >= 0
         for node in cluster.nodes.values():
             cluster.host(node.node).cut_power()
         await cluster.wait_until_settled()
         await cluster.settle()
         for node in cluster.nodes.values():
-            assert node.hall is not None
             found = contents_of(node.hall)[("quorum", 0)]
             assert (len(found[0]), found[1]) == (len(large), "small")
 
@@ -132,14 +125,13 @@ def test_below_its_feature_level_neither_is_taken() -> None:
     async def script(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
         await cluster.wait_until_settled()
-        assert leader.hall is not None
         leader.hall.feature_level = 1
         with pytest.raises(LonghallError, match="feature level 2") as refused:
             await create_topic(leader.hall, "weak", 1, {"longhall.acknowledge": "quorum"})
         assert refused.value.code is Code.INVALID_CONFIGURATION
         configuration = {"longhall.acknowledge": "all", "max.message.bytes": str(64 << 20)}
-        await leader.world.process.start(create_topic(leader.hall, "strong", 1, configuration))
-        assert await leader.world.process.start(leader.produce("strong", 0, ["x" * (9 << 19)])) == -1
-        assert await leader.world.process.start(leader.produce("strong", 0, ["x" * (3 << 20)])) == 0
+        await leader.process.start(create_topic(leader.hall, "strong", 1, configuration))
+        assert await leader.process.start(leader.produce("strong", 0, ["x" * (9 << 19)])) == -1
+        assert await leader.process.start(leader.produce("strong", 0, ["x" * (3 << 20)])) == 0
 
     play(script)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -218,6 +219,33 @@ def test_a_zookeeper_keeps_what_it_knows_over_a_restart(zookeeper: Ensemble, tmp
         asyncio.run(read())
     finally:
         ensemble.stop()
+
+
+@pytest.mark.slow
+async def test_a_client_comes_back_to_a_zookeeper_that_has_lost_its_data(zookeeper: Ensemble, tmp_path: Path) -> None:
+    """Servers refuse whoever has seen a later transaction than they have; they would do so for ever."""
+    ensemble = Ensemble(tmp_path)
+    await asyncio.to_thread(ensemble.start)
+    coordinator = zookeeper_coordinator(ensemble.url, session_timeout_ms=2000)
+    try:
+        await coordinator.start()
+        await coordinator.cluster_id("hall")
+        for _ in range(20):
+            await coordinator.next_epoch()
+        server = ensemble.servers[0]
+        server.kill()
+        for kept in [os.path.join(place, name) for place, names, _ in os.walk(tmp_path) for name in names]:
+            if kept.endswith("version-2"):
+                shutil.rmtree(kept)
+        server.start()
+        await asyncio.to_thread(ensemble.wait_serving, server)
+        async with asyncio.timeout(30):
+            while coordinator.session is not Session.CONNECTED:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert await coordinator.cluster_id("another") == "another"
+        await coordinator.close()
+    finally:
+        await asyncio.to_thread(ensemble.stop)
 
 
 LEAVER = """

@@ -172,3 +172,91 @@ def test_a_flipped_bit_stays_flipped() -> None:
     assert file.read_at(0, 3) == b"acc"
     host.cut_power()
     assert host.boot().disk.open("a").read_at(0, 3) == b"acc"
+
+
+def written(world: SimulatedWorld, path: str, data: bytes) -> File:
+    """A file in a directory that may be lied about, written and synced, and its names too."""
+    world.disk.make_directory("wal")
+    file = world.disk.open(path, create=True)
+    file.write_at(0, [data])
+    world.disk.sync_now(file)
+    world.disk.sync_directories(["wal", ""])
+    return file
+
+
+def test_a_read_that_fails_says_so_and_changes_nothing() -> None:
+    host = Simulation(1).host("node")
+    file = written(host.boot(), "wal/a", b"A" * 100)
+    host.faults.read_error_chance = 1.0
+    for read in (file.read_at, file.read_at_nowait):
+        with pytest.raises(OSError, match="the disk failed") as failed:
+            read(0, 100)
+        assert failed.value.errno == errno.EIO
+    host.faults.heal()
+    assert file.read_at(0, 100) == b"A" * 100
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
+def test_where_nothing_new_can_be_made_what_is_there_takes_writes(number: int) -> None:
+    host = Simulation(1).host("node")
+    world = host.boot()
+    file = written(world, "wal/a", b"A")
+    host.faults.create_errno = number
+    for make in (lambda: world.disk.open("wal/b", create=True), lambda: world.disk.make_directory("shards")):
+        with pytest.raises(OSError, match="nothing new") as failed:
+            make()
+        assert failed.value.errno == number
+    world.disk.make_directory("wal")
+    file.write_at(1, [b"B"])
+    world.disk.sync_now(file)
+    assert world.disk.open("wal/a", create=True).read_at(0, 2) == b"AB"
+    assert world.disk.list("") == ["wal"]
+
+
+@pytest.mark.parametrize("evicted", [True, False])
+def test_a_lost_write_is_there_until_the_page_cache_is_gone(evicted: bool) -> None:
+    host = Simulation(1).host("node")
+    world = host.boot()
+    file = written(world, "wal/a", b"A" * 600)
+    host.faults.lost_write_chance = 1.0
+    file.write_at(500, [b"B" * 200])
+    world.disk.sync_now(file)
+    assert file.read_at(0, 700) == b"A" * 500 + b"B" * 200
+    if evicted:
+        host.evict()
+    else:
+        host.cut_power()
+        file = host.boot().disk.open("wal/a")
+    assert file.read_at(0, 700) == b"A" * 600 + bytes(100), "the old bytes, and zeros where the file grew"
+
+
+def test_a_misdirected_write_damages_what_was_synced_and_is_missing_itself() -> None:
+    places: set[tuple[str, int]] = set()
+    for seed in range(20):
+        host = Simulation(seed).host("node")
+        world = host.boot()
+        written(world, "wal/a", b"A" * 2048)
+        file = written(world, "wal/b", b"B" * 2048)
+        host.faults.misdirected_write_chance = 1.0
+        file.write_at(0, [b"C" * 512])
+        world.disk.sync_now(file)
+        assert file.read_at(0, 512) == b"C" * 512
+        host.evict()
+        for name in ("wal/a", "wal/b"):
+            content = world.disk.open(name).read_at(0, 4096)
+            assert len(content) == 2048
+            if b"C" in content:
+                places.add((name, content.index(b"C")))
+    assert len(places) > 4
+    assert {name for name, _ in places} == {"wal/a", "wal/b"}
+
+
+def test_a_copy_of_a_platter_goes_its_own_way() -> None:
+    host = Simulation(1).host("node")
+    world = host.boot()
+    file = written(world, "wal/a", b"before")
+    copy = host.platter.copy()
+    file.write_at(0, [b"behind"])
+    host.kill()
+    host.platter = copy
+    assert host.boot().disk.open("wal/a").read_at(0, 10) == b"before"

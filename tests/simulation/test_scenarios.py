@@ -9,11 +9,13 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from longhall.simulation.planted import PLANTED
+from longhall.simulation.planted import PLANTED, TENTHS, tenth
+from longhall.simulation.planted_disks import DISK_BUGS
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
@@ -22,10 +24,11 @@ from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
 from longhall.simulation.runner import Job, run_job
 from longhall.simulation.scenarios.histories import HISTORIES
-from longhall.simulation.scenarios.plays import SCENARIOS
+from longhall.simulation.scenarios.plays import IN_TURN, SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 SHARE = 0.1
+TODAY = datetime.now(UTC).toordinal()
 SHARES = {"recycling": 0.15}  # Where faults are rare, one should happen.
 DOCUMENT = (ROOT / "docs" / "simulation.md").read_text()
 
@@ -44,7 +47,7 @@ def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
 
 
 @slow
-@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
+@pytest.mark.parametrize("scenario", sorted(IN_TURN))
 def test_nothing_is_violated(scenario: str) -> None:
     ran = run_job(Job(1, scenario, share=SHARES.get(scenario, SHARE)))
     assert ran.verdict == "", f"{ran.story}\n{ran.verdict}\nrerun: {ran.job.command()}"
@@ -67,12 +70,15 @@ def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
 
 
 @slow
-@pytest.mark.parametrize(
-    "bug",
-    ["take-duplicates", "lease-twice-while-syncing", "count-what-was-sent"],
-)
+@pytest.mark.parametrize("bug", tenth(TODAY))
 def test_planted_bugs_are_found(bug: str) -> None:
+    """A tenth of them, another one each day."""
+    print(f"the bugs of day {TODAY % TENTHS} of {TENTHS}: {', '.join(tenth(TODAY))}")
     assert "1 of 1 planted bugs found" in simulate("--planted", bug, "--processes", "1", plain=True)
+
+
+def test_ten_days_have_every_planted_bug() -> None:
+    assert sorted(name for day in range(TODAY, TODAY + TENTHS) for name in tenth(day)) == sorted(PLANTED)
 
 
 def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
@@ -99,7 +105,7 @@ def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
 
 
 def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
-    for name, bug in {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS, **WING_BUGS}.items():
+    for name, bug in {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS, **WING_BUGS, **DISK_BUGS}.items():
         assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in DOCUMENT
 
 

@@ -270,3 +270,41 @@ def _is(holds: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
         return holds()
 
     return asked
+
+
+def test_one_that_has_lost_its_data_begins_anew_with_clients_that_have_given_up_their_position() -> None:
+    async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
+        first, heard = await node(ensemble, "one")
+        await first.register(Member(node_id=1, directory="d"))
+        for number in range(1, 10):
+            assert await first.next_epoch() == number
+        ensemble.forget()
+        lost_at = simulation.loop.time()
+        await wait_for(_is(lambda: heard[1:] == [Session.SUSPENDED, Session.EXPIRED, Session.CONNECTED]))
+        assert simulation.loop.time() - lost_at > TIMEOUT_S, "until then every server refuses it: it has seen too much"
+        assert await first.next_epoch() == 1
+        assert ensemble.peek("/members/1") is None
+
+    run(scenario)
+
+
+def test_one_that_was_restored_has_the_values_and_counters_of_then_and_no_session() -> None:
+    async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
+        first, heard = await node(ensemble, "one")
+        await first.register(Member(node_id=1, directory="d"))
+        state = await first.change_shard(None, ShardState(shard=0, replicas=(1,), in_sync=(1,)))
+        await first.next_epoch()
+        kept = ensemble.backup()
+        await first.change_shard(state, msgspec.structs.replace(state, leader=1, epoch=await first.next_epoch()))
+        ensemble.restore(kept)
+        assert ensemble.peek("/members/1") is not None, "nobody has noticed yet that its session is over"
+        await wait_for(_is(lambda: heard[1:] == [Session.SUSPENDED, Session.EXPIRED, Session.CONNECTED]))
+        assert await first.shard(0) == state
+        assert await first.next_epoch() == 2
+        await wait_for(_is(lambda: ensemble.peek("/members/1") is None))
+        second, _ = await node(ensemble, "two")
+        await second.change_shard(state, msgspec.structs.replace(state, leader=1, epoch=7))
+        ensemble.restore(kept)
+        await wait_for(_is(lambda: ensemble.peek("/members/1") is None))
+
+    run(scenario)

@@ -64,6 +64,7 @@ class ZooKeeperTree:
         self._state = Session.CLOSED
         self._changed = asyncio.Event()
         self._heard: Callable[[Session], None] = _nobody
+        self._overdue: asyncio.TimerHandle | None = None
 
     @property
     def session_id(self) -> int:
@@ -241,7 +242,20 @@ class ZooKeeperTree:
             _log.warning("the session with %s is %s", self._address, session.value)
         self._state = session
         self._changed.set()
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if session is Session.SUSPENDED:
+            self._overdue = self._loop.call_later(self._session_s, self._forget_position)
         self._heard(session)
+
+    def _forget_position(self) -> None:
+        """A ZooKeeper that has lost data, or was restored, refuses every client that has seen more than it has, for
+        ever. After its time-out a session is over in any case, and what is read next is read after a `sync`, so the
+        position is not needed any more.
+        """
+        _log.warning("no server at %s takes this client back; its position in the history is given up", self._address)
+        self._client.last_zxid = 0
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from longhall.simulation.loop import PowerCut, Process, SimulatedLoop
-from longhall.simulation.platter import Directory, Inode, Platter
+from longhall.simulation.platter import SECTOR_BYTES, Directory, Inode, Platter
 from longhall.simulation.trace import Trace
 from longhall.world.ports import Buffer, Done, File
 
@@ -24,6 +24,8 @@ SYNC_STALL_CHANCE: Final = 0.01
 BEHIND_MS: Final = (0.1, 20.0)
 BEHIND_MAX: Final = 3  # Under way at the same time; a real disk has room for more, and refuses more rarely.
 
+DATA: Final = ("wal/", "shards/", "partitions/", "incoming/")  # Files that a disk may lie about: everything replicated.
+
 _Covered = tuple[Inode, int]  # A file and up to which of its changes a sync is about.
 
 
@@ -32,11 +34,19 @@ class Faults:
     """What may go wrong with a disk; a scenario sets it, and it stays as set until changed."""
 
     def __init__(self) -> None:
+        self.cold_read_chance = 0.05
+        self.heal()
+
+    def heal(self) -> None:
+        """Nothing fails from now on; what has happened stays."""
         self.capacity_bytes: int | None = None  # None: there is always room.
         self.sync_ms = SYNC_MS
         self.sync_error_chance = 0.0
-        self.cold_read_chance = 0.05
         self.cut_after_changes = -1  # Counts down with every change; the power is cut when it reaches 0.
+        self.read_error_chance = 0.0  # A read fails with EIO.
+        self.create_errno = 0  # Files and directories cannot be made: with this error; those that exist are well.
+        self.lost_write_chance = 0.0  # A write is synced, and never on the medium.
+        self.misdirected_write_chance = 0.0  # A write is synced, and lands elsewhere on the medium.
 
 
 @final
@@ -74,6 +84,7 @@ class SimulatedDisk:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.changing("create", path)
+            self._check_create(path)
             node = Inode()
             self._platter.change([(directory, name, node)])
         return SimulatedFile(self, path, node)
@@ -98,6 +109,7 @@ class SimulatedDisk:
                 raise FileExistsError(errno.EEXIST, "a file is in the way", path)
             if node is None:
                 self.changing("mkdir", path)
+                self._check_create(path)
                 node = Directory()
                 self._platter.change([(directory, name, node)])
             directory = node
@@ -182,7 +194,7 @@ class SimulatedDisk:
         file, position, data, done = self._behind.popleft()
         error: OSError | None = None
         room = self._room(file.inode, position + len(data)) - position
-        file.inode.write(position, data[: max(room, 0)])
+        self.store(file, position, data[: max(room, 0)])
         if room < len(data):
             error = OSError(errno.ENOSPC, "no space left", file.path)
         self._trace.note(self._process.name, "written-behind", file.path, position, len(data), "" if room else "full")
@@ -229,6 +241,44 @@ class SimulatedDisk:
     def _room(self, inode: Inode, end: int) -> int:
         return end if end <= inode.used else min(end, inode.used + self._free())
 
+    def store(self, file: SimulatedFile, position: int, data: bytes) -> None:
+        """Write, unless this is a moment at which the disk lies."""
+        faults = self._faults
+        if faults.lost_write_chance or faults.misdirected_write_chance:
+            drawn = self._chance.random()
+            if (
+                data
+                and drawn < faults.lost_write_chance + faults.misdirected_write_chance
+                and file.path.startswith(DATA)
+            ):
+                self._trace.note(self._process.name, "lies", file.path, position, len(data))
+                file.inode.lose(position, data)
+                if drawn >= faults.lost_write_chance:
+                    self._misdirect(file, data)
+                return
+        file.inode.write(position, data)
+
+    def _misdirect(self, file: SimulatedFile, data: bytes) -> None:
+        """Into another place of the same file, or into another file; whole sectors, as a disk writes."""
+        files = [(path, inode) for path, inode in self._platter.inodes() if path.startswith(DATA) and inode.stable]
+        path, inode = (
+            (file.path, file.inode) if not files or self._chance.random() < 0.5 else self._chance.choice(files)
+        )
+        sector = self._chance.randrange(len(inode.stable.rstrip(b"\0")) // SECTOR_BYTES + 1)
+        self._trace.note(self._process.name, "misdirected", path, sector)
+        inode.strike(sector * SECTOR_BYTES, data)
+
+    def reading(self, path: str) -> None:
+        """Before every read: whether the disk can."""
+        self.check()
+        if self._faults.read_error_chance > 0 and self._chance.random() < self._faults.read_error_chance:
+            self._trace.note(self._process.name, "read-error", path)
+            raise OSError(errno.EIO, "the disk failed", path)
+
+    def _check_create(self, path: str) -> None:
+        if self._faults.create_errno:
+            raise OSError(self._faults.create_errno, "nothing new can be made", path)
+
     def reads_cold(self) -> bool:
         return self._chance.random() < self._faults.cold_read_chance
 
@@ -267,14 +317,14 @@ class SimulatedFile:
         fits = self._disk.room_for(self.inode, position + len(data)) - position
         if fits < len(data):
             if fits > 0:
-                self.inode.write(position, data[:fits])
+                self._disk.store(self, position, data[:fits])
             raise OSError(errno.ENOSPC, "no space left", self.path)
         if data:
-            self.inode.write(position, data)
+            self._disk.store(self, position, data)
         return len(data)
 
     def read_at(self, position: int, size: int) -> bytes:
-        self._disk.check()
+        self._disk.reading(self.path)
         self._check_open()
         return bytes(self.inode.content[position : position + size])
 

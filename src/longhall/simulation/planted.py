@@ -11,12 +11,15 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from longhall.simulation.bug import Bug, exchanged
+from longhall.simulation.planted_disks import DISK_BUGS
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
+
+TENTHS: Final = 10
 
 PLANTED: Final[dict[str, Bug]] = {
     **TOPIC_BUGS,
@@ -25,7 +28,13 @@ PLANTED: Final[dict[str, Bug]] = {
     **REPLICA_BUGS,
     **HISTORY_BUGS,
     **WING_BUGS,
+    **DISK_BUGS,
 }
+
+
+def tenth(number: int) -> list[str]:
+    """One bug of ten: whoever runs ten of them in a row has run all."""
+    return sorted(PLANTED)[number % TENTHS :: TENTHS]
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from longhall.cluster.wings import calls, concourse
 from longhall.cluster.wings.answering import Answering
 from longhall.cluster.wings.concourse import Concourse
@@ -59,6 +61,21 @@ def _end_in_the_middle() -> _Exchanges:
     return [(Answering, "_end", end)]
 
 
+def _take_the_namesake() -> _Exchanges:
+    good: Any = Answering._furnish
+
+    async def furnish(self: Any, wanted: Any) -> None:
+        topic = self._hall.catalogue.topics.get(wanted.name)
+        if topic is not None:
+            wanted = msgspec.structs.replace(wanted, topic_id=topic.topic_id)
+        await good(self, wanted)
+
+    def check_life(self: Any, name: str, life: bytes) -> None:
+        return
+
+    return [(Answering, "_furnish", furnish), (Answering, "_check_life", check_life)]
+
+
 WING_BUGS: Final[dict[str, Bug]] = {
     "send-to-the-next-wing": Bug(
         "What a wing may have taken is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
@@ -74,5 +91,11 @@ WING_BUGS: Final[dict[str, Bug]] = {
     ),
     "end-in-the-middle": Bug(
         "A receiver that is told to wait no longer forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
+    ),
+    "take-the-namesake": Bug(
+        "A queue of the same name, deleted long ago, is taken for the one that is meant.",
+        "namesakes",
+        10,
+        _take_the_namesake,
     ),
 }

@@ -9,6 +9,9 @@ writes.
 - A name that was created, renamed or removed is durable after a sync of its directory, and not before. What is under a
   directory whose own name was lost is lost with it. A rename happens wholly or not at all.
 - A sync that failed forgets what it was to write: part of it is there, and no later sync brings the rest.
+
+A disk that lies is worse: a write that was lost or landed elsewhere was synced, and looks right until the page cache is
+gone.
 """
 
 from __future__ import annotations
@@ -46,6 +49,27 @@ class Inode:
         self.content[position] ^= mask
         if position < len(self.stable):
             self.stable[position] ^= mask
+
+    def lose(self, position: int, data: bytes) -> None:
+        """A write that never reaches the medium although every sync says so: the page cache alone has it. The size
+        of the file is right; what should stand there is what stood there before, or zeros.
+        """
+        grows = position + len(data) > len(self.content)
+        _write(self.content, position, data)
+        if grows:
+            self._pending.append((position + len(data), None))
+
+    def strike(self, position: int, data: bytes) -> None:
+        """A write that was meant for another place lands here, on the medium; the page cache does not know."""
+        end = min(position + len(data), len(self.stable))
+        if position < end:
+            self.stable[position:end] = data[: end - position]
+
+    def evict(self) -> None:
+        """The page cache is gone: from now on readers see what the medium has, and what was not synced yet."""
+        self.content = bytearray(self.stable)
+        for position, data in self._pending:
+            _apply(self.content, position, data)
 
     @property
     def used(self) -> int:
@@ -138,6 +162,17 @@ class Platter:
     def used(self) -> int:
         return sum(inode.used for _, inode in self.inodes())
 
+    def evict(self) -> None:
+        """The page cache of every file is gone."""
+        for _, inode in self.inodes():
+            inode.evict()
+
+    def copy(self) -> Platter:
+        """What `cp -a` or a snapshot of the volume makes: everything as processes see it, all of it durable."""
+        platter = Platter()
+        platter.root = _copied(self.root)
+        return platter
+
     def survivor(self, chance: random.Random) -> Platter:
         """The platter as it is after a power cut. Nothing of the old one is shared with it: open files write to the
         void.
@@ -198,6 +233,14 @@ def _survivor(directory: Directory, chance: random.Random, seen: dict[int, Inode
             if id(node) not in seen:
                 seen[id(node)] = node.survivor(chance)
             result.entries[name] = seen[id(node)]
+    result.stable = dict(result.entries)
+    return result
+
+
+def _copied(directory: Directory) -> Directory:
+    result = Directory()
+    for name, node in sorted(directory.entries.items()):
+        result.entries[name] = _copied(node) if isinstance(node, Directory) else Inode(bytes(node.content))
     result.stable = dict(result.entries)
     return result
 

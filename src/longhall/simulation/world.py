@@ -78,6 +78,8 @@ class Host:
         self.faults: Faults = machine.faults if machine is not None else Faults()
         self.clock_offset_ms = 0
         self.clock_drift = 0.0  # Seconds gained a second.
+        self._monotonic_ahead_s = 0.0
+        self._monotonic_stopped_at: float | None = None
         self.process: Process | None = None
         self.disk: SimulatedDisk | None = None
         self.boots = 0
@@ -112,6 +114,40 @@ class Host:
         self.platter = self.platter.survivor(self._chance)
         for ward in self.wards.values():
             ward.cut_power()
+
+    def replace_disk(self) -> None:
+        """The process is gone, and so is the disk, for good: an empty one is in its place. Likewise of the wards."""
+        self.end()
+        self.platter = Platter()
+        for ward in self.wards.values():
+            ward.replace_disk()
+
+    def monotonic_s(self) -> float:
+        """What the monotonic clock of the machine says: the time, unless somebody has played with it."""
+        stopped_at = self._monotonic_stopped_at
+        now = self.simulation.loop.time() if stopped_at is None else stopped_at
+        return (now + self._monotonic_ahead_s) * (1.0 + self.clock_drift)
+
+    def stop_monotonic(self) -> None:
+        """It stands still, as in a virtual machine that is not scheduled; timers of the loop go on."""
+        if self._monotonic_stopped_at is None:
+            self._monotonic_stopped_at = self.simulation.loop.time()
+
+    def start_monotonic(self, *, catches_up: bool) -> None:
+        """It goes on, from where it stood or from where it would be."""
+        if self._monotonic_stopped_at is not None and not catches_up:
+            self._monotonic_ahead_s -= self.simulation.loop.time() - self._monotonic_stopped_at
+        self._monotonic_stopped_at = None
+
+    def advance_monotonic(self, seconds: float) -> None:
+        """It jumps ahead, as after a pause that only the clock has noticed."""
+        self._monotonic_ahead_s += seconds
+
+    def evict(self) -> None:
+        """The page cache is gone, also that of the wards; everybody goes on."""
+        self.platter.evict()
+        for ward in self.wards.values():
+            ward.evict()
 
     def disk_for(self, process: Process) -> SimulatedDisk:
         simulation = self.simulation
@@ -159,10 +195,10 @@ class SimulatedClock:
         return BIRTH_MS + self._host.clock_offset_ms + int(now_ms * (1.0 + self._host.clock_drift))
 
     def monotonic_ms(self) -> int:
-        return int(self._host.simulation.loop.time() * 1000 * (1.0 + self._host.clock_drift))
+        return int(self._host.monotonic_s() * 1000)
 
     def monotonic_us(self) -> int:
-        return int(self._host.simulation.loop.time() * 1_000_000 * (1.0 + self._host.clock_drift))
+        return int(self._host.monotonic_s() * 1_000_000)
 
 
 @final

@@ -4,6 +4,9 @@ What is promised is what ZooKeeper promises: commits in one order, reads of a se
 behind what the session has seen, ephemeral values that go with their session, watches that fire once and go with their
 connection. The rest is drawn from the seed: latencies, lags, which server a client finds, whether a connection breaks
 before a commit or after it. One Hypothesis machine runs on this model and on the real one.
+
+It may also lose everything, or be restored from a backup: then it knows less than its clients, and refuses them until
+they give up their position in its history, as the real one does.
 """
 
 from __future__ import annotations
@@ -115,6 +118,32 @@ class SimulatedZooKeeper:
         for session in self._sessions.values():
             session.heard_at = self._loop.time()
 
+    def backup(self) -> Nodes:
+        """What somebody keeps for the day on which it is needed."""
+        return self._tip.copy()
+
+    def restore(self, kept: Nodes) -> None:
+        """Everything is again as it was then: values, versions, counters. Sessions are over. What ended with a session
+        of then is there for as long as a session lasts, since nobody has heard from it yet.
+        """
+        self.trace.note("zookeeper-restore", kept.clock)
+        self._sessions.clear()
+        self._tip = kept.copy()
+        self._servers = [Server(kept.copy()) for _ in self._servers]
+        for owner in sorted({node.owner for _, node in kept.items() if node.owner}):
+            self.later(SESSION_TIMEOUT_MS / 1000, self._end_owner, owner, self._tip)
+        for client in self._clients:
+            client.drop()
+
+    def forget(self) -> None:
+        """All data is gone, as when its disks are emptied."""
+        self.restore(Nodes())
+
+    def _end_owner(self, owner: int, tip: Nodes) -> None:
+        if tip is self._tip and tip.owned_by(owner):
+            tip.end_session(owner)
+            self._spread(_Entry(tip.clock, None, owner))
+
     def expire(self, name: str) -> None:
         """End the sessions of a host although it is alive and well."""
         for client in self._of(name):
@@ -132,6 +161,10 @@ class SimulatedZooKeeper:
 
     def draw(self, bounds: tuple[float, float]) -> float:
         return self.chance.uniform(*bounds)
+
+    def accepts(self, seen: int) -> bool:
+        """Whether a client that has seen so many commits is let in: no server serves one that has seen more than it."""
+        return seen <= self._tip.clock
 
     def reachable(self, name: str) -> bool:
         return self.up and name not in self._cut
@@ -226,8 +259,8 @@ class _Entry:
 class Server:
     """One copy of the tree, with the watches of the clients that are connected to it."""
 
-    def __init__(self) -> None:
-        self.nodes = Nodes()
+    def __init__(self, nodes: Nodes | None = None) -> None:
+        self.nodes = nodes or Nodes()
         self.pending: deque[_Entry] = deque()
         self._watches: dict[Event, dict[int, tuple[object, Fired]]] = {}
         self._watches_made = 0

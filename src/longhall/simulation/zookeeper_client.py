@@ -52,6 +52,8 @@ class SimulatedTree:
         self._started = False
         self._connected = asyncio.Event()
         self._held: list[tuple[Callable[..., object], tuple[object, ...]]] = []
+        self._seen = 0  # Commits that this client has seen the effect of.
+        self._left_at = 0.0
 
     @property
     def session_id(self) -> int:
@@ -225,6 +227,7 @@ class SimulatedTree:
     ) -> None:
         if connection is not self._connection or answer.done() or not self._ensemble.reachable(self.name):
             return
+        self._seen = max(self._seen, connection.session.seen)
         if failure is not None:
             answer.set_exception(failure)
         else:
@@ -255,6 +258,11 @@ class SimulatedTree:
         if not self._ensemble.reachable(self.name) or self._ensemble.paused(self.name):
             self._ensemble.later(self._ensemble.draw(RECONNECT_S), self._connect)
             return
+        if not self._ensemble.accepts(self._seen):  # It has lost data.
+            if self._ensemble.now() - self._left_at > self.timeout_s:
+                self._seen = 0
+            self._ensemble.later(self._ensemble.draw(RECONNECT_S), self._connect)
+            return
         server, session, goes_on = self._ensemble.attach(self, self._session)
         self._connection = Connection(server, session)
         self._ensemble.later(self._delay(), self._deliver, self._attached, self._connection, goes_on)
@@ -272,6 +280,7 @@ class SimulatedTree:
         if connection is None or connection is not self._connection:
             return
         self._leave()
+        self._left_at = self._ensemble.now()
         if self._state is Session.CONNECTED:
             self._change(Session.SUSPENDED)
         self._ensemble.later(self._ensemble.draw(RECONNECT_S), self._connect)

@@ -7,6 +7,7 @@ compares it with everything that was promised. A reader must not see what could 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import final
 
@@ -72,6 +73,14 @@ class LogOracle:
     def deleted(self, place: Place, offset: int) -> None:
         """Somebody asked to give up everything before this offset."""
         self._trimmed[place] = max(self._trimmed.get(place, 0), offset)
+
+    def acknowledged_names(self) -> Iterator[bytes]:
+        """Every value that was acknowledged, by what stands before its first colon."""
+        for sends in self._by_place.values():
+            for send in sends:
+                if send.outcome is Outcome.ACKNOWLEDGED:
+                    for value in send.values:
+                        yield value.partition(b":")[0]
 
     # What readers report.
 

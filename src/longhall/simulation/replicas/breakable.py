@@ -14,6 +14,7 @@ class Breakable(Protocol):
     simulation: Simulation
     numbers: list[int]  # Their numbers.
     down: set[int]  # Kept down on purpose.
+    lost: set[int]  # Gone for good.
 
     def host(self, node: int) -> Host:
         """The machine of a node."""
@@ -41,6 +42,9 @@ class Breakable(Protocol):
 
     async def stop(self, node: int) -> None:
         """Stop it cleanly, if it is running; it is started again."""
+
+    async def start_copy(self, node: int, seconds: float) -> None:
+        """A copy of its directory runs for so long on another machine, beside it."""
 
     async def wait_until_settled(self) -> None:
         """Everybody is in sync."""

@@ -1,66 +1,90 @@
-"""Members on hosts of their own, each started again whenever it is gone, and clients that write to whoever leads."""
+"""A fleet whose log is written to from inside, without doors, and its oracle: see `truth`.
+
+The nodes are whole ones, with the election rules and the coordinator of every other cluster; clients that need no
+protocol write to whoever leads, which leaves the time of a run to the log.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import traceback
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, final
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.declare import create_topic, delete_topic
-from longhall.cluster.member import Role
+from longhall.cluster.member import MemberOptions
 from longhall.errors import LonghallError
-from longhall.log.chores import CHORES
-from longhall.simulation.checkers.violation import Violation, demand
+from longhall.node import fellowship
+from longhall.simulation.bug import exchanged
+from longhall.simulation.checkers.violation import demand
 from longhall.simulation.loop import PowerCut
 from longhall.simulation.replicas.contents import contents_of
-from longhall.simulation.replicas.names import name_of, numbers_up_to
+from longhall.simulation.replicas.fleet import Fleet
+from longhall.simulation.replicas.names import name_of
 from longhall.simulation.replicas.node import MemberNode
-from longhall.simulation.replicas.registry import Registry
 from longhall.simulation.replicas.truth import Truth
-from longhall.simulation.world import Host, SimulatedWorld, Simulation
+from longhall.simulation.world import Host, Simulation
 
 TOPIC: Final = "ledger"
 PARTITIONS: Final = 4
 PATIENCE_S: Final = 4.0
 LIVENESS_S: Final = 30.0
-STOP_S: Final = 20.0
 UNHEARD_EVERY: Final = 20  # Looks; looking through all tasks takes its time.
+SEGMENT_BYTES: Final = (20_000, 150_000, 1 << 30)
+
+
+class Large(NamedTuple):
+    """How often a message is large, and how large at most."""
+
+    chance: float
+    bytes_max: int
+
+
+LARGE: Final = Large(chance=0.02, bytes_max=30_000)
 
 
 @final
 class Cluster:
-    """See the module."""
+    """See the module. It is `Breakable`, as its fleet is."""
 
-    def __init__(self, simulation: Simulation, size: int = 3) -> None:
+    def __init__(self, simulation: Simulation, size: int = 3, large: Large = LARGE) -> None:
         self.simulation = simulation
-        self.numbers = numbers_up_to(size)
-        self.registry = Registry(simulation, self.numbers)
-        self.truth = Truth()
-        self.nodes: dict[int, MemberNode] = {}
-        self.down: set[int] = set()  # Kept down on purpose.
-        self.tasks: list[asyncio.Task[None]] = []
+        self.fleet = Fleet(simulation, size, factor=size)
+        self.fleet.damage_allowed = False
+        self.numbers = self.fleet.numbers
+        self.down = self.fleet.down
+        self.lost = self.fleet.lost
+        self.tasks = self.fleet.tasks
         self.sends = 0
-        self.fetched = 0
         self.closing = False
+        self._large = large
         self._looks = 0
-        self._chance: random.Random = simulation.stream("cluster")
+        self._known: dict[int, MemberNode] = {}
 
-    def host(self, node: int) -> Host:
-        """The machine of a node."""
-        return self.simulation.host(name_of(node))
+    @property
+    def truth(self) -> Truth:
+        """The oracle of the log."""
+        return self.fleet.watch.truth
+
+    @property
+    def nodes(self) -> dict[int, MemberNode]:
+        """Those that are up; one object for one life."""
+        for number, running in self.fleet.nodes.items():
+            process = self.host(number).process
+            known = self._known.get(number)
+            if process is not None and (known is None or known.running is not running):
+                self._known[number] = MemberNode(number, process, running, self.truth)
+        return {number: self._known[number] for number in sorted(self.fleet.nodes) if number in self._known}
 
     def start(self) -> None:
         """Start everything."""
-        self.tasks.append(asyncio.ensure_future(self.registry.manage()))
-        for node in self.numbers:
-            self.tasks.append(asyncio.ensure_future(self._supervise(node)))
+        self.fleet.start()
 
     def leader(self) -> MemberNode | None:
         """Who serves under the newest epoch, if anybody does."""
-        serving = [node for node in self.nodes.values() if node.world.process.alive and node.serves]
-        return max(serving, key=lambda node: node.member.epoch if node.member is not None else 0, default=None)
+        found = self.fleet.serving()
+        return next((node for node in self.nodes.values() if found is not None and node.running is found[1]), None)
 
     async def wait_for_leader(self, seconds: float = LIVENESS_S) -> MemberNode:
         """Somebody serves within this time."""
@@ -83,64 +107,47 @@ class Cluster:
         unheard = self.simulation.loop.unheard() if self._looks % UNHEARD_EVERY == 0 else []
         failures = [*self.simulation.loop.failures, *unheard]
         demand(not failures, f"nobody handled this:\n{failures[0] if failures else ''}")
-        for node in self.nodes.values():
-            self._look_at(node)
-
-    def _look_at(self, node: MemberNode) -> None:
-        """What a follower has applied and what a leader shows must be committed."""
-        if node.life is None or node.member is None or node.hall is None or not node.world.process.alive:
-            return
-        replica = node.member.replica
-        if node.serves:
-            for number, partition in node.hall.partitions.items():
-                self.truth.shows(node.life.name, number, partition.high_watermark)
-        elif node.member.role_of(0) is Role.FOLLOWER:
-            node.life.followed(replica.applied)
 
     async def make_topic(self) -> None:
-        """Before anything breaks."""
+        """Before anything breaks: everybody is in sync."""
+        await self.wait_until_settled()
         leader = await self.wait_for_leader()
-        assert leader.hall is not None
-        await leader.world.process.start(create_topic(leader.hall, TOPIC, PARTITIONS, {}))
+        segment_bytes = self.simulation.stream("segments").choice(SEGMENT_BYTES)
+        configs = {"segment.bytes": str(segment_bytes), "max.message.bytes": str(64 << 20)}
+        await leader.process.start(create_topic(leader.hall, TOPIC, PARTITIONS, configs))
 
     # What faults need
 
+    def host(self, node: int) -> Host:
+        """The machine of a node."""
+        return self.fleet.host(node)
+
     def leader_number(self) -> int:
-        return self.registry.state.leader
+        return self.fleet.leader_number()
 
     def in_sync(self) -> list[int]:
-        return sorted(self.registry.state.in_sync)
+        return self.fleet.in_sync()
 
     def cut_coordinator(self, node: int) -> None:
-        self.registry.cut.add(node)
+        self.fleet.cut_coordinator(node)
 
     def heal_coordinator(self, node: int) -> None:
-        self.registry.cut.discard(node)
+        self.fleet.heal_coordinator(node)
 
     def lose_words(self, chance: float) -> None:
-        self.registry.loss_chance = chance
+        self.fleet.lose_words(chance)
 
     def expire_session(self, node: int) -> None:
-        self.registry.expire(node)
+        self.fleet.expire_session(node)
 
     def pause(self, node: int) -> Callable[[], None] | None:
-        process = self.host(node).process
-        if process is None or not process.alive:
-            return None
-        process.pause()
-        return process.resume
+        return self.fleet.pause(node)
 
     async def stop(self, node: int) -> None:
-        running = self.nodes[node]
-        process = running.world.process
-        if process.alive:
-            stopping = process.start(running.stop())
-            waited: list[asyncio.Future[Any]] = [stopping, process.ended]
-            await asyncio.wait(waited, timeout=STOP_S, return_when=asyncio.FIRST_COMPLETED)
-            if stopping.done():
-                stopping.exception()
-            if process.alive:
-                self.host(node).kill()
+        await self.fleet.stop(node)
+
+    async def start_copy(self, node: int, seconds: float) -> None:
+        await self.fleet.start_copy(node, seconds)
 
     # Clients
 
@@ -154,7 +161,7 @@ class Cluster:
             if node is None:
                 continue
             sent += 1
-            large = 30_000 if chance.random() < 0.02 else 200
+            large = self._large.bytes_max if chance.random() < self._large.chance else 200
             values = [f"{number}.{sent}.{at}." + "x" * chance.randrange(large) for at in range(chance.randrange(1, 4))]
             partition = chance.randrange(PARTITIONS)
             self.sends += 1
@@ -170,7 +177,7 @@ class Cluster:
         while not self.closing:
             await asyncio.sleep(chance.expovariate(1 / 2.0))
             node = self._someone(chance)
-            if node is None or node.hall is None or not node.serves:
+            if node is None or not node.serves:
                 continue
             names = [name for name in node.hall.routes if name != TOPIC]
             if names and chance.random() < 0.4:
@@ -181,16 +188,15 @@ class Cluster:
 
     def _someone(self, chance: random.Random) -> MemberNode | None:
         """Mostly the leader; now and then anybody who believes to be one, or does not."""
-        known = self.registry.state.leader
-        if chance.random() < 0.2 or known not in self.nodes:
+        known = self.leader_number()
+        if chance.random() < 0.2 or known not in self.numbers:
             known = chance.choice(self.numbers)
         node = self.nodes.get(known)
-        return node if node is not None and node.world.process.alive else None
+        return node if node is not None and node.process.alive else None
 
     async def _ask(self, node: MemberNode, question: Coroutine[Any, Any, int]) -> int | None:
-        process = node.world.process
-        task = process.start(question)
-        waited: list[asyncio.Future[Any]] = [task, process.ended]
+        task = node.process.start(question)
+        waited: list[asyncio.Future[Any]] = [task, node.process.ended]
         await asyncio.wait(waited, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             return None
@@ -213,16 +219,15 @@ class Cluster:
     async def _until(self, holds: Callable[[], bool]) -> None:
         deadline = self._now() + LIVENESS_S
         while not holds():
-            demand(self._now() < deadline, f"not settled {LIVENESS_S} s after healing: {self._stand()}")
+            demand(self._now() < deadline, f"not settled {LIVENESS_S} s after healing: {self.fleet.stand()}")
             await self.pass_time(0.1)
 
     def check_contents(self) -> None:
         """Every member has the same messages, and among them all that were acknowledged, where they were."""
         leader = self.leader()
-        assert leader is not None and leader.hall is not None  # noqa: PT018
+        assert leader is not None
         expected = contents_of(leader.hall)
         for node in self.nodes.values():
-            assert node.hall is not None
             found = contents_of(node.hall)
             demand(sorted(found) == sorted(expected), f"{name_of(node.node)} has other partitions than the leader")
             for place, messages in expected.items():
@@ -238,52 +243,16 @@ class Cluster:
 
     def _is_settled(self) -> bool:
         leader = self.leader()
-        if leader is None or leader.member is None or self.registry.state.leader != leader.node:
+        if leader is None or not self._is_in_sync():
             return False
         index = leader.member.replica.index
-        for node in self.numbers:
-            member = self.nodes[node].member if node in self.nodes else None
-            if member is None or not self.nodes[node].world.process.alive:
-                return False
-            replica = member.replica
-            if (replica.index, replica.applied, replica.committed) != (index, index, index):
-                return False
-        return self._is_in_sync()
+        replicas = [node.member.replica for node in self.nodes.values()]
+        return all((one.index, one.applied, one.committed) == (index, index, index) for one in replicas)
 
     def _is_in_sync(self) -> bool:
         leader = self.leader()
-        led = leader is not None and self.registry.state.leader == leader.node
-        alive = all(node in self.nodes and self.nodes[node].world.process.alive for node in self.numbers)
-        return led and alive and self.registry.state.in_sync == frozenset(self.numbers)
-
-    def _stand(self) -> str:
-        stands = [str(self.registry.state)]
-        for node, running in sorted(self.nodes.items()):
-            status = running.member.status() if running.member is not None else None
-            stands.append(f"{node} ({running.world.process.name}, alive {running.world.process.alive}): {status}")
-        return "\n".join(stands)
-
-    async def _supervise(self, node: int) -> None:
-        host = self.host(node)
-        while True:
-            if node in self.down:
-                await asyncio.sleep(0.1)
-                continue
-            world = host.boot(CHORES)
-            life = world.process.start(self._live(world, node, host.boots))
-            await asyncio.wait([life, world.process.ended], return_when=asyncio.FIRST_COMPLETED)
-            host.kill()
-            if life.done() and not isinstance(life.exception(), PowerCut | OSError):
-                life.result()
-                raise Violation(f"{name_of(node)} ended by itself")
-            if life.done():
-                self.simulation.trace.note("node ended", name_of(node), _story(life.exception()))
-            await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.5)))
-
-    async def _live(self, world: SimulatedWorld, node: int, incarnation: int) -> None:
-        running = MemberNode(world, node, self.numbers, self.registry, self.truth, incarnation)
-        self.nodes[node] = running
-        await running.live()
+        led = leader is not None and self.leader_number() == leader.node
+        return led and self.fleet.is_whole() and self.in_sync() == self.numbers
 
     @staticmethod
     def _now() -> float:
@@ -299,8 +268,15 @@ async def _quietly(work: Awaitable[object]) -> int:
     return 0
 
 
-def _story(error: BaseException | None) -> str:
-    if error is None:
-        return "without a word"
-    frames = traceback.extract_tb(error.__traceback__)[-4:]
-    return f"{error!r} in " + ", ".join(f"{frame.name}:{frame.lineno}" for frame in frames)
+@contextmanager
+def little_memory(simulation: Simulation) -> Iterator[None]:
+    """Followers that are behind are often served from the disk, and what was sent to them is soon too much; drawn anew
+    at each start.
+    """
+    chance = simulation.stream("memory")
+
+    def drawn(**options: Any) -> MemberOptions:
+        return MemberOptions(recent_bytes=chance.choice((8_000, 1 << 20)), credit_bytes=256 * 1024, **options)
+
+    with exchanged(fellowship, "MemberOptions", drawn):
+        yield

@@ -1,8 +1,12 @@
-"""Disks that are slow, stuck, full, that fail or forget a bit; and clocks that somebody sets."""
+"""Disks that are slow, stuck, full, that fail, forget a bit or lie; and clocks that somebody sets.
+
+A disk that lies is that of one host for a whole run: the others are the majority that has everything.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections.abc import Callable
 from typing import Final, final
@@ -14,6 +18,8 @@ from longhall.simulation.replicas.hosts import SLOW_MS
 from longhall.simulation.world import Host
 
 STUCK_MS: Final = (2_500.0, 4_000.0)
+LAST_BYTES: Final = 8_000
+NOTHING_NEW: Final = (errno.ENOSPC, errno.EIO, errno.EMFILE)  # No inodes, a bad disk, too many open files.
 
 
 @final
@@ -25,15 +31,12 @@ class DiskFaults:
         self._nodes = cluster.numbers
         self._chance = chance
         self.flips = Flips()
+        self._liar = cluster.simulation.stream("liar").choice(cluster.numbers)
 
     def heal(self) -> None:
         """All disks are well; clocks stay as they are."""
         for node in self._nodes:
-            faults = self._cluster.host(node).faults
-            faults.sync_ms = SYNC_MS
-            faults.sync_error_chance = 0.0
-            faults.cut_after_changes = -1
-            faults.capacity_bytes = None
+            self._cluster.host(node).faults.heal()
 
     async def slow_disk(self) -> None:
         await self._slow(SLOW_MS)
@@ -60,6 +63,50 @@ class DiskFaults:
         await asyncio.sleep(self._chance.uniform(1, 8))
         host.faults.capacity_bytes = None
 
+    async def failed_reads(self) -> None:
+        """Reads fail for a while: of a host that runs, of one that recovers, or of one that has just come back."""
+        node = self._chance.choice(self._nodes)
+        host = self._cluster.host(node)
+        kind = self._chance.randrange(3)
+        if kind == 1:
+            host.kill()
+        elif kind == 2:
+            await self._cluster.stop(node)
+            await asyncio.sleep(self._chance.uniform(0.0, 3))
+        host.faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.5, 1.0))
+        await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.0, 4.0)))
+        host.faults.read_error_chance = 0.0
+
+    async def nothing_new(self) -> None:
+        """No file and no directory can be made for a while; those that are there take writes."""
+        faults = self._one().faults
+        faults.create_errno = self._chance.choice(NOTHING_NEW)
+        await asyncio.sleep(self._chance.uniform(1, 8))
+        faults.create_errno = 0
+
+    async def lost_writes(self) -> None:
+        """Some of what the disk that lies has synced is not there when its page cache is gone."""
+        faults = self._cluster.host(self._liar).faults
+        faults.lost_write_chance = self._chance.choice((0.02, 0.2, 1.0))
+        await self._lie()
+
+    async def misdirected_writes(self) -> None:
+        """Some of what it has synced is there, in the place of something else."""
+        faults = self._cluster.host(self._liar).faults
+        faults.misdirected_write_chance = self._chance.choice((0.02, 0.2))
+        await self._lie()
+
+    async def _lie(self) -> None:
+        """For a moment; then the page cache goes, with the power or under memory pressure, and nobody is told."""
+        host = self._cluster.host(self._liar)
+        await asyncio.sleep(self._chance.uniform(0.5, 4))
+        host.faults.lost_write_chance = host.faults.misdirected_write_chance = 0.0
+        if self._chance.random() < 0.7:
+            host.cut_power()
+        else:
+            host.evict()
+        await asyncio.sleep(self._chance.uniform(1, 5))
+
     async def damage(self) -> None:
         """A bit flips in the log or in a snapshot of one host, which then starts anew; the others are well."""
         await self._cluster.wait_until_settled()
@@ -80,7 +127,10 @@ class DiskFaults:
         written = [(path, inode) for path, inode in named if is_meant(path) and inode.content]
         if written:
             path, inode = self._chance.choice(written)
-            position, bit = self._chance.randrange(len(inode.content)), 1 << self._chance.randrange(8)
+            size = len(inode.content.rstrip(b"\0")) or 1  # A log is made long before it is filled.
+            # What was written last is what a start replays; the rest of a log may be covered by a checkpoint.
+            first = max(0, size - LAST_BYTES) if path.startswith("wal") and self._chance.random() < 0.5 else 0
+            position, bit = self._chance.randrange(first, size), 1 << self._chance.randrange(8)
             if path.endswith(".log"):
                 self.flips.note(host.name, path, bytes(inode.content), position)
             inode.flip(position, bit)

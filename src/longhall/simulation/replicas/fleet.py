@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -17,11 +18,13 @@ from longhall.broker.gates import NEWEST
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import read_identity
 from longhall.cluster.card import read_card
+from longhall.cluster.electing import REPLICAS_MAX
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
 from longhall.cluster.moving import leaving_of
-from longhall.coordination.encoding import LEVEL, decode_level
-from longhall.coordination.ports import CoordinationError, Coordinator, Wing
+from longhall.cluster.refetch import WHOLE
+from longhall.coordination.encoding import LEVEL, SHARDS, WINGS, decode_level, decode_shard
+from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Wing
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
 from longhall.names import CATALOGUE_SHARD
@@ -59,7 +62,13 @@ class Fleet:
     """See the module. With a `wing` its nodes are those of that wing of another fleet, beside the ones of that."""
 
     def __init__(
-        self, simulation: Simulation, size: int = 3, wing: Wing | None = None, main: Fleet | None = None
+        self,
+        simulation: Simulation,
+        size: int = 3,
+        wing: Wing | None = None,
+        main: Fleet | None = None,
+        *,
+        factor: int = REPLICAS_MAX,
     ) -> None:
         self.simulation = simulation
         self.numbers = sorted(wing.hosts) if wing is not None else numbers_up_to(size)
@@ -70,10 +79,14 @@ class Fleet:
         self.watch = Watch(self)
         self.nodes: dict[int, Node] = {}
         self.down: set[int] = set()
+        self.lost: set[int] = set()  # Hosts that will not come back: nobody waits for them.
+        self.damage_allowed = True  # Whether a node may find its directory damaged.
+        self.fetches: Counter[int] = Counter()  # How often a node has begun with what it fetched from another one.
         self.tasks: list[asyncio.Task[None]] = []
         self.restarts = 0
         self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
         self.refusals = 0  # Of nodes whose version is too old.
+        self._factor = factor
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._doubts: dict[int, RecordDoubted] = {}  # Nodes that take no part until there is another record.
@@ -144,7 +157,7 @@ class Fleet:
         """Within this time somebody leads, and everybody is in sync."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while not self._is_whole():
+        while not self.is_whole():
             for task in self.tasks:
                 if task.done():
                     task.result()
@@ -162,17 +175,21 @@ class Fleet:
 
     # What faults need
 
+    def record(self) -> ShardState | None:
+        """What the coordinator has, as nobody but a scenario knows it at once."""
+        path = f"{SHARDS}/{CATALOGUE_SHARD}"
+        if self.wing is not None:
+            path = f"{WINGS}/{self.wing.name}{path}"
+        found = self.zookeeper.peek(path)
+        return decode_shard(path, found) if found is not None else None
+
     def leader_number(self) -> int:
-        for node in self.nodes.values():
-            if node.fellowship is not None:
-                return node.fellowship.seat.state.leader
-        return 0
+        state = self.record()
+        return state.leader if state is not None else 0
 
     def in_sync(self) -> list[int]:
-        for node in self.nodes.values():
-            if node.fellowship is not None:
-                return sorted(node.fellowship.seat.in_sync(CATALOGUE_SHARD))
-        return []
+        state = self.record()
+        return sorted(state.in_sync) if state is not None else []
 
     def cut_coordinator(self, node: int) -> None:
         self.zookeeper.cut(name_of(node))
@@ -222,6 +239,19 @@ class Fleet:
         finally:
             self._stopping.discard(node)
 
+    async def start_copy(self, node: int, seconds: float) -> None:
+        host = self.simulation.host(f"copy-of-{name_of(node)}")
+        host.platter = self.host(node).platter.copy()
+        world = host.boot(CHORES)
+        life = world.process.start(self._live(world, node, host.name))
+        waited: list[asyncio.Future[Any]] = [life, world.process.ended]
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        host.kill()
+        if life.done():
+            self.simulation.trace.note("copy ended", host.name, repr(life.exception())[:200])
+            if not isinstance(life.exception(), PowerCut | OSError | Fallen | CoordinationError | LonghallError):
+                life.result()
+
     # Lives
 
     async def _supervise(self, node: int) -> None:
@@ -231,7 +261,7 @@ class Fleet:
                 await asyncio.sleep(0.1)
                 continue
             world = host.boot(CHORES)
-            life = world.process.start(self._live(world, node))
+            life = world.process.start(self._live(world, node, name_of(node)))
             waited: list[asyncio.Future[Any]] = [life, world.process.ended]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if life.done():
@@ -251,7 +281,7 @@ class Fleet:
 
     def _may_live(self, node: int) -> bool:
         if self.main is None or self.wing is None:
-            return node not in self.down
+            return node not in self.down and node not in self.lost
         assert self.main.wards is not None
         return self.main.wards.wants(node, self.wing.name)
 
@@ -260,7 +290,7 @@ class Fleet:
         if isinstance(error, RecordDoubted):
             self._doubts[node] = error
             return
-        if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED:
+        if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED and self.damage_allowed:
             self._damaged.add(node)
             return
         if isinstance(error, LonghallError) and error.code is Code.NOT_READY:
@@ -273,9 +303,9 @@ class Fleet:
         if not isinstance(error, PowerCut | OSError | Fallen | CoordinationError):
             raise error
 
-    async def _live(self, world: SimulatedWorld, number: int) -> None:
-        settings = self._settings(world, number)
-        root = self.zookeeper.coordinator(name_of(number), world.process, timeout_ms=SESSION_MS)
+    async def _live(self, world: SimulatedWorld, number: int, name: str) -> None:
+        settings = self._settings(world, number, name)
+        root = self.zookeeper.coordinator(name, world.process, timeout_ms=SESSION_MS)
         await root.start()
         coordinator: Coordinator = root
         if self.wing is not None:
@@ -285,6 +315,7 @@ class Fleet:
             await self._wait_for_record(world, coordinator, settings, self._doubts.pop(number))
             raise Fallen("there is a record that can be believed")
         source = self._fetch_from.pop(number, 0)
+        fetched_before = world.disk.exists(WHOLE)
         state = await coordinator.shard(CATALOGUE_SHARD)
         if number in self._damaged and state is not None:
             source = state.leader
@@ -300,6 +331,7 @@ class Fleet:
         place.root, place.wing = root, self.wing
         if place.fetched:
             self._damaged.discard(number)
+        self.fetches[number] += place.fetched or fetched_before
         if number in self._damaged:
             raise Fallen("nobody had anything to give just now")
         failed: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
@@ -312,7 +344,8 @@ class Fleet:
         assert node.fellowship is not None
         self.watch.observe(node.fellowship, world.process.name)
         await node.start(fail)
-        self.nodes[number] = node
+        if world.process is self.host(number).process:  # Else it is a copy.
+            self.nodes[number] = node
         if self.wards is not None:
             self.wards.mind(number, node)
         waited: list[asyncio.Future[Any]] = [failed, node.fellowship.fallen]
@@ -339,8 +372,7 @@ class Fleet:
         waiting = RecordWait(world, coordinator, identity, card, report, doubt)
         await waiting.run(parse_address(settings.peers), parse_address(settings.http), "", None, "")
 
-    def _settings(self, world: SimulatedWorld, number: int) -> Settings:
-        name = name_of(number)
+    def _settings(self, world: SimulatedWorld, number: int, name: str) -> Settings:
         settings = msgspec.structs.replace(
             settings_for(world),
             kafka=f"{name}:{KAFKA_PORT}",
@@ -353,19 +385,22 @@ class Fleet:
             session_timeout_ms=SESSION_MS,
             lag_ms_max=LAG_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
+            replication_factor=self._factor,
         )
         return settings if self.wing is None else settings_of(settings, self.wing, number, NEWEST)
 
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
+        """Somebody leads, everybody is up, and all who are to keep the hall are in sync."""
         leader = self.leader()
-        if leader is None or leader.fellowship is None or sorted(self.nodes) != self.numbers:
+        there = [node for node in self.numbers if node not in self.lost]
+        if leader is None or leader.fellowship is None or sorted(self.nodes) != there:
             return False
         seat = leader.fellowship.seat
         keeping = sorted(seat.replicas(CATALOGUE_SHARD))
         able = [node for node in self.numbers if node not in seat.drained]
-        if leaving_of(seat.state, seat.drained) or len(keeping) < min(seat.factor, len(able)):
+        if leaving_of(seat.state, seat.drained) - self.lost or len(keeping) < min(seat.factor, len(able)):
             return False
-        if sorted(seat.in_sync(CATALOGUE_SHARD)) != keeping:
+        if sorted(seat.in_sync(CATALOGUE_SHARD)) != [node for node in keeping if node not in self.lost]:
             return False
         for number, node in self.nodes.items():
             member = member_of(node)

@@ -35,7 +35,7 @@ class Watch:
     def __init__(self, fleet: Fleet) -> None:
         self.damage_allowed = False  # Somebody flips bits.
         self._fleet = fleet
-        self._truth = Truth()
+        self.truth = Truth()
         self._lives: dict[str, tuple[Life, Member]] = {}
 
     def observe(self, fellowship: Fellowship, name: str) -> None:
@@ -44,7 +44,7 @@ class Watch:
         take, on_lead = seat.take, seat.on_lead
 
         async def observed(member: Member, *arguments: Any) -> None:
-            life = Life(self._truth, name, member.replica.applied)
+            life = Life(self.truth, name, member.replica.applied)
             life.check_start(member.replica)
             _look_at(fellowship, member, life)
             self._lives[name] = (life, member)
@@ -63,11 +63,11 @@ class Watch:
         looks = 0
         while True:
             await asyncio.sleep(LOOK_S)
-            demand(not self._truth.broken, self._truth.broken)
+            demand(not self.truth.broken, self.truth.broken)
             found = self._fleet.serving()
             if found is not None:
                 for number, partition in found[1].hall.partitions.items():
-                    self._truth.shows(found[0].name, number, partition.high_watermark)
+                    self.truth.shows(found[0].name, number, partition.high_watermark)
             for number in self._fleet.nodes:
                 process = self._fleet.host(number).process
                 if process is not None and process.alive and process.name in self._lives:

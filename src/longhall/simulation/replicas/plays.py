@@ -18,7 +18,7 @@ from longhall.broker import send
 from longhall.cluster import member
 from longhall.log import wal
 from longhall.shards import shard
-from longhall.simulation.replicas.cluster import Cluster
+from longhall.simulation.replicas.cluster import LARGE, Cluster, Large, little_memory
 from longhall.simulation.replicas.faults import Faults
 from longhall.simulation.replicas.menus import DAMAGE, ELECTIONS, EVERYTHING
 from longhall.simulation.scenarios.machine import Starter
@@ -35,6 +35,7 @@ SMALL: Final[list[tuple[ModuleType, str]]] = [
     (member, "BUNDLE_BYTES"),
     (wal, "FRAME_BYTES_MAX"),
 ]
+WHOLE_LARGE: Final = Large(chance=0.003, bytes_max=5 << 20)  # An entry takes up to four MiB.
 WRITERS: Final = 4
 SIZES: Final = (3, 4, 5)
 
@@ -48,15 +49,20 @@ async def elections(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def parts(simulation: Simulation, starter: Starter) -> Played:
+    if is_compiled():
+        return await play(simulation, ELECTIONS, 4.0, writers=1, large=WHOLE_LARGE)
     with _small_entries():
         return await play(simulation, ELECTIONS, 4.0, writers=WRITERS // 2)
 
 
+def is_compiled() -> bool:
+    """Whether the bounds of an entry are fixed. Then some batches are larger than those, instead."""
+    return not str(wal.__file__).endswith(".py")
+
+
 @contextmanager
 def _small_entries() -> Iterator[None]:
-    """So that batches of a few hundred bytes take several entries, bundles and frames. A compiled build keeps its own
-    bounds.
-    """
+    """So that batches of a few hundred bytes take several entries, bundles and frames."""
     kept = [(module, name, getattr(module, name)) for module, name in SMALL]
     try:
         for module, name, _ in kept:
@@ -84,10 +90,17 @@ async def play(
     size: int = 3,
     at_once: bool = True,
     writers: int = WRITERS,
+    large: Large = LARGE,
 ) -> Played:
     """From empty disks to the verdict."""
-    cluster = Cluster(simulation, size)
-    cluster.truth.damage_allowed = "damage" in menu
+    with little_memory(simulation):
+        cluster = Cluster(simulation, size, large)
+        return await _play(cluster, menu, calm_s, at_once, writers)
+
+
+async def _play(cluster: Cluster, menu: tuple[str, ...], calm_s: float, at_once: bool, writers: int) -> Played:
+    simulation = cluster.simulation
+    cluster.fleet.damage_allowed = "damage" in menu
     faults = Faults(cluster, menu)
     cluster.start()
     await cluster.make_topic()

@@ -82,7 +82,6 @@ class Truth:
         self.acknowledged: dict[str, tuple[str, int, int]] = {}  # By value: topic, partition, offset.
         self.acknowledgements = 0
         self.broken = ""  # The first promise that was.
-        self.damage_allowed = False  # Whether a member may find its directory damaged.
         self.visible: dict[int, int] = {}  # By partition: the offset behind the last committed message.
 
     def commit(self, life: Life, epoch: int, index: int) -> None:

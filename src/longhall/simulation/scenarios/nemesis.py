@@ -6,6 +6,7 @@ Each fault begins and heals by itself. After `heal` nothing is broken any more a
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections.abc import Awaitable, Callable
 from typing import Final, final
@@ -43,11 +44,7 @@ class Nemesis:
             self.happened += 1
 
     def heal(self) -> None:
-        faults = self._machine.host.faults
-        faults.capacity_bytes = None
-        faults.sync_ms = SYNC_MS
-        faults.sync_error_chance = 0.0
-        faults.cut_after_changes = -1
+        self._machine.host.faults.heal()
         for pair in ((NODE, CLIENTS), (CLIENTS, NODE)):
             self._simulation.fabric.heal(*pair)
 
@@ -92,6 +89,22 @@ class Nemesis:
         faults.capacity_bytes = used + self._chance.choice((0, 1, 500, 10_000, 200_000))
         await asyncio.sleep(self._chance.uniform(1, 10))
         faults.capacity_bytes = None
+
+    async def _failed_reads(self) -> None:
+        """Reads fail for a while: of a node that runs, or of one that has just died and recovers."""
+        faults = self._machine.host.faults
+        faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.3, 1.0))
+        if self._chance.random() < 0.6:
+            self._machine.host.kill()
+        await asyncio.sleep(self._chance.uniform(0.1, 3))
+        faults.read_error_chance = 0.0
+
+    async def _nothing_new(self) -> None:
+        """No file and no directory can be made for a while; those that are there take writes."""
+        faults = self._machine.host.faults
+        faults.create_errno = self._chance.choice((errno.ENOSPC, errno.EIO, errno.EMFILE))
+        await asyncio.sleep(self._chance.uniform(1, 10))
+        faults.create_errno = 0
 
     async def _cut(self) -> None:
         pairs = [(NODE, CLIENTS), (CLIENTS, NODE)]

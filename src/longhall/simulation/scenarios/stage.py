@@ -23,6 +23,7 @@ from longhall.world.ports import Network
 CLIENTS: Final = "clients"
 PATIENCE_MS: Final = 5_000
 REST_S: Final = 60.0
+COMPRESSIONS: Final = 5  # Of batches, the first of which is none.
 LARGE_CHANCE: Final = 0.02  # How often a batch is large enough to bypass the write-ahead log.
 
 
@@ -37,6 +38,7 @@ class Stage:
         self.topics = TopicOracle()
         self.closing = False
         self.large_chance = LARGE_CHANCE
+        self.compressions = COMPRESSIONS
         self.addresses = [f"{NODE}:{KAFKA_PORT}"]  # Any of them will do,
         self.sqs_places = [(NODE, SQS_PORT)]  # and any of these.
         self._world = simulation.host(CLIENTS).boot()

@@ -2,6 +2,7 @@
 
 cluster-wings    queues of every placement through the doors of all hosts, and names that are used again, while hosts,
                  links, disks and single processes of wings fail
+namesakes        many names under which queues are made, used, deleted and made again, while wings are away for a moment
 wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, likewise
 """
 
@@ -15,7 +16,7 @@ from longhall.simulation.checkers.queues import QueueOracle
 from longhall.simulation.checkers.violation import demand
 from longhall.simulation.replicas.faults import Faults
 from longhall.simulation.replicas.fleet import Fleet
-from longhall.simulation.replicas.menus import WINGS
+from longhall.simulation.replicas.menus import NAMESAKES, WINGS
 from longhall.simulation.replicas.wards import Wards
 from longhall.simulation.scenarios import laws
 from longhall.simulation.scenarios.cluster_play import LINGER_S, RAGE_S, READY_S, SLACK_S, ClusterPlay, stage_of
@@ -29,6 +30,7 @@ from longhall.simulation.scenarios.sqs import SqsClient, Unanswered
 from longhall.simulation.world import Simulation
 
 CALM_S: Final = 7.0
+NAMES: Final = 4
 ROUNDS: Final = 16
 LEASE_S: Final = 300  # Ends long after URGENT_S, and before the drain loses its patience.
 URGENT_S: Final = 60.0
@@ -39,12 +41,12 @@ HOME_S: Final = 60.0
 class WingPlay:
     """SQS clients of queues in wings."""
 
-    def __init__(self, simulation: Simulation, kinds: list[Law]) -> None:
+    def __init__(self, simulation: Simulation, kinds: list[Law], menu: tuple[str, ...] = WINGS) -> None:
         self.fleet = Fleet(simulation)
         self.wards = Wards(self.fleet)
         self.stage = stage_of(self.fleet)
         self.oracle = QueueOracle(kinds, linger_s=LINGER_S, slack_s=SLACK_S)
-        self.clients = QueuePlay(self.stage, Faults(self.fleet, WINGS), self.oracle)
+        self.clients = QueuePlay(self.stage, Faults(self.fleet, menu), self.oracle)
         self.clients.drain.damage_allowed = True
         self.clients.drain.first = self._urgent
         self.fleet.start()
@@ -125,6 +127,16 @@ async def cluster_wings(simulation: Simulation, starter: Starter) -> Played:
     return await play.end()
 
 
+async def namesakes(simulation: Simulation, starter: Starter) -> Played:
+    play = WingPlay(simulation, [laws.NEAR, laws.URGENT], NAMESAKES)
+    await play.begin()
+    play.clients.send(laws.NEAR, 3.0)
+    play.clients.consume(laws.NEAR, 1, 1.0)
+    for number in range(NAMES):
+        play.stage.act(Reborn(play.stage, f"name{number}", ("any-host", "parts", "share")).run(0.1))
+    return await play.end()
+
+
 async def wing_topics(simulation: Simulation, starter: Starter) -> Played:
     play = ClusterPlay(simulation, WINGS)
     wards = Wards(play.fleet)
@@ -137,4 +149,8 @@ async def wing_topics(simulation: Simulation, starter: Starter) -> Played:
     return played
 
 
-WING_SCENARIOS: Final[dict[str, Scenario]] = {"cluster-wings": cluster_wings, "wing-topics": wing_topics}
+WING_SCENARIOS: Final[dict[str, Scenario]] = {
+    "cluster-wings": cluster_wings,
+    "wing-topics": wing_topics,
+    "namesakes": namesakes,
+}

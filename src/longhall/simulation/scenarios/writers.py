@@ -18,7 +18,6 @@ from longhall.simulation.scenarios.stage import Stage
 PIPELINE_MAX: Final = 4
 LARGE_BYTES: Final = (65_000, 150_000)  # Around the size from which batches bypass the write-ahead log.
 SMALL_BYTES: Final = (20, 2_000)
-COMPRESSIONS: Final = 5
 # What an idempotent producer hears only if the hall forgot it or lost a batch.
 _AMNESIA: Final = frozenset({45, 46, 47, 59})
 
@@ -49,7 +48,7 @@ async def write_plainly(stage: Stage, name: str, places: list[Place], pause_s: f
         attempts = []
         for _ in range(chance.randint(1, PIPELINE_MAX)):
             send = stage.log.sending(chance.choice(places), name, -1, values_for(stage, chance, name, number))
-            batch = build_batch(records_of(stage, send), compression=chance.randrange(COMPRESSIONS))
+            batch = build_batch(records_of(stage, send), compression=chance.randrange(stage.compressions))
             attempts.append(produce_once(hall, stage.log, send, batch))
             number += 1
         if any(await asyncio.gather(*attempts)):
@@ -72,7 +71,7 @@ async def write_idempotently(stage: Stage, name: str, places: list[Place], pause
             producer_id=who.producer_id,
             producer_epoch=who.epoch,
             base_sequence=sequences[place],
-            compression=chance.randrange(COMPRESSIONS),
+            compression=chance.randrange(stage.compressions),
         )
         sequences[place] += len(send.values)
         number += 1

@@ -1,0 +1,55 @@
+"""Planted bugs of how bad disks and lost machines are met: what cannot be read, what lies, what is fetched anew."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from longhall.cluster import refetch
+from longhall.cluster.mending import Mender
+from longhall.log.wal import Wal
+from longhall.simulation.bug import Bug
+from longhall.simulation.planted_topics import _trust_torn_frames
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _end_the_log_at_an_error() -> _Exchanges:
+    good: Any = Wal._walk
+
+    def walk(self: Any, chain: Any, from_position: int, durable: int) -> Any:
+        try:
+            yield from good(self, chain, from_position, durable)
+        except OSError:
+            return
+
+    return [(Wal, "_walk", walk)]
+
+
+def _leave_a_segment_out() -> _Exchanges:
+    good: Any = refetch._segments
+
+    def segments(hall: Any, body: bytes) -> Any:
+        return good(hall, body)[:-1]
+
+    return [(refetch, "_segments", segments)]
+
+
+def _give_up_what_the_disk_lost() -> _Exchanges:
+    return [(Mender, "wanted", lambda self, number, offset, told: False)]
+
+
+DISK_BUGS: Final[dict[str, Bug]] = {
+    "end-the-log-at-an-error": Bug(
+        "A log that cannot be read to its end is taken to end there.", "failed-reads", 4, _end_the_log_at_an_error
+    ),
+    "believe-a-misdirected-write": Bug(
+        "Whatever stands in the log is taken for what was written there.", "lying-disks", 4, _trust_torn_frames
+    ),
+    "give-up-what-the-disk-lost": Bug(
+        "What a disk has lost is refused to readers although others have it.",
+        "lying-disks",
+        10,
+        _give_up_what_the_disk_lost,
+    ),
+    "leave-a-segment-out": Bug("A full sync lacks the last segment.", "lost-hosts", 4, _leave_a_segment_out),
+}
