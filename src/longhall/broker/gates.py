@@ -5,6 +5,8 @@
               may be acknowledged by one host or by a quorum, because whoever is chosen to lead is the most complete;
               queues grow and shrink, and FIFO groups have marks; directories have format 2
     level 3   topics and queues may be placed in wings
+    level 4   the log notes who keeps it, and replicas compare digests of their state at marks in it, so that a lost
+              coordinator can be rebuilt from the logs and a divergent replica is found
 
 Reading is never gated: a version reads all levels up to its newest. Writing is, by `Hall.feature_level`, which is
 raised only when every node of the cluster can read what is written then, and never goes down. A node on its own stays
@@ -21,14 +23,16 @@ from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 
 OLDEST: Final = 1
-NEWEST: Final = 3
+NEWEST: Final = 4
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
     3: "queues and topics in wings, with leaders of their own",
+    4: "the log notes its replicas, and replicas compare digests of their state",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
+REPLICAS_LEVEL: Final = 4  # The log notes its replicas, and marks at which they compare their state.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that reckon with them.
 
 

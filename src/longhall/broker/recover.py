@@ -38,7 +38,7 @@ from longhall.topics.transactions import Transactions
 from longhall.world.ports import Disk, Entropy
 
 FORMAT: Final = 1  # Of a new directory. A cluster's has the feature level from which on it was written: see `gates`.
-FORMAT_MAX: Final = 3
+FORMAT_MAX: Final = 4
 
 _decoder = msgspec.msgpack.Decoder()
 

@@ -150,11 +150,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=3,
+            le=4,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 3
+    ] = 4
     scale_hook: Annotated[
         str | None,
         Meta(
