@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from longhall.cli.cluster.secret import SECRET_NAME, make_secret
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError
 from longhall.console.company import ClusterView
@@ -40,8 +41,12 @@ class Cluster:
         path: str = "",
         field: Field | None = None,
         servers: int = 1,
+        secret: bool = True,
     ) -> None:
         self.home = home
+        self.secret_file = home / SECRET_NAME if secret else None
+        if self.secret_file is not None and not self.secret_file.exists():
+            make_secret(self.secret_file)
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Nodes that are better not asked.
@@ -76,6 +81,8 @@ class Cluster:
         """A node of this cluster, not started yet; or one that is `alone` with its directory and knows no cluster."""
         options = ["--coordinator", self.zookeeper.url + self._path, "--node-id", str(number)]
         options += ["--set", f"session_timeout_ms={self.session_ms}"]
+        if self.secret_file is not None:
+            options += ["--cluster-secret", str(self.secret_file)]
         if alone:
             options = []
         if self.field is None:

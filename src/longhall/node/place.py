@@ -12,7 +12,9 @@ from longhall.broker.options import HallOptions
 from longhall.broker.recover import Identity, identify, read_identity, write_identity
 from longhall.cluster.card import Card, read_card, write_card
 from longhall.cluster.joining import check_level, confess, number_of, outlive, share_identity
+from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.peers import Peers
+from longhall.cluster.receipt_secret import learn_secret
 from longhall.cluster.refetch import BYTES_A_SECOND, fetch, finish_switch
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import Coordinator, ShardState, Wing
@@ -37,6 +39,7 @@ class Place:
         self.state = state
         self.level = level  # The feature level of the cluster,
         self.level_max = level_max  # and the newest that this node knows.
+        self.secrets = Secrets()  # That processes of the cluster prove to each other.
         self.root = coordinator  # Of the cluster; that of a wing is a part of it.
         self.wing: Wing | None = None  # The one that this node belongs to, if it is one.
         self.fetched = False  # Everything in the directory came from another node just now.
@@ -70,6 +73,7 @@ async def take_place(
     copy_bytes_a_second: int = BYTES_A_SECOND,
     level_max: int = NEWEST,
     patience_ms: int = PATIENCE_MS,
+    secrets: Secrets | None = None,
 ) -> Place:
     """Settle everything with the coordinator. CoordinationError or LonghallError when that cannot be.
 
@@ -90,12 +94,27 @@ async def take_place(
         hall_id=world.entropy.bytes(16).hex(), shards=options.shards, secret=world.entropy.bytes(32).hex(), member=True
     )
     first_level = own.format if own is not None and own.member else level_max
-    shared = await share_identity(coordinator, card.node, proposed, first_level)
+
+    def keep(first: Identity) -> None:
+        identify(disk, world.entropy, options, msgspec.structs.replace(first, format=first_level), level_max)
+
+    shared = await share_identity(coordinator, card.node, proposed, first_level, keep)
     level = await check_level(coordinator, level_max)
+    if not shared.secret:
+        peers = _peers(world, shared.hall_id, card, level, level_max, secrets)
+        try:
+            secret = await learn_secret(coordinator, peers, _of(shared, proposed), keep)
+        finally:
+            await peers.close()
+        shared = msgspec.structs.replace(shared, secret=secret)
     shared = msgspec.structs.replace(shared, format=level)
     identity = identify(disk, world.entropy, options, shared, level_max)
+    if identity.secret != shared.secret:  # It was this node's own, and another one was first.
+        identity = msgspec.structs.replace(identity, secret=shared.secret)
+        write_identity(disk, identity)
     state = await confess(coordinator, card.node, clean, empty=own is None or damaged)
     place = Place(coordinator, card, identity, state, level, level_max)
+    place.secrets = secrets or place.secrets
     if identity.format < level:
         place.raise_level(world, level)
     if source and source != card.node:
@@ -105,8 +124,7 @@ async def take_place(
 
 async def _fetch(world: World, place: Place, source: int, copy_bytes_a_second: int) -> bool:
     members = await place.coordinator.members()
-    peers = Peers(world, place.identity.hall_id, place.node, place.card.life)
-    peers.level, peers.level_max = place.level, place.level_max
+    peers = _peers(world, place.identity.hall_id, place.card, place.level, place.level_max, place.secrets)
     peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
     try:
         await fetch(world, peers, source, copy_bytes_a_second)
@@ -116,6 +134,18 @@ async def _fetch(world: World, place: Place, source: int, copy_bytes_a_second: i
     finally:
         await peers.close()
     return True
+
+
+def _peers(world: World, hall_id: str, card: Card, level: int, level_max: int, secrets: Secrets | None) -> Peers:
+    """To ask others before the node takes part."""
+    peers = Peers(world, hall_id, card.node, card.life, secrets=secrets)
+    peers.level, peers.level_max = level, level_max
+    return peers
+
+
+def _of(shared: Identity, proposed: Identity) -> Identity:
+    """What this directory would bring, as of the hall that it joins."""
+    return msgspec.structs.replace(proposed, hall_id=shared.hall_id, shards=shared.shards)
 
 
 def as_member(identity: Identity) -> Identity:

@@ -30,6 +30,7 @@ from longhall.node.wing import settings_of
 from longhall.simulation.checkers.violation import Violation, demand
 from longhall.simulation.loop import PowerCut, Process
 from longhall.simulation.replicas.names import name_of, numbers_up_to
+from longhall.simulation.replicas.node import SECRETS
 from longhall.simulation.replicas.observed import Watch, member_of
 from longhall.simulation.scenarios.machine import KAFKA_PORT, SQS_PORT
 from longhall.simulation.scenarios.node import HTTP_PORT, settings_for
@@ -284,6 +285,7 @@ class Fleet:
             damaged=number in self._damaged,
             source=source,
             level_max=settings.feature_level_max,
+            secrets=SECRETS,
         )
         place.root, place.wing = root, self.wing
         if place.fetched:

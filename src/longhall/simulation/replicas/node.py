@@ -20,6 +20,7 @@ from longhall.broker.rejoin import rejoin
 from longhall.broker.send import send, wait
 from longhall.broker.waiting import Acknowledgeable, Guard
 from longhall.cluster.member import Member, MemberOptions, Record, Role
+from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch, finish_switch
 from longhall.errors import Code, LonghallError
@@ -34,6 +35,7 @@ from longhall.simulation.world import SimulatedWorld
 
 PORT: Final = 7000
 IDENTITY: Final = Identity(hall_id="5" * 32, shards=3, secret="7" * 64, member=True)
+SECRETS: Final = Secrets([b"of all simulated clusters, 32 long"])
 TOUCH_S: Final = 0.5
 LOOK_S: Final = 0.15
 CLEAN: Final = "clean"  # The name of a file that a clean stop leaves.
@@ -65,7 +67,7 @@ class MemberNode:
         self._stopping = False
         self._failed: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
         self._leading: asyncio.Task[None] | None = None
-        self._peers = Peers(world, IDENTITY.hall_id, node, incarnation)
+        self._peers = Peers(world, IDENTITY.hall_id, node, incarnation, secrets=SECRETS)
         self._peers.addresses = {other: (name_of(other), PORT) for other in nodes if other != node}
         self._options = HallOptions(
             shards=3,
