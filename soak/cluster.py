@@ -7,6 +7,7 @@ without one, everything is on the loopback.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -44,9 +45,7 @@ class Cluster:
         secret: bool = True,
     ) -> None:
         self.home = home
-        self.secret_file = home / SECRET_NAME if secret else None
-        if self.secret_file is not None and not self.secret_file.exists():
-            make_secret(self.secret_file)
+        self._has_secret = secret
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Nodes that are better not asked.
@@ -81,8 +80,8 @@ class Cluster:
         """A node of this cluster, not started yet; or one that is `alone` with its directory and knows no cluster."""
         options = ["--coordinator", self.zookeeper.url + self._path, "--node-id", str(number)]
         options += ["--set", f"session_timeout_ms={self.session_ms}"]
-        if self.secret_file is not None:
-            options += ["--cluster-secret", str(self.secret_file)]
+        if self._has_secret:
+            options += ["--cluster-secret", str(self.secret_file(number))]
         if alone:
             options = []
         if self.field is None:
@@ -97,6 +96,15 @@ class Cluster:
             prefix=self.field.prefix(host),
             environment=self.walls[number].environment if number in self.walls else None,
         )
+
+    def secret_file(self, number: int) -> Path:
+        """The file with the cluster's secret of one node, as if each had a machine of its own."""
+        whole, own = self.home / SECRET_NAME, self.home / f"{SECRET_NAME}{number}"
+        if not whole.exists():
+            make_secret(whole)
+        if not own.exists():
+            shutil.copy(whole, own)
+        return own
 
     def keep_doors(self) -> None:
         """Without a field: free ports, the same for all lives of a node. Clients go on at the address they know."""
