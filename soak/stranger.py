@@ -32,6 +32,7 @@ from longhall.cluster.wire import (
 
 PATIENCE_S: Final = 10.0
 EPOCH: Final = 10**9
+NOBODY: Final = 77  # The number of no node.
 GUESSED: Final = b"guessed " * 8
 NONCE: Final = b"n" * NONCE_BYTES
 

@@ -62,7 +62,7 @@ def test_a_stranger_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster
     load.start()
     for number in NODES:
         address, member = peers_of(cluster, number), NODES[number % len(NODES)]
-        recorded, welcome = stranger.conversation(address, secret_of(cluster, number), hall, member, number)
+        recorded, welcome = stranger.conversation(address, secret_of(cluster, number), hall, stranger.NOBODY, number)
         assert welcome, "one that knows the secret is let in, so what strangers meet is no accident"
         attempts = {
             "plain": stranger.plain,
@@ -120,8 +120,8 @@ def test_the_secret_is_replaced_under_load_without_a_failed_request(cluster: Clu
     assert load.misses == []
     for number in NODES:
         address = peers_of(cluster, number)
-        assert not stranger.conversation(address, old.encode(), hall, asked, number)[1]
-        assert stranger.conversation(address, new.encode(), hall, asked, number)[1]
+        assert not stranger.conversation(address, old.encode(), hall, stranger.NOBODY, number)[1]
+        assert stranger.conversation(address, new.encode(), hall, stranger.NOBODY, number)[1]
     whole = cluster.secret_file(leader).parent / "cluster-secret"
     whole.write_text(new + "\n")  # Nodes of tests to come.
 

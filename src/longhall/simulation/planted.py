@@ -13,6 +13,7 @@ from typing import Final
 from longhall.simulation.bug import Bug, exchanged
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
+from longhall.simulation.planted_peers import PEER_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
@@ -25,6 +26,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **REPLICA_BUGS,
     **HISTORY_BUGS,
     **WING_BUGS,
+    **PEER_BUGS,
 }
 
 

@@ -16,7 +16,7 @@ from longhall.simulation.checkers.violation import Violation, demand
 from longhall.simulation.loop import PowerCut
 from longhall.simulation.replicas.contents import contents_of
 from longhall.simulation.replicas.names import name_of, numbers_up_to
-from longhall.simulation.replicas.node import MemberNode
+from longhall.simulation.replicas.node import IDENTITY, MemberNode
 from longhall.simulation.replicas.registry import Registry
 from longhall.simulation.replicas.truth import Truth
 from longhall.simulation.world import Host, SimulatedWorld, Simulation
@@ -104,6 +104,9 @@ class Cluster:
         await leader.world.process.start(create_topic(leader.hall, TOPIC, PARTITIONS, {}))
 
     # What faults need
+
+    def hall_id(self) -> str:
+        return IDENTITY.hall_id
 
     def leader_number(self) -> int:
         return self.registry.state.leader

@@ -157,6 +157,9 @@ class Fleet:
 
     # What faults need
 
+    def hall_id(self) -> str:
+        return next((node.hall.hall_id for node in self.nodes.values()), "")
+
     def leader_number(self) -> int:
         for node in self.nodes.values():
             if node.fellowship is not None:
