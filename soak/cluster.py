@@ -7,7 +7,9 @@ without one, everything is on the loopback.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -27,6 +29,7 @@ WAIT_SECONDS: Final = 120.0
 NODES: Final = (1, 2, 3)
 ZOOKEEPER: Final = "zookeeper"
 DISK_BYTES: Final = 2 << 30
+READ_AGAIN: Final = "the cluster secret was read again"
 DOORS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080, "peers": 7092}
 
 
@@ -105,6 +108,20 @@ class Cluster:
         if not own.exists():
             shutil.copy(whole, own)
         return own
+
+    def write_secrets(self, number: int, secrets: list[str], *, tell: bool = False) -> None:
+        """Put others into the file of a node that runs, and wait until it has read them. With `tell` it is told so by
+        SIGHUP; else it looks by itself.
+        """
+        path, node = self.secret_file(number), self.nodes[number]
+        reads = node.log_text().count(READ_AGAIN)
+        beside = path.with_suffix(".new")
+        beside.touch(mode=0o600)
+        beside.write_text("\n".join(secrets) + "\n")
+        os.replace(beside, path)
+        if tell:
+            os.kill(node.pid, signal.SIGHUP)
+        wait_until(lambda: node.log_text().count(READ_AGAIN) > reads, f"node {number} reads its secret again")
 
     def keep_doors(self) -> None:
         """Without a field: free ports, the same for all lives of a node. Clients go on at the address they know."""

@@ -5,28 +5,26 @@ replaced under load.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import stat
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from longhall.cli.cluster.secret import SECRET_NAME
 from longhall.cluster.peer_authentication import REFUSED
 from longhall.cluster.receipt_secret import DIGEST, SECRET, digest_of
 from longhall.cluster.wire import CHALLENGE, REFUSAL, Refusal, encode
 from longhall.coordination.zookeeper import zookeeper_coordinator
 from longhall.names import CATALOGUE_SHARD
 from soak import stranger
-from soak.cluster import NODES, Cluster, wait_until
+from soak.cluster import NODES, Cluster
 from soak.stranger import Frame
 from tests.cluster.load import Load
 
 UNIFORM = encode(REFUSAL, Refusal(reason=REFUSED))[5:]
-READ_AGAIN = "the cluster secret was read again"
 
 
 def peers_of(cluster: Cluster, number: int) -> str:
@@ -87,19 +85,6 @@ def test_a_stranger_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster
     assert load.misses == []
 
 
-def write_secrets(cluster: Cluster, number: int, secrets: list[str], *, tell: bool) -> None:
-    """As an operator does: a new file in the place of the old one, and a signal or none."""
-    path, node = cluster.secret_file(number), cluster.nodes[number]
-    reads = node.log_text().count(READ_AGAIN)
-    beside = path.with_suffix(".new")
-    beside.touch(mode=0o600)
-    beside.write_text("\n".join(secrets) + "\n")
-    os.replace(beside, path)
-    if tell:
-        os.kill(node.pid, signal.SIGHUP)
-    wait_until(lambda: node.log_text().count(READ_AGAIN) > reads, f"node {number} reads its secret again")
-
-
 def test_the_secret_is_replaced_under_load_without_a_failed_request(cluster: Cluster) -> None:
     hall, leader = hall_of(cluster), cluster.leader()
     asked, restarted = cluster.followers()
@@ -107,13 +92,13 @@ def test_the_secret_is_replaced_under_load_without_a_failed_request(cluster: Clu
     load = Load(cluster, "rotating", asked)
     load.start()
     for step in ([old, new], [new, old], [new]):
-        write_secrets(cluster, leader, step, tell=True)
+        cluster.write_secrets(leader, step, tell=True)
         # In between, some nodes have the old file and some the new one; one that starts meets both.
         assert cluster.nodes[restarted].stop() == 0
         cluster.nodes[restarted].start()
         cluster.wait_in_sync()
-        write_secrets(cluster, asked, step, tell=False)
-        write_secrets(cluster, restarted, step, tell=True)
+        cluster.write_secrets(asked, step)
+        cluster.write_secrets(restarted, step)
         load.wait_for_more()
     load.stop()
     load.check(asked)
@@ -122,8 +107,7 @@ def test_the_secret_is_replaced_under_load_without_a_failed_request(cluster: Clu
         address = peers_of(cluster, number)
         assert not stranger.conversation(address, old.encode(), hall, stranger.NOBODY, number)[1]
         assert stranger.conversation(address, new.encode(), hall, stranger.NOBODY, number)[1]
-    whole = cluster.secret_file(leader).parent / "cluster-secret"
-    whole.write_text(new + "\n")  # Nodes of tests to come.
+    (cluster.home / SECRET_NAME).write_text(new + "\n")  # For nodes of tests to come.
 
 
 async def test_the_receipt_secret_is_in_no_place_that_others_read(cluster: Cluster) -> None:
