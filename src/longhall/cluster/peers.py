@@ -75,6 +75,10 @@ class Audience(enum.Enum):
     GUESTS = "guests"  # Also processes of other halls of the cluster.
 
 
+def _shown(peer: object) -> str:
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+
+
 def _no_leader(link: Link, greeting: Greeting) -> None:
     link.send(REFUSAL, Refusal(reason="this node does not lead"))
     link.close()
@@ -314,7 +318,7 @@ class Peers:
         now_s = asyncio.get_running_loop().time()
         logged_s, logged = self._refusals_logged.get(reason, (-REFUSAL_LOG_S, 0))
         if now_s - logged_s >= REFUSAL_LOG_S:
-            told = {"reason": REASONS[reason], "times": self.refused[reason] - logged, "address": str(link.peer())}
+            told = {"reason": REASONS[reason], "times": self.refused[reason] - logged, "address": _shown(link.peer())}
             _log.warning("a connection between nodes was refused", extra=told | ({"to_node": node} if node else {}))
             self._refusals_logged[reason] = (now_s, self.refused[reason])
 

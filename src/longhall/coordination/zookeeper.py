@@ -261,7 +261,9 @@ def _translated(failure: Exception, address: ZooKeeperAddress) -> CoordinationEr
     if isinstance(failure, refusals.SessionExpiredError) and not gone:
         return Expired("the session is over")
     if isinstance(failure, refusals.NoAuthError | refusals.AuthFailedError):
-        return CoordinationError(f"{address} does not let us: name user and password as zk://user:password@host/path")
+        return CoordinationError(
+            f"{address} does not let us: write digest:USER:PASSWORD into a file and name it with --coordinator-auth FILE"
+        )
     return OutcomeUnknown(f"{address}: {type(failure).__name__} {failure}".rstrip())
 
 
