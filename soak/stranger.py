@@ -166,21 +166,28 @@ def replayed(recorded: bytes) -> Callable[[str, str, int], list[Frame]]:
     return attempt
 
 
-def conversation(address: str, secret: bytes, hall: str, node: int, listener: int) -> tuple[bytes, bool]:
-    """The bytes of one that knows the secret, and whether it was welcomed."""
+def conversation(
+    address: str, secret: bytes, hall: str, node: int, listener: int, ask: str = ""
+) -> tuple[bytes, bool, bytes]:
+    """The bytes of one that knows the secret, whether it was welcomed, and the answer to the verb that it asks then."""
     with line(address) as made:
         dialer = Dialer(Secrets([secret]), NONCE, listener, greeting_of(hall, node))
         said = dialer.begin()
         made.say(said)
         frame = made.hear()
         if frame is None or frame[0] != CHALLENGE:
-            return said, False
+            return said, False, b""
         try:
             proof = dialer.receive(*frame)
         except Refused:
-            return said, False
+            return said, False, b""
         assert proof is not None
         said += proof
         made.say(proof)
         frame = made.hear()
-        return said + harm(), frame is not None and frame[0] == WELCOME
+        welcome = frame is not None and frame[0] == WELCOME
+        answer = None
+        if welcome and ask:
+            made.say(encode_request(1, ask, b""))
+            answer = made.hear()
+        return said + harm(), welcome, answer[1] if answer is not None else b""

@@ -16,10 +16,11 @@ import pytest
 from longhall.cli.cluster.secret import SECRET_NAME
 from longhall.cluster.peer_authentication import REFUSED
 from longhall.cluster.receipt_secret import DIGEST, SECRET, digest_of
-from longhall.cluster.wire import CHALLENGE, REFUSAL, Refusal, encode
+from longhall.cluster.wire import CHALLENGE, REFUSAL, Refusal, decode_answer, encode
 from longhall.coordination.ensemble import Ensemble
 from longhall.coordination.ports import CoordinationError, ShardState
 from longhall.coordination.zookeeper import zookeeper_coordinator
+from longhall.errors import Code
 from longhall.names import CATALOGUE_SHARD
 from soak import stranger
 from soak.cluster import NODES, Cluster
@@ -63,7 +64,7 @@ def test_a_stranger_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster
     load.start()
     for number in NODES:
         address, member = peers_of(cluster, number), NODES[number % len(NODES)]
-        recorded, welcome = stranger.conversation(address, secret_of(cluster, number), hall, stranger.NOBODY, number)
+        recorded, welcome, _ = stranger.conversation(address, secret_of(cluster, number), hall, stranger.NOBODY, number)
         assert welcome, "one that knows the secret is let in, so what strangers meet is no accident"
         attempts = {
             "plain": stranger.plain,
@@ -86,6 +87,17 @@ def test_a_stranger_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster
     load.stop()
     load.check(before.leader)
     assert load.misses == []
+
+
+@pytest.mark.parametrize("verb", ["refetch-begin", "refetch-read", "copies-read"])
+def test_a_node_that_the_cluster_does_not_know_is_given_no_data(cluster: Cluster, verb: str) -> None:
+    leader = cluster.leader()
+    hall, secret, address = hall_of(cluster), secret_of(cluster, leader), peers_of(cluster, leader)
+    _, welcome, answer = stranger.conversation(address, secret, hall, stranger.NOBODY, leader, verb)
+    assert welcome
+    number, code, sentence = decode_answer(answer)
+    assert (number, code) == (1, Code.NOT_READY)
+    assert sentence.decode() == f"{verb} is for members, and node {stranger.NOBODY} is not known here as one"
 
 
 def test_the_secret_is_replaced_under_load_without_a_failed_request(cluster: Cluster) -> None:

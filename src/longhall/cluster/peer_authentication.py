@@ -20,7 +20,6 @@ A cluster without a secret has the plain greeting of earlier versions: GREETING,
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterable
 from typing import Final, NamedTuple, final
@@ -135,7 +134,7 @@ class Terms(NamedTuple):
 
 def proof_of(secret: bytes, terms: Terms, direction: bytes, more: bytes = b"") -> bytes:
     """The proof that somebody knows the secret and means these terms."""
-    return hmac.digest(secret, msgspec.msgpack.encode((direction, *terms, more)), hashlib.sha256)
+    return hmac.digest(secret, msgspec.msgpack.encode((direction, *terms, more)), "sha256")
 
 
 def read_secrets(text: str) -> list[bytes]:

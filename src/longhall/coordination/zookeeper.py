@@ -262,7 +262,8 @@ def _translated(failure: Exception, address: ZooKeeperAddress) -> CoordinationEr
         return Expired("the session is over")
     if isinstance(failure, refusals.NoAuthError | refusals.AuthFailedError):
         return CoordinationError(
-            f"{address} does not let us: write digest:USER:PASSWORD into a file and name it with --coordinator-auth FILE"
+            f"{address} does not let us: write digest:USER:PASSWORD into a file, and name it with "
+            "--coordinator-auth FILE"
         )
     return OutcomeUnknown(f"{address}: {type(failure).__name__} {failure}".rstrip())
 
