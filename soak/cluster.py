@@ -7,12 +7,16 @@ without one, everything is on the loopback.
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import signal
 import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from longhall.cli.cluster.secret import SECRET_NAME, make_secret
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError
 from longhall.console.company import ClusterView
@@ -25,6 +29,7 @@ WAIT_SECONDS: Final = 120.0
 NODES: Final = (1, 2, 3)
 ZOOKEEPER: Final = "zookeeper"
 DISK_BYTES: Final = 2 << 30
+READ_AGAIN: Final = "the cluster secret was read again"
 DOORS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080, "peers": 7092}
 
 
@@ -40,8 +45,10 @@ class Cluster:
         path: str = "",
         field: Field | None = None,
         servers: int = 1,
+        secret: bool = True,
     ) -> None:
         self.home = home
+        self._has_secret = secret
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Nodes that are better not asked.
@@ -76,6 +83,8 @@ class Cluster:
         """A node of this cluster, not started yet; or one that is `alone` with its directory and knows no cluster."""
         options = ["--coordinator", self.zookeeper.url + self._path, "--node-id", str(number)]
         options += ["--set", f"session_timeout_ms={self.session_ms}"]
+        if self._has_secret:
+            options += ["--cluster-secret", str(self.secret_file(number))]
         if alone:
             options = []
         if self.field is None:
@@ -90,6 +99,29 @@ class Cluster:
             prefix=self.field.prefix(host),
             environment=self.walls[number].environment if number in self.walls else None,
         )
+
+    def secret_file(self, number: int) -> Path:
+        """The file with the cluster's secret of one node, as if each had a machine of its own."""
+        whole, own = self.home / SECRET_NAME, self.home / f"{SECRET_NAME}{number}"
+        if not whole.exists():
+            make_secret(whole)
+        if not own.exists():
+            shutil.copy(whole, own)
+        return own
+
+    def write_secrets(self, number: int, secrets: list[str], *, tell: bool = False) -> None:
+        """Put others into the file of a node that runs, and wait until it has read them. With `tell` it is told so by
+        SIGHUP; else it looks by itself.
+        """
+        path, node = self.secret_file(number), self.nodes[number]
+        reads = node.log_text().count(READ_AGAIN)
+        beside = path.with_suffix(".new")
+        beside.touch(mode=0o600)
+        beside.write_text("\n".join(secrets) + "\n")
+        os.replace(beside, path)
+        if tell:
+            os.kill(node.pid, signal.SIGHUP)
+        wait_until(lambda: node.log_text().count(READ_AGAIN) > reads, f"node {number} reads its secret again")
 
     def keep_doors(self) -> None:
         """Without a field: free ports, the same for all lives of a node. Clients go on at the address they know."""

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from longhall.cluster.wire import CHALLENGE, REFUSAL
+from soak import stranger
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
 from soak.field import resize_memory
 from soak.kill import Say
@@ -47,6 +49,8 @@ class Nemesis:
             self.lose_a_disk,
             self.zookeeper_goes_away,
             self.kill_a_zookeeper,
+            self.strangers_knock,
+            self.replace_the_secret,
         ]
         in_a_field: list[Callable[[], None]] = [
             self.cut_the_leader_from_zookeeper,
@@ -156,6 +160,26 @@ class Nemesis:
         self._last(0.5, 3.0)
         server.start()
         ensemble.wait_serving(server)
+
+    # Strangers
+
+    def strangers_knock(self) -> None:
+        """Strangers at the peers ports of all nodes: wrong secrets, reflected proofs, garbage. Nobody answers them."""
+        view = self._cluster.view()
+        assert view is not None
+        for number in NODES:
+            address, member = str(self._cluster.nodes[number].ready["peers"]), NODES[number % len(NODES)]
+            for attempt in (stranger.plain, stranger.guessed, stranger.reflected, stranger.garbage):
+                heard = attempt(address, view.hall, member)
+                assert all(kind in (CHALLENGE, REFUSAL) for kind, _ in heard), f"node {number} answers a stranger"
+                assert not any(view.hall.encode() in body for _, body in heard), f"node {number} tells a stranger"
+
+    def replace_the_secret(self) -> None:
+        """The cluster's secret is replaced on all nodes in three steps, while they run."""
+        old, new = self._cluster.secret_file(NODES[0]).read_text().split()[0], f"{self._random.getrandbits(256):064x}"
+        for step in ([old, new], [new, old], [new]):
+            for number in self._random.sample(NODES, len(NODES)):
+                self._cluster.write_secrets(number, step)
 
     # The network
 

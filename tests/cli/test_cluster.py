@@ -6,11 +6,13 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from longhall.cli.cluster import errand
+from longhall.cluster.peer_authentication import read_secrets
 from longhall.console.company import ClusterView, HostView
 from tests.cli.conftest import Run
 
@@ -147,3 +149,29 @@ def test_a_refusal_is_one_line(run: Run, told: Told) -> None:
     ended = run("cluster", "drain", "2", "--wait", "--http", told.address)
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == "longhall: without node 2 1 host would keep the hall\n"
+
+
+def test_a_secret_is_made_once_and_for_this_user_alone(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    made = run("cluster", "secret", "make", str(path))
+    assert made.code == 0
+    assert f"--cluster-secret {path}" in made.err
+    assert path.stat().st_mode & 0o777 == 0o600
+    (secret,) = read_secrets(path.read_text())
+    assert len(secret) == 64
+    assert secret.decode() not in made.err + made.out
+    again = run("cluster", "secret", "make", str(path))
+    assert again.code == 1
+    assert "exists already" in again.err
+    assert read_secrets(path.read_text()) == [secret]
+
+
+def test_up_refuses_what_would_show_or_miss_a_secret(run: Run, tmp_path: Path) -> None:
+    home = ("--data", str(tmp_path))
+    shown = run("cluster", "up", *home, "--coordinator", "zk://alice:wonderland@zoo:2181")
+    assert shown.code == 2
+    assert "coordinator_auth=FILE" in shown.err
+    assert "wonderland" not in shown.err
+    missed = run("cluster", "up", *home, "--coordinator", "zk://zoo:2181", "--first", "4")
+    assert missed.code == 2
+    assert "--cluster-secret FILE" in missed.err

@@ -52,6 +52,7 @@ class Load:
         self.sent: set[int] = set()
         self.sqs_moments: list[float] = []
         self.failures: list[str] = []
+        self.misses: list[str] = []  # Requests of SQS that had to be made again, whoever did it.
         self.refusals: list[str] = []  # Of SQS, those that say it would be of no use to try again.
         self._cluster = cluster
         self._bootstrap = cluster.bootstrap
@@ -116,10 +117,14 @@ class Load:
         number = 0
         while not self._over.is_set():
             try:
-                self._sqs.send_message(QueueUrl=url, MessageBody=str(number), **self._line(number))
-            except botocore.exceptions.BotoCoreError:
+                told = self._sqs.send_message(QueueUrl=url, MessageBody=str(number), **self._line(number))
+                if told["ResponseMetadata"]["RetryAttempts"]:
+                    self.misses.append(f"message {number} was sent again")
+            except botocore.exceptions.BotoCoreError as failure:
+                self.misses.append(str(failure))
                 continue  # Nobody was told anything: the same again.
             except botocore.exceptions.ClientError as refusal:
+                self.misses.append(str(refusal))
                 if refusal.response["ResponseMetadata"]["HTTPStatusCode"] < 500:
                     self.refusals.append(str(refusal))
                 continue

@@ -14,6 +14,7 @@ from longhall.cluster import routing
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import PIECE_BYTES, Router
 from longhall.errors import Code, LonghallError
+from longhall.world.real.entropy import RealEntropy
 from longhall.world.real.network import RealNetwork
 
 
@@ -46,6 +47,7 @@ class World:
     """As much of one as links need."""
 
     network = RealNetwork()
+    entropy = RealEntropy()
 
 
 class Pair:

@@ -147,7 +147,30 @@ def test_a_cluster_is_named_properly() -> None:
     assert (settings.coordinator, settings.peers, settings.node_id, settings.rack) == (url, "127.0.0.1:7092", 3, "r1")
     assert "zk://" in refusal(flags={"coordinator": "zoo1:2181"})
     assert "--insecure" in refusal(flags={"coordinator": url, "peers": "10.0.0.1:7092"})
+    beyond = {"coordinator": url, "peers": "10.0.0.1:7092", "insecure": True}
+    said = refusal(flags=beyond)
+    assert "longhall cluster secret make FILE" in said
+    assert "--cluster-secret FILE" in said
+    assert load(flags={**beyond, "cluster_secret": "file"}).settings.cluster_secret == "file"
     assert "peers" in refusal(flags={"coordinator": url, "peers": "0.0.0.0:7092", "insecure": True})
     assert "node_id" in refusal(flags={"node_id": -1})
     assert "in_sync_min" in refusal(flags={"in_sync_min": 8})
     assert load(flags={"peers": "10.0.0.1:7092"}).settings.coordinator is None  # Nobody listens there.
+
+
+def test_a_password_of_zookeeper_is_not_for_the_command_line(tmp_path: Path) -> None:
+    url = "zk://alice:wonderland@zoo1:2181/hall"
+    said = refusal(flags={"coordinator": url})
+    assert "--coordinator-auth FILE" in said
+    assert "wonderland" not in said
+    assert "wonderland" not in refusal(flags={"coordinator": "zk://alice:wonder:land@"})
+    file = tmp_path / "settings.toml"
+    file.write_text(f'coordinator = "{url}"\n')
+    file.chmod(0o640)
+    said = refusal(file=str(file))
+    assert f"chmod 600 {file}" in said
+    assert "wonderland" not in said
+    file.chmod(0o600)
+    assert load(str(file)).settings.coordinator == url
+    assert load(environment={"LONGHALL_COORDINATOR": url}).settings.coordinator == url
+    assert "leave out one" in refusal(file=str(file), flags={"coordinator_auth": "file"})

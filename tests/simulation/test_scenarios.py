@@ -18,6 +18,7 @@ from longhall.simulation.planted import PLANTED, TENTHS, tenth
 from longhall.simulation.planted_disks import DISK_BUGS
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
+from longhall.simulation.planted_peers import PEER_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
@@ -105,7 +106,15 @@ def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
 
 
 def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
-    for name, bug in {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS, **WING_BUGS, **DISK_BUGS}.items():
+    for name, bug in {
+        **QUEUE_BUGS,
+        **FEATURE_BUGS,
+        **REPLICA_BUGS,
+        **HISTORY_BUGS,
+        **WING_BUGS,
+        **DISK_BUGS,
+        **PEER_BUGS,
+    }.items():
         assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in DOCUMENT
 
 

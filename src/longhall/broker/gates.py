@@ -6,7 +6,8 @@
               queues grow and shrink, and FIFO groups have marks; directories have format 2
     level 3   topics and queues may be placed in wings
     level 4   the log notes who keeps it, and replicas compare digests of their state at marks in it, so that a lost
-              coordinator can be rebuilt from the logs and a divergent replica is found
+              coordinator can be rebuilt from the logs and a divergent replica is found; the receipt secret is not
+              in the coordinator any more, and a node that joins asks a member for it
 
 Reading is never gated: a version reads all levels up to its newest. Writing is, by `Hall.feature_level`, which is
 raised only when every node of the cluster can read what is written then, and never goes down. A node on its own stays
@@ -32,6 +33,7 @@ WORDS: Final = {
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
+RECEIPT_SECRET_LEVEL: Final = 4  # The coordinator's record has the digest of the receipt secret alone.
 REPLICAS_LEVEL: Final = 4  # The log notes its replicas, and marks at which they compare their state.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that reckon with them.
 

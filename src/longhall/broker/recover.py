@@ -84,17 +84,17 @@ def identify(
     return identity
 
 
-def read_identity(disk: Disk, format_max: int = FORMAT_MAX) -> Identity | None:
+def read_identity(disk: Disk, format_max: int = FORMAT_MAX, name: str = IDENTITY) -> Identity | None:
     """The identity of the data directory; None if it is new. One in a newer format is refused."""
-    if not disk.exists(IDENTITY):
+    if not disk.exists(name):
         return None
-    file = disk.open(IDENTITY)
+    file = disk.open(name)
     data = file.read_at(0, file.size())
     file.close()
     try:
         identity = msgspec.json.decode(data, type=Identity)
     except msgspec.DecodeError as error:
-        raise LonghallError(Code.STORAGE_DAMAGED, f"{IDENTITY} cannot be read ({error}): restore it") from None
+        raise LonghallError(Code.STORAGE_DAMAGED, f"{name} cannot be read ({error}): restore it") from None
     if identity.format > format_max:
         raise LonghallError(
             Code.UNSUPPORTED_VERSION,
@@ -104,14 +104,14 @@ def read_identity(disk: Disk, format_max: int = FORMAT_MAX) -> Identity | None:
     return identity
 
 
-def write_identity(disk: Disk, identity: Identity) -> None:
-    """Make this the identity of the directory. Waits for the disk."""
-    file = disk.open(IDENTITY + ".new", create=True)
+def write_identity(disk: Disk, identity: Identity, name: str = IDENTITY) -> None:
+    """Make this the identity of the directory, or only what it proposes. Waits for the disk."""
+    file = disk.open(name + ".new", create=True)
     file.truncate(0)
     file.write_at(0, (msgspec.json.encode(identity) + b"\n",))
     disk.sync_now(file)
     file.close()
-    disk.rename(IDENTITY + ".new", IDENTITY)
+    disk.rename(name + ".new", name)
     disk.sync_directory("")
 
 

@@ -37,6 +37,13 @@ def serve(
         str | None,
         typer.Option(metavar="zk://HOST:PORT", help="The ZooKeeper of the cluster that the node belongs to."),
     ] = None,
+    coordinator_auth: Annotated[
+        str | None, typer.Option(metavar="FILE", help="digest:USER:PASSWORD for ZooKeeper, in a file of mode 600.")
+    ] = None,
+    cluster_secret: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The secret that nodes of the cluster prove to each other, of mode 600."),
+    ] = None,
     peers: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where the other nodes of the cluster connect.")
     ] = None,
@@ -71,6 +78,8 @@ def serve(
             workers=workers,
             insecure=insecure or None,
             coordinator=coordinator,
+            coordinator_auth=coordinator_auth,
+            cluster_secret=cluster_secret,
             peers=peers,
             node_id=node_id,
             rack=rack,

@@ -16,7 +16,7 @@ import msgspec
 from longhall.broker.fetch import Wanted, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.cluster.peers import Peers
+from longhall.cluster.peers import Audience, Peers
 from longhall.cluster.wire import decode
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
@@ -70,7 +70,7 @@ class Copies:
     def __init__(self, hall: Hall, peers: Peers) -> None:
         self._hall = hall
         self._reading = 0
-        peers.serve(READ, self._read)
+        peers.serve(READ, self._read, Audience.MEMBERS)
 
     async def _read(self, node: int, body: bytes) -> bytes:
         asked = decode(body, Asked)

@@ -2,7 +2,7 @@
 
 number      given by the settings, kept in the directory, or taken from the coordinator, once; whoever had it before on
             another directory must be gone, which a killed one is when its session has ended
-hall        the id, the number of shards and the secret of receipts, which whoever came first has brought
+hall        the id and the number of shards, which whoever came first has brought; see `receipt_secret` for its secret
 level       the feature level of the cluster, which a node must know; the first one brings its own
 life        the coordinator remembers the last start of each node: a directory that is behind it is an older copy
 confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
@@ -23,6 +23,7 @@ from longhall.broker.recover import Identity
 from longhall.cluster.card import Card
 from longhall.cluster.copy_report import FOLLOWER, LEADER, CopyReport
 from longhall.cluster.levels import level_of
+from longhall.cluster.receipt_secret import from_record, on_record
 from longhall.coordination.ports import (
     ABSENT,
     NOBODY,
@@ -37,7 +38,6 @@ from longhall.coordination.ports import (
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
-SECRET = "secret"
 SHARDS = "shards"
 TRIES_MAX = 32
 LOOK_S: Final = 0.1  # How often a node looks whether the one before it is gone.
@@ -111,25 +111,40 @@ async def check_level(coordinator: Coordinator, level_max: int) -> int:
     return level
 
 
-async def share_identity(coordinator: Coordinator, node: int, own: Identity, level: int = OLDEST) -> Identity:
-    """The identity of the hall that the cluster keeps: `own`, if there is none yet, and then at this level."""
+def _kept(identity: Identity) -> None:
+    """For those whose directory has an identity already."""
+
+
+async def share_identity(
+    coordinator: Coordinator,
+    node: int,
+    own: Identity,
+    level: int = OLDEST,
+    keep: Callable[[Identity], None] = _kept,
+) -> Identity:
+    """The identity of the hall that the cluster keeps: `own`, if there is none yet, and then at this level.
+
+    `keep` writes `own` into the directory before anybody hears of it. The secret is empty where the record has only its
+    digest and `own` is another one.
+    """
     hall_id = await coordinator.cluster_id(own.hall_id)
     for _ in range(TRIES_MAX):
         state = await coordinator.shard(CATALOGUE_SHARD)
         if state is not None:
-            secret, shards = state.more.get(SECRET), state.more.get(SHARDS)
-            if not isinstance(secret, str) or not isinstance(shards, int):
+            secret, shards = from_record(state.more, own.secret), state.more.get(SHARDS)
+            if secret is None or not isinstance(shards, int):
                 raise LonghallError(Code.UNSUPPORTED_VERSION, "the coordinator keeps something else under this path")
             return Identity(hall_id=hall_id, shards=shards, secret=secret, member=True)
         if hall_id != own.hall_id:
             # Somebody proposed first and has not gone on: its secret is lost with it, ours is as good.
             own = msgspec.structs.replace(own, hall_id=hall_id)
-        first = ShardState(
-            shard=CATALOGUE_SHARD, replicas=(node,), in_sync=(node,), more={SECRET: own.secret, SHARDS: own.shards}
-        )
         try:
-            if level > OLDEST and (record := await coordinator.feature_level()).version == ABSENT:
-                await coordinator.change_feature_level(record, level)
+            record = await coordinator.feature_level()
+            if level > OLDEST and record.version == ABSENT:
+                record = await coordinator.change_feature_level(record, level)
+            more = {SHARDS: own.shards, **on_record(own.secret, level_of(record.level))}
+            first = ShardState(shard=CATALOGUE_SHARD, replicas=(node,), in_sync=(node,), more=more)
+            keep(own)
             await coordinator.change_shard(None, first)
         except (Conflict, OutcomeUnknown):
             continue

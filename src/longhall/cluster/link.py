@@ -37,6 +37,7 @@ class Link(asyncio.BufferedProtocol):
         self.is_full = False
         self.is_open = False
         self.why = ""
+        self.is_garbled = False  # What came could not be cut into frames.
         self.on_known: list[asyncio.TimerHandle] = []  # What is to be called off when the other side has greeted.
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
@@ -88,6 +89,7 @@ class Link(asyncio.BufferedProtocol):
                 if not self.is_open:
                     return
         except LonghallError as error:
+            self.is_garbled = True
             self.abort(str(error))
 
     def pause_writing(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final, final
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.cluster.copies import TELL, Copies, Found, Told, gather
-from longhall.cluster.peers import Peers
+from longhall.cluster.peers import Audience, Peers
 from longhall.cluster.wire import decode
 from longhall.errors import LonghallError
 from longhall.log.layout import segment_path
@@ -55,7 +55,7 @@ class Mender:
         self._failures: dict[tuple[int, int], tuple[int, float]] = {}  # How often in vain, and when the last time.
         self._task: asyncio.Task[None] | None = None
         self._ended = False
-        peers.serve(TELL, self._told)
+        peers.serve(TELL, self._told, Audience.MEMBERS)
 
     async def _told(self, node: int, body: bytes) -> bytes:
         """Somebody who copies from here has found damage that nobody has read yet."""

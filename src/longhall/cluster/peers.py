@@ -1,14 +1,16 @@
 """Connections between the nodes of a hall: one listener a node, a connection for each purpose, frames on it.
 
-Every connection begins with a greeting (version, hall, node, incarnation, purpose); who is of another hall, or does not
-read the feature level that is written here, is refused. Requests and answers of the rest of the cluster (`request`,
-`serve`) have connections of their own, so that they never wait behind the log.
+Every connection begins with the handshake of `peer_authentication`, in which both sides prove the cluster's secret,
+and a greeting (version, hall, node, incarnation, purpose). A node that cannot prove it, is of another hall, or does not
+read the feature level that is written here, is refused and counted. Requests and answers of the rest of the cluster
+(`request`, `serve`) have connections of their own, so that they never wait behind the log. Each verb names its
+audience: what serves data is for members that the cluster knows.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
+import enum
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,31 +20,44 @@ import msgspec
 
 from longhall.broker.gates import NEWEST, OLDEST
 from longhall.cluster.link import Link
+from longhall.cluster.peer_authentication import (
+    CROWD,
+    GARBAGE,
+    LEFT,
+    LEVEL,
+    NONCE_BYTES,
+    REASONS,
+    SILENT,
+    UNKNOWN,
+    Dialer,
+    Refused,
+    Secrets,
+)
+from longhall.cluster.peer_authentication import Listener as Handshake
 from longhall.cluster.wire import (
     ANSWER,
-    GREETING,
     REFUSAL,
     REQUEST,
     WELCOME,
     Greeting,
     Refusal,
     Welcome,
-    decode,
     decode_answer,
     decode_request,
     encode_answer,
     encode_request,
-    refusal_of,
 )
 from longhall.errors import Code, LonghallError
 from longhall.world.ports import Listener, World
 
 FOLLOW_PURPOSE: Final = "follow"
 REQUEST_PURPOSE: Final = "request"
-GREETING_S_MAX: Final = 10.0
+GREETING_S_MAX: Final = 5.0  # For the whole handshake.
 REQUESTS_MAX: Final = 1024  # Under way to one node, or from one, at the same time.
 SILENCE_S: Final = 10.0  # Without any answer although one was wanted: the connection is dead.
-GREETINGS_MAX: Final = 64  # Connections that have not said yet who they are.
+GREETINGS_MAX: Final = 64  # Connections that have not proven yet who they are; the oldest makes room for a new one.
+GUESTS_FROM: Final = 1 << 40  # Nodes of a hall have smaller numbers than its guests.
+REFUSAL_LOG_S: Final = 10.0  # Between two log lines about refusals of one kind.
 
 Handler = Callable[[int, bytes], Awaitable[bytes]]  # From which node, what; returns the answer.
 Reply = Callable[[bytes], None]
@@ -52,6 +67,18 @@ OnFollower = Callable[[Link, Greeting], None]
 _log = logging.getLogger("longhall.peers")
 
 
+class Audience(enum.Enum):
+    """Who may ask for a verb, among those who have proven the cluster's secret."""
+
+    MEMBERS = "members"  # Nodes that the cluster knows.
+    NODES = "nodes"  # Also those that are about to join.
+    GUESTS = "guests"  # Also processes of other halls of the cluster.
+
+
+def _shown(peer: object) -> str:
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+
+
 def _no_leader(link: Link, greeting: Greeting) -> None:
     link.send(REFUSAL, Refusal(reason="this node does not lead"))
     link.close()
@@ -59,6 +86,11 @@ def _no_leader(link: Link, greeting: Greeting) -> None:
 
 def _nobody_cares(node: int) -> None:
     """Until somebody works for others."""
+
+
+def _any_node(node: int) -> bool:
+    """Until the assembly knows the members."""
+    return node < GUESTS_FROM
 
 
 @final
@@ -72,7 +104,7 @@ class Peers:
         node: int,
         incarnation: int,
         *,
-        secret: str = "",
+        secrets: Secrets | None = None,
         requests_max: int = REQUESTS_MAX,
     ) -> None:
         self.node = node
@@ -81,16 +113,21 @@ class Peers:
         self.on_asker_lost: Callable[[int], None] = _nobody_cares  # Nobody there waits for answers any more.
         self.addresses: dict[int, tuple[str, int]] = {}  # Where the other nodes listen; the assembly keeps it fresh.
         self.on_follower: OnFollower = _no_leader
+        self.is_member: Callable[[int], bool] = _any_node  # Whether the cluster knows a node of this number.
+        self.refused = dict.fromkeys(REASONS, 0)  # Connections, by reason.
         self.level = OLDEST  # That is written here,
         self.level_max = NEWEST  # and the newest that is read here.
         self._network = world.network
+        self._entropy = world.entropy
         self._hall_id = hall_id
-        self._secret = secret
+        self._secrets = secrets if secrets is not None else Secrets()
         self._handlers: dict[str, Handler] = {}
+        self._audiences: dict[str, Audience] = {}
         self._at_once: dict[str, AtOnce] = {}
         self._listener: Listener | None = None
         self._links: dict[Link, None] = {}  # All that are open, in the order they came.
-        self._unknown = 0  # How many of them have not greeted yet.
+        self._unproven: dict[Link, None] = {}  # Those of them that have not greeted yet.
+        self._refusals_logged: dict[str, tuple[float, int]] = {}  # By reason: when, and how many there were then.
         self._askers: dict[int, _Asker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -99,9 +136,10 @@ class Peers:
         self._listener, port = await self._network.listen(self._accepted, host, port)
         return port
 
-    def serve(self, verb: str, handler: Handler) -> None:
+    def serve(self, verb: str, handler: Handler, audience: Audience = Audience.NODES) -> None:
         """Answer requests of this name. A LonghallError of the handler arrives at the caller as it is."""
         self._handlers[verb] = handler
+        self._audiences[verb] = audience
 
     def serve_at_once(self, verb: str, handler: AtOnce) -> None:
         """Ask this handler first: one that needs no task of its own."""
@@ -122,32 +160,37 @@ class Peers:
         address = self.addresses.get(node)
         if address is None:
             raise ConnectionError(f"nobody knows where node {node} is")
-        loop = asyncio.get_running_loop()
-        welcomed: asyncio.Future[None] = loop.create_future()
+        handshake = Dialer(self._secrets, self._nonce(), node, self._greeting(purpose))
+        welcomed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def greeted(kind: int, body: bytes) -> None:
+        def heard(kind: int, body: bytes) -> None:
             if welcomed.done():
                 return
-            if kind == WELCOME and decode(body, Welcome).node == node:
-                link.greeted()
-                welcomed.set_result(None)
-            elif kind == WELCOME:
-                welcomed.set_exception(ConnectionError(f"another node listens where node {node} was"))
+            try:
+                frame = handshake.receive(kind, body)
+            except Refused as refused:
+                self._count(refused.reason, link, node)
+                welcomed.set_exception(ConnectionError(f"node {node} is not who it should be: {refused}"))
+            except (OSError, LonghallError) as error:
+                welcomed.set_exception(ConnectionError(str(error)))
             else:
-                reason = refusal_of(body).reason if kind == REFUSAL else "it does not greet"
-                welcomed.set_exception(ConnectionError(f"node {node} refuses: {reason}"))
+                if frame is None:
+                    link.greeted()
+                    welcomed.set_result(None)
+                else:
+                    link.write(frame)
 
         def lost() -> None:
             if not welcomed.done():
                 welcomed.set_exception(ConnectionError(f"node {node} hung up: {link.why}"))
 
-        link = Link(greeted)
+        link = Link(heard)
         link.on_lost = lost
         try:
             async with asyncio.timeout(GREETING_S_MAX):
                 await self._network.connect(lambda: link, *address)
                 self._links[link] = None
-                link.send(GREETING, self._greeting(purpose))
+                link.write(handshake.begin())
                 await welcomed
         except BaseException:
             link.abort("not welcome")
@@ -164,7 +207,6 @@ class Peers:
             node=self.node,
             incarnation=self.incarnation,
             purpose=purpose,
-            secret=self._secret,
             reads=self.level_max if self.level_max > OLDEST else msgspec.UNSET,
         )
 
@@ -186,55 +228,59 @@ class Peers:
     # Those who come
 
     def _accepted(self) -> Link:
-        def unexpected(kind: int, body: bytes) -> None:
-            self._greeted(link, kind, body)
+        handshake: list[Handshake] = []  # Begun with the first frame.
+
+        def heard(kind: int, body: bytes) -> None:
+            if not handshake:
+                handshake.append(Handshake(self._secrets, self._nonce(), self._hall_id, self.node))
+            try:
+                self._take_step(link, handshake[0].receive(kind, body))
+            except Refused as refused:
+                self._refuse(link, refused)
 
         def made(made_link: Link) -> None:
-            self._links[made_link] = None
-            self._unknown += 1
-            if self._unknown > GREETINGS_MAX:
-                made_link.abort("too many connections have not greeted")
-            timer.append(asyncio.get_running_loop().call_later(GREETING_S_MAX, silent))
-
-        def silent() -> None:
-            if timer:
-                link.abort("no greeting came")
+            self._links[made_link] = self._unproven[made_link] = None
+            if len(self._unproven) > GREETINGS_MAX:
+                self._end(next(iter(self._unproven)), CROWD)
+            if made_link in self._unproven:
+                made_link.on_known.append(loop.call_later(GREETING_S_MAX, self._end, made_link, SILENT))
 
         def lost() -> None:
-            for handle in timer:
+            for handle in link.on_known:
                 handle.cancel()
-            self._unknown -= 1
+            if link in self._unproven:
+                if handshake and handshake[0].asked:
+                    self._count(LEFT, link)
+                elif link.is_garbled:
+                    self._count(GARBAGE, link)
+                del self._unproven[link]
             self.forget(link)
 
-        timer: list[asyncio.TimerHandle] = []
-        link = Link(unexpected, made)
+        loop = asyncio.get_running_loop()
+        link = Link(heard, made)
         link.on_lost = lost
-        link.on_known = timer
         return link
 
-    def _greeted(self, link: Link, kind: int, body: bytes) -> None:
-        if kind != GREETING:
-            raise LonghallError(Code.INVALID_REQUEST, "a connection between nodes begins with a greeting")
-        greeting = decode(body, Greeting)
-        reason = ""
+    def _take_step(self, link: Link, step: bytes | Greeting) -> None:
+        if isinstance(step, bytes):
+            link.write(step)
+            return
+        self._check(step)
+        self._known(link, step)
+
+    def _check(self, greeting: Greeting) -> None:
+        """Refuse a node that cannot belong here although it knows the secret: it may hear why."""
         reads = greeting.reads if isinstance(greeting.reads, int) else greeting.version
         if greeting.version > self.level_max:
-            reason = f"version {greeting.version} of the peers' protocol is not spoken here"
-        elif reads < self.level:
-            reason = f"the cluster is at feature level {self.level}, and node {greeting.node} knows up to {reads}"
-        elif greeting.hall != self._hall_id:
-            reason = f"this is the hall {self._hall_id}, not {greeting.hall}"
-        elif not hmac.compare_digest(greeting.secret.encode(), self._secret.encode()):
-            reason = "a stranger"
-        if reason:
-            _log.warning("a node was refused", extra={"node": greeting.node, "reason": reason})
-            link.send(REFUSAL, Refusal(reason=reason))
-            link.close(reason)
-            return
-        self._known(link, greeting)
+            raise Refused(LEVEL, f"version {greeting.version} of the peers' protocol is not spoken here")
+        if reads < self.level:
+            told = f"the cluster is at feature level {self.level}, and node {greeting.node} knows up to {reads}"
+            raise Refused(LEVEL, told)
+        if greeting.purpose == FOLLOW_PURPOSE and not self.is_member(greeting.node):
+            raise Refused(UNKNOWN, f"node {greeting.node} is not known here as a member")
 
     def _known(self, link: Link, greeting: Greeting) -> None:
-        self._unknown -= 1
+        del self._unproven[link]
         for handle in link.on_known:
             handle.cancel()
         link.on_known.clear()
@@ -251,9 +297,44 @@ class Peers:
             link.send(REFUSAL, Refusal(reason=f"{greeting.purpose} is not a purpose known here"))
             link.close()
 
+    # Those who are sent away
+
+    def _refuse(self, link: Link, refused: Refused) -> None:
+        self._count(refused.reason, link)
+        self._unproven.pop(link, None)
+        link.send(REFUSAL, Refusal(reason=refused.told))
+        link.close(str(refused))
+
+    def _end(self, link: Link, reason: str) -> None:
+        """Without a word to the other side."""
+        if link in self._unproven:
+            self._count(reason, link)
+            del self._unproven[link]
+            link.abort(REASONS[reason])
+
+    def _count(self, reason: str, link: Link, node: int = 0) -> None:
+        """The log has a line for the first refusal of a kind, and then one in a while: strangers must not fill it."""
+        self.refused[reason] += 1
+        now_s = asyncio.get_running_loop().time()
+        logged_s, logged = self._refusals_logged.get(reason, (-REFUSAL_LOG_S, 0))
+        if now_s - logged_s >= REFUSAL_LOG_S:
+            told = {"reason": REASONS[reason], "times": self.refused[reason] - logged, "address": _shown(link.peer())}
+            _log.warning("a connection between nodes was refused", extra=told | ({"to_node": node} if node else {}))
+            self._refusals_logged[reason] = (now_s, self.refused[reason])
+
+    def _nonce(self) -> bytes:
+        return self._entropy.bytes(NONCE_BYTES)
+
     def handler(self, verb: str) -> Handler | None:
         """Who answers this verb."""
         return self._handlers.get(verb)
+
+    def may_ask(self, node: int, verb: str) -> bool:
+        """True if a process that greeted with this number is among the audience of the verb."""
+        audience = self._audiences.get(verb, Audience.NODES)
+        if audience is Audience.MEMBERS:
+            return self.is_member(node)
+        return audience is Audience.GUESTS or node < GUESTS_FROM
 
     def handler_at_once(self, verb: str) -> AtOnce | None:
         """Who may answer it at once."""
@@ -361,6 +442,10 @@ class _Answerer:
         if kind != REQUEST:
             raise LonghallError(Code.INVALID_REQUEST, "a request was expected")
         number, verb, asked = decode_request(body)
+        if not self._peers.may_ask(self._node, verb):
+            sentence = f"{verb} is for members, and node {self._node} is not known here as one"
+            self._link.write(encode_answer(number, Code.NOT_READY, sentence.encode()))
+            return
         at_once = self._peers.handler_at_once(verb)
         if at_once is not None and at_once(self._node, asked, partial(self._reply, number)):
             return
@@ -387,6 +472,8 @@ class _Answerer:
             answer = encode_answer(number, error.code, str(error).encode())
         except OSError as error:
             answer = encode_answer(number, Code.NOT_READY, str(error).encode())
+        except msgspec.DecodeError as error:
+            answer = encode_answer(number, Code.INVALID_REQUEST, str(error).encode())
         finally:
             self._running -= 1
         self._link.write(answer)

@@ -21,7 +21,8 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.broker.hall import Hall
-from longhall.cluster.peers import Peers
+from longhall.cluster.manifest import Manifest, read_manifest
+from longhall.cluster.peers import Audience, Peers
 from longhall.cluster.roles import Fetching
 from longhall.cluster.verifying import Verifying
 from longhall.errors import Code, LonghallError
@@ -58,13 +59,6 @@ class Piece(msgspec.Struct, kw_only=True):
     size: int
 
 
-class Manifest(msgspec.Struct, kw_only=True):
-    """The files of a checkpoint, by the names they get, and their sizes."""
-
-    token: int
-    files: list[tuple[str, int]]
-
-
 @final
 class Offer:
     """The leader's side. It answers while its hall leads; one follower after another."""
@@ -78,8 +72,8 @@ class Offer:
         self._bytes_done = 0
         self._preparing = False
         self._release: asyncio.TimerHandle | None = None
-        peers.serve(BEGIN, self._begin)
-        peers.serve(READ, self._read)
+        peers.serve(BEGIN, self._begin, Audience.MEMBERS)
+        peers.serve(READ, self._read, Audience.MEMBERS)
 
     def done(self, node: int) -> None:
         """This follower is back and follows."""
@@ -140,6 +134,8 @@ class Offer:
             raise LonghallError(Code.NOT_READY, "this checkpoint is not kept any more")
         self._pin()
         size = min(piece.size, PIECE_BYTES)
+        if size <= 0 or not 0 <= piece.position < self._files[piece.number][1]:
+            raise LonghallError(Code.INVALID_REQUEST, f"there is no piece at {piece.position}")
         self._bytes_done += min(size, self._files[piece.number][1] - piece.position)
         if piece.number == 0:
             return self._snapshot[piece.position : piece.position + size]
@@ -209,7 +205,7 @@ async def fetch_beside(
     """
     disk = world.disk
     answer = await peers.request(leader, BEGIN, b"", ANSWER_S)
-    manifest = msgspec.msgpack.decode(answer, type=Manifest)
+    manifest = read_manifest(answer)
     _log.info("fetching everything", extra={"leader": leader, "files": len(manifest.files)})
     if disk.exists(INCOMING):
         disk.remove(INCOMING)
@@ -253,8 +249,8 @@ async def _fetch_file(
         while position < size:
             piece = Piece(token=manifest.token, number=number, position=position, size=PIECE_BYTES)
             data = await peers.request(leader, READ, msgspec.msgpack.encode(piece), ANSWER_S)
-            if not data:
-                raise LonghallError(Code.STORAGE_DAMAGED, f"{path} ends at the leader before it should")
+            if not data or len(data) > min(PIECE_BYTES, size - position):
+                raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is not at the leader what it should be")
             file.write_at(position, (data,))
             position += len(data)
             await asyncio.sleep(len(data) / bytes_a_second)  # Those who are served meanwhile come first.

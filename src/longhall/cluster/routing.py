@@ -15,7 +15,7 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.broker.leadership import NOBODY, Leadership
-from longhall.cluster.peers import Peers, Reply
+from longhall.cluster.peers import Audience, Peers, Reply
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
@@ -96,10 +96,10 @@ class Router:
         self._telling: set[asyncio.Task[None]] = set()
         self._held: dict[tuple[int, int], list[bytes]] = {}  # Requests, then answers, of which a part is here.
         self._held_bytes = 0
-        peers.serve(CARRY, self._serve)
-        peers.serve(PART, self._hold)
-        peers.serve(MORE, self._tell_more)
-        peers.serve(CANCEL, self._cancel)
+        peers.serve(CARRY, self._serve, Audience.GUESTS)
+        peers.serve(PART, self._hold, Audience.GUESTS)
+        peers.serve(MORE, self._tell_more, Audience.GUESTS)
+        peers.serve(CANCEL, self._cancel, Audience.GUESTS)
         peers.on_asker_lost = self._give_up
 
     def answer_at_once(self, door: str, begin: Begin) -> None:

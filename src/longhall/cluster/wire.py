@@ -13,8 +13,9 @@
                9  that word, then the answer or a sentence
 
 All numbers are big-endian. A size is looked at before anything is kept; until both sides have greeted each other it is
-small. The version in a greeting is the feature level that its sender writes, and beside it stands the newest one that
-it reads; fields that a node does not know are passed over, and those of a newer level are left out below it.
+small, and so is the room for it. The version in a greeting is the feature level that its sender writes, and beside it
+stands the newest one that it reads; fields that a node does not know are passed over, and those of a newer level are
+left out below it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from longhall.errors import Code, LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, Entry, cut_entries
 from longhall.world.ports import Buffer
 
-FRAME_BYTES_BEFORE_GREETING: Final = 64 * 1024
+FRAME_BYTES_BEFORE_GREETING: Final = 512  # The largest frame of a handshake has about 300.
+ROOM_BYTES_BEFORE_GREETING: Final = 1024
 SMALL_FRAME_BYTES: Final = 64 * 1024 + 64  # What is larger is received into a place of its own.
 PEER_FRAME_BYTES_MAX: Final = FRAME_BYTES_MAX + ENTRY_BYTES_MAX + 64 * 1024
 
@@ -44,6 +46,9 @@ BEAT: Final = 7
 SYNCED: Final = 8
 REQUEST: Final = 9
 ANSWER: Final = 10
+HELLO: Final = 32  # The handshake: see `peer_authentication`.
+CHALLENGE: Final = 33
+PROOF: Final = 34
 
 _HEAD: Final = struct.Struct(">IB")
 _PUSH: Final = struct.Struct(">IIQQqI")
@@ -53,15 +58,37 @@ _T = TypeVar("_T")
 
 
 class Greeting(msgspec.Struct, kw_only=True):
-    """The first frame of whoever connects."""
+    """Who connects, to which hall, and why."""
 
     version: int = 1
     hall: str
     node: int
     incarnation: int
     purpose: str
-    secret: str = ""  # Among the workers of one node: whoever started them has told it to them alone.
     reads: int | msgspec.UnsetType = msgspec.UNSET  # Not said by who reads level 1 alone.
+
+
+class Hello(msgspec.Struct, kw_only=True):
+    """The first frame of whoever connects with a secret."""
+
+    version: int = 1
+    nonce: bytes
+    node: int
+    purpose: str
+
+
+class Challenge(msgspec.Struct, kw_only=True):
+    """The listener proves the secret and asks for the same."""
+
+    nonce: bytes
+    proof: bytes
+
+
+class Proof(msgspec.Struct, kw_only=True):
+    """The dialer proves the secret, and that the greeting is its own."""
+
+    proof: bytes
+    greeting: bytes  # A `Greeting`, as its frame would have it.
 
 
 class Welcome(msgspec.Struct, kw_only=True):
@@ -227,7 +254,7 @@ class Splitter:
 
     def __init__(self) -> None:
         self.bytes_max = FRAME_BYTES_BEFORE_GREETING
-        self._small = bytearray(SMALL_FRAME_BYTES)
+        self._small = bytearray(ROOM_BYTES_BEFORE_GREETING)
         self._filled = 0
         self._large: bytearray | None = None
         self._large_kind = 0
@@ -237,6 +264,8 @@ class Splitter:
         """Where the next bytes of the stream go."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled :]
+        if self.bytes_max > SMALL_FRAME_BYTES > len(self._small):
+            self._small = self._small.ljust(SMALL_FRAME_BYTES, b"\0")
         return memoryview(self._small)[self._filled :]
 
     def received(self, size_bytes: int) -> Iterator[tuple[int, bytes]]:

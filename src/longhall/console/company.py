@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -85,3 +85,10 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     seconds: list[Sample] = [("", labels(("node", str(host.node))), (host.lag_ms or 0) / 1000) for host in lags]
     yield Family("longhall_replica_lag_entries", "gauge", "Entries that a follower has not synced.", entries)
     yield Family("longhall_replica_lag_seconds", "gauge", "How long a follower has been behind.", seconds)
+
+
+def peer_families(refused: Mapping[str, int]) -> Iterator[Family]:
+    """Connections between nodes that were refused, by reason."""
+    samples: list[Sample] = [("", labels(("reason", reason)), float(times)) for reason, times in refused.items()]
+    help = "Connections at the peers port that were refused, or to a listener that did not prove the secret, by reason."
+    yield Family("longhall_cluster_peers_refused_total", "counter", help, samples)

@@ -53,6 +53,22 @@ def parse_address(text: str) -> ZooKeeperAddress:
     return ZooKeeperAddress(whole, root, user, password)
 
 
+def has_password(text: str) -> bool:
+    """True if an address, well-formed or not, has something that may be a password."""
+    return "@" in text.removeprefix(SCHEME)
+
+
+def with_credentials(address: ZooKeeperAddress, text: str) -> ZooKeeperAddress:
+    """The address with what a file says, `digest:USER:PASSWORD`. LonghallError, which repeats nothing of it, if it says
+    something else.
+    """
+    scheme, _, rest = text.strip().partition(":")
+    user, _, password = rest.partition(":")
+    if scheme != "digest" or not user or not password or "\n" in password:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "it must hold one line, digest:USER:PASSWORD")
+    return msgspec.structs.replace(address, user=user, password=password)
+
+
 def _wrong(why: str) -> LonghallError:
     return LonghallError(
         Code.INVALID_CONFIGURATION, f"the coordinator must be zk://host:port,host:port/path, and {why}"

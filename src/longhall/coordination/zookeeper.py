@@ -46,9 +46,12 @@ _quiet = logging.getLogger("longhall.coordination.kazoo")
 _quiet.setLevel(logging.CRITICAL)  # What matters of a connection is told once, by us.
 
 
-def zookeeper_coordinator(url: str, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> TreeCoordinator:
-    """For a node of a cluster. LonghallError unless the URL is `zk://...` as it should be."""
-    return TreeCoordinator(ZooKeeperTree(parse_address(url), session_timeout_ms=session_timeout_ms))
+def zookeeper_coordinator(
+    where: str | ZooKeeperAddress, *, session_timeout_ms: int = SESSION_TIMEOUT_MS
+) -> TreeCoordinator:
+    """For a node of a cluster. LonghallError unless a URL is `zk://...` as it should be."""
+    address = parse_address(where) if isinstance(where, str) else where
+    return TreeCoordinator(ZooKeeperTree(address, session_timeout_ms=session_timeout_ms))
 
 
 @final
@@ -272,7 +275,10 @@ def _translated(failure: Exception, address: ZooKeeperAddress) -> CoordinationEr
     if isinstance(failure, refusals.SessionExpiredError) and not gone:
         return Expired("the session is over")
     if isinstance(failure, refusals.NoAuthError | refusals.AuthFailedError):
-        return CoordinationError(f"{address} does not let us: name user and password as zk://user:password@host/path")
+        return CoordinationError(
+            f"{address} does not let us: write digest:USER:PASSWORD into a file, and name it with "
+            "--coordinator-auth FILE"
+        )
     return OutcomeUnknown(f"{address}: {type(failure).__name__} {failure}".rstrip())
 
 

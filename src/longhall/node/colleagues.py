@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from longhall.broker.leadership import NOBODY, Host
+from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import Router, addresses_of
 from longhall.console.http import Response
@@ -87,7 +88,7 @@ class Colleagues:
             node.hall.hall_id,
             self.node,
             1,
-            secret=self._orders.token,
+            secrets=Secrets([self._orders.token.encode()]),
             requests_max=CARRIED_MAX,
         )
         # On one machine the link breaks with the leader: nobody has to look whether it still leads.

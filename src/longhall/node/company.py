@@ -10,7 +10,7 @@ import msgspec
 from longhall.broker.gates import OLDEST
 from longhall.cluster.levels import newest_of
 from longhall.cluster.moving import leaving_of
-from longhall.console.company import ClusterView, HostView, WingView, company_families
+from longhall.console.company import ClusterView, HostView, WingView, company_families, peer_families
 from longhall.console.http import Response
 from longhall.console.metrics import Family
 from longhall.names import CATALOGUE_SHARD
@@ -98,7 +98,8 @@ def _wings(fellowship: Fellowship) -> list[WingView]:
 
 def families_of(fellowship: Fellowship) -> Iterator[Family]:
     """The same for whoever scrapes."""
-    return company_families(view_of(fellowship))
+    yield from company_families(view_of(fellowship))
+    yield from peer_families(fellowship.peers.refused)
 
 
 async def answer(fellowship: Fellowship) -> Response:

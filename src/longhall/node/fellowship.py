@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.gates import OLDEST
+from longhall.broker.gates import OLDEST, RECEIPT_SECRET_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY
 from longhall.broker.placement import WING_STEP
@@ -25,10 +25,11 @@ from longhall.cluster.confirming import Confirming
 from longhall.cluster.controller import is_stale
 from longhall.cluster.copy_report import CopyReport
 from longhall.cluster.hosts import Hosts
-from longhall.cluster.joining import SECRET, SHARDS, adopt_epoch
+from longhall.cluster.joining import SHARDS, adopt_epoch
 from longhall.cluster.member import Member, MemberOptions, Role
 from longhall.cluster.member_report import report_of
-from longhall.cluster.peers import Peers
+from longhall.cluster.peers import Audience, Peers
+from longhall.cluster.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
 from longhall.cluster.record_recovery import RecordRecovery
 from longhall.cluster.refetch import Diverged, History, fetch_beside, leavings
 from longhall.cluster.routing import Router
@@ -73,7 +74,9 @@ class Fellowship:
         self.in_sync_min = node.settings.in_sync_min
         self._node = node
         hall, world = node.hall, node.world
-        self.peers = Peers(world, hall.hall_id, place.node, place.card.life)
+        self.peers = Peers(world, hall.hall_id, place.node, place.card.life, secrets=place.secrets)
+        self.peers.is_member = self._is_member
+        serve_secret(self.peers, place.identity.secret)
         self.peers.level, self.peers.level_max = place.level, place.level_max
         hall.feature_level = place.level
         self.seat = Seat(
@@ -91,11 +94,12 @@ class Fellowship:
         self.seat.on_level = self._raise_level
         self.seat.on_record = self._remember_record
         self.seat.raises_level = node.settings.feature_level_automatic
-        more = {SECRET: place.identity.secret, SHARDS: place.identity.shards}
+        more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
         self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
         self._fetching: asyncio.Task[None] | None = None
+        self._withdrawing: asyncio.Task[None] | None = None
         self._watch: Watch | None = None
         hall.leadership = self.seat
         confirming = Confirming(self.seat, self.peers, self._epoch, self._electable)
@@ -105,7 +109,7 @@ class Fellowship:
         self.wings: WingVerbs | None = None  # and what operators may ask of them,
         self.main: Guest | None = None  # or the hall that this is a wing of.
         if place.wing is None:
-            self.estate = Steward(hall, self.seat, place.root, place.card.life, confirming.confirm)
+            self.estate = Steward(hall, self.seat, place.root, place.card.life, place.secrets, confirming.confirm)
             hall.wings = self.estate
             self.estate.on_known = self._remember_wings
             self.wings = WingVerbs(self.estate, self.hosts, place.root, self.seat)
@@ -113,11 +117,11 @@ class Fellowship:
             node.registry.others = self._others_metrics
         else:
             number = place.wing.number * WING_STEP + place.node
-            self.main = Guest(world, number, place.card.life, place.root, "the hall", begins=False)
+            self.main = Guest(world, number, place.card.life, place.root, "the hall", place.secrets, begins=False)
             self._wings_changed({place.wing.name: place.wing})
             self._answering = Answering(hall, node.desk)
             node.be_wing(number, self.main)
-            self.peers.serve(METRICS, self._tell_metrics)
+            self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
         """Fill the hall from the directory, as one of several."""
@@ -206,8 +210,9 @@ class Fellowship:
 
     async def leave(self, *, cleanly: bool) -> None:
         """Take no part any more."""
-        if self._fetching is not None:
-            self._fetching.cancel()
+        for task in (self._fetching, self._withdrawing):
+            if task is not None:
+                task.cancel()
         self.seat.leave()
         if self._watch is not None:
             self._watch.cancel()
@@ -300,6 +305,19 @@ class Fellowship:
         self.peers.level = self.place.level
         if self.member is not None:
             self.member.raise_level(self.place.level)
+        if self.place.level >= RECEIPT_SECRET_LEVEL and self.seat.serving and SECRET in self.seat.state.more:
+            self._withdraw_receipt_secret()
+
+    def _withdraw_receipt_secret(self) -> None:
+        """The seat tells the level again and again, so this is tried again as well."""
+        if self._withdrawing is None or self._withdrawing.done():
+            work = withdraw_secret(self.place.coordinator)
+            self._withdrawing = asyncio.get_running_loop().create_task(_quietly(work), name="withdraw secret")
+
+    def _is_member(self, node: int) -> bool:
+        """True if the record or the coordinator's list of live nodes has this number, or the node is drained."""
+        state = self.seat.state
+        return node in {*state.replicas, *state.in_sync, *self.seat.living, *self.seat.drained}
 
     def doubts(self, state: ShardState) -> bool:
         """True if the record is older than what this node has seen."""
@@ -415,3 +433,10 @@ class Fellowship:
         if door == DESK and self.main is not None:
             return await self._answering.answer(request)
         return await answer_carried(self._node.entrances[door], peer, request)
+
+
+async def _quietly(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except CoordinationError as error:
+        _log.debug("the coordinator could not be asked", extra={"reason": str(error)})

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+from collections.abc import Iterable
 from typing import Final
 
 from longhall.errors import Code, LonghallError
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 FORBIDDEN_MODE: Final = stat.S_IWGRP | stat.S_IRWXO  # The group may read, so that secrets can be mounted.
+OTHERS_MODE: Final = stat.S_IRWXG | stat.S_IRWXO
+
+_log = logging.getLogger("longhall.node")
 
 
-def read_text(setting: str, path: str, *, private: bool) -> str:
-    """The text of the file that a setting names; a private one must be kept from others.
+def read_text(setting: str, path: str, *, private: bool, group: bool = True) -> str:
+    """The text of the file that a setting names; a private one must be kept from others, and from its `group` as well
+    where that is False.
 
     Raises LonghallError with one line that names the setting and says what to do.
     """
@@ -22,7 +28,7 @@ def read_text(setting: str, path: str, *, private: bool) -> str:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise refused(setting, f"{path} is no file")
-            if private and status.st_mode & FORBIDDEN_MODE:
+            if private and status.st_mode & (FORBIDDEN_MODE if group else OTHERS_MODE):
                 raise refused(setting, f"{path} can be read or changed by others: chmod 600 {path}")
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
@@ -33,6 +39,19 @@ def read_text(setting: str, path: str, *, private: bool) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise refused(setting, f"{path} is no text in UTF-8") from None
+
+
+def make_private(directory: str, names: Iterable[str]) -> None:
+    """Take everybody else's permissions from these files, as far as they exist and are this user's to change."""
+    for name in names:
+        path = os.path.join(directory, name)
+        try:
+            if os.stat(path).st_mode & OTHERS_MODE:
+                os.chmod(path, stat.S_IRUSR | stat.S_IWUSR)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _log.warning("others may read a file with a secret", extra={"path": path, "reason": str(error)})
 
 
 def refused(setting: str, what: str) -> LonghallError:

@@ -21,16 +21,19 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.broker.recover import read_identity
-from longhall.cluster.card import read_card
+from longhall.cluster.card import CARD, read_card
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, Wing
 from longhall.coordination.worker import worker_coordinator
 from longhall.errors import Code, LonghallError
+from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node, closed_api, options_of
+from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
+from longhall.node.files import make_private
 from longhall.node.logs import configure
 from longhall.node.place import Place, RecordDoubted, take_place
 from longhall.node.record_wait import RecordWait, copy_report
@@ -53,6 +56,7 @@ GC_YOUNG_OBJECTS: Final = 50_000
 FILES_SHARE: Final = 3  # Segments may take this part of the descriptors; connections need the rest.
 FILES_MIN: Final = 32
 COORDINATOR_PAUSE_S: Final = 1.0
+PRIVATE: Final = (IDENTITY, CARD)  # Files of earlier versions that others could read.
 SPACE_PAUSE_S: Final = 5.0
 
 _log = logging.getLogger("longhall.node")
@@ -94,6 +98,7 @@ class Life:
         self.settings = settings
         self.orders = orders  # Of a worker.
         self.wing = wing  # That it belongs to, if it is not the hall itself.
+        self.secret_file: SecretFile | None = None  # Of a node of a cluster.
         self.wardens = Wardens()  # Of the wings that are on the same host.
         self.announced = False
         self.ended = False  # It was told to stop while it waited.
@@ -120,12 +125,13 @@ async def _live(life: Life) -> int | None:
         world = real_world(settings.data, lock=life.orders is None or life.orders.leads)
     except OSError as error:
         return refuse(about_directory(settings, error))
+    make_private(settings.data, PRIVATE)
     try:
         if life.orders is not None:
             return await _serve_as_worker(world, life, life.orders)
         if settings.coordinator is None:
             return await _serve(world, life, None)
-        return await _serve_in_cluster(world, life, settings.coordinator)
+        return await _serve_in_cluster(world, life)
     except CoordinationError as error:
         if life.announced:  # It will be there again: whoever has begun goes on.
             _log.warning("the coordinator is of no help; it is asked again", extra={"reason": str(error)})
@@ -147,11 +153,13 @@ async def _live(life: Life) -> int | None:
         world.close()
 
 
-async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | None:
+async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
     from longhall.coordination.zookeeper import zookeeper_coordinator
 
     settings = life.settings
-    root = zookeeper_coordinator(url, session_timeout_ms=settings.session_timeout_ms)
+    life.secret_file = SecretFile(settings.cluster_secret)
+    watching = asyncio.get_running_loop().create_task(life.secret_file.watch(), name="watch the cluster secret")
+    root = zookeeper_coordinator(coordinator_of(settings), session_timeout_ms=settings.session_timeout_ms)
     await root.start()
     coordinator: Coordinator = root
     if life.wing is not None:
@@ -173,6 +181,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
             copy_bytes_a_second=settings.copy_bytes_a_second,
             level_max=settings.feature_level_max,
             patience_ms=2 * settings.session_timeout_ms,
+            secrets=life.secret_file.secrets,
         )
         place.root, place.wing = root, life.wing
         life.damaged = life.damaged and not place.fetched
@@ -195,6 +204,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
         life.refetch_from = state.leader
         return None
     finally:
+        watching.cancel()
         await coordinator.close()
         if coordinator is not root:
             await root.close()
@@ -214,7 +224,8 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     known = Known(settings.credentials, settings.keys)
-    waiting = RecordWait(world, coordinator, identity, card, report, doubt)
+    secrets = life.secret_file.secrets if life.secret_file is not None else None
+    waiting = RecordWait(world, coordinator, identity, card, report, doubt, secrets)
     work = asyncio.ensure_future(
         waiting.run(
             parse_address(settings.peers),
@@ -262,8 +273,8 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
     else:
         watch_parent(loop, end)
     node = Node(world, settings, place, colleagues)
-    if settings.credentials or settings.keys:
-        loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, life.wardens))
+    if settings.credentials or settings.keys or settings.cluster_secret:
+        loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, life))
     await node.start(end)
     minding = _mind(life, node)
     gc.collect()
@@ -310,9 +321,11 @@ def _mind(life: Life, node: Node) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(wardens.mind(), name="mind wings")
 
 
-def _reload(node: Node, wardens: Wardens) -> None:
+def _reload(node: Node, life: Life) -> None:
     node.known.reload()
-    wardens.tell(signal.SIGHUP)
+    if life.secret_file is not None:
+        life.secret_file.reload()
+    life.wardens.tell(signal.SIGHUP)
 
 
 async def _settled(node: Node, ended: asyncio.Future[OSError | None]) -> bool:

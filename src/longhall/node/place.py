@@ -13,14 +13,18 @@ from longhall.broker.recover import Identity, identify, read_identity, write_ide
 from longhall.cluster.card import Card, read_card, write_card
 from longhall.cluster.copy_report import CopyReport, ask_report
 from longhall.cluster.joining import check_level, confess, is_older_copy, number_of, outlive, share_identity
+from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.peers import Peers
+from longhall.cluster.receipt_secret import learn_secret
 from longhall.cluster.refetch import BYTES_A_SECOND, fetch, finish_switch
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import Coordinator, ShardState, Wing
 from longhall.errors import Code, LonghallError
+from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.world.ports import World
 
+PROPOSED: Final = f"{IDENTITY}.proposed"  # Of a directory that is about to make the record; it survives a crash.
 PATIENCE_MS: Final = 120_000  # For the session of whoever had the number before; the longest session lasts half of it.
 
 _log = logging.getLogger("longhall.node")
@@ -47,6 +51,7 @@ class Place:
         self.state = state
         self.level = level  # The feature level of the cluster,
         self.level_max = level_max  # and the newest that this node knows.
+        self.secrets = Secrets()  # That processes of the cluster prove to each other.
         self.root = coordinator  # Of the cluster; that of a wing is a part of it.
         self.wing: Wing | None = None  # The one that this node belongs to, if it is one.
         self.fetched = False  # Everything in the directory came from another node just now.
@@ -81,6 +86,7 @@ async def take_place(
     copy_bytes_a_second: int = BYTES_A_SECOND,
     level_max: int = NEWEST,
     patience_ms: int = PATIENCE_MS,
+    secrets: Secrets | None = None,
 ) -> Place:
     """Settle everything with the coordinator. CoordinationError or LonghallError when that cannot be.
 
@@ -95,9 +101,9 @@ async def take_place(
     if own is not None and own.member:
         await check_record(coordinator, card)
     card.node = await number_of(coordinator, card, wished)
-    probe = Peers(world, own.hall_id if own is not None else "", card.node, card.life)
+    probe = Peers(world, own.hall_id if own is not None else "", card.node, card.life, secrets=secrets)
     try:
-        place = await _settle(world, coordinator, options, card, own, probe, damaged, level_max, patience_ms)
+        place = await _settle(world, coordinator, options, card, own, probe, damaged, level_max, patience_ms, secrets)
         if source and source != card.node:
             place.fetched = await _fetch(world, place, source, copy_bytes_a_second)
         return place
@@ -124,6 +130,7 @@ async def _settle(
     damaged: bool,
     level_max: int,
     patience_ms: int,
+    secrets: Secrets | None,
 ) -> Place:
     disk = world.disk
 
@@ -137,17 +144,33 @@ async def _settle(
     card.life += 1
     write_card(disk, card)
     older = await is_older_copy(coordinator, card)
-    proposed = own or Identity(
-        hall_id=world.entropy.bytes(16).hex(), shards=options.shards, secret=world.entropy.bytes(32).hex(), member=True
-    )
+    proposed = own or read_identity(disk, level_max, PROPOSED) or _new_identity(world, options)
     first_level = own.format if own is not None and own.member else level_max
-    shared = await share_identity(coordinator, card.node, proposed, first_level)
+
+    def keep(first: Identity) -> None:
+        if own is None:
+            write_identity(disk, first, PROPOSED)
+
+    shared = await share_identity(coordinator, card.node, proposed, first_level, keep)
     level = await check_level(coordinator, level_max)
+    if not shared.secret:
+        peers = _peers(world, shared.hall_id, card, level, level_max, secrets)
+        try:
+            secret = await learn_secret(coordinator, peers, _of(shared, proposed), keep)
+        finally:
+            await peers.close()
+        shared = msgspec.structs.replace(shared, secret=secret)
     shared = msgspec.structs.replace(shared, format=level)
     identity = identify(disk, world.entropy, options, shared, level_max)
+    if identity.secret != shared.secret:  # It was this node's own, and another one was first.
+        identity = msgspec.structs.replace(identity, secret=shared.secret)
+        write_identity(disk, identity)
+    if disk.exists(PROPOSED):
+        disk.remove(PROPOSED)
     lost = "is empty" if own is None or damaged else "is an older copy of itself" if older else ""
     state = await confess(coordinator, card.node, clean=clean, lost=lost, ask=ask)
     place = Place(coordinator, card, identity, state, level, level_max)
+    place.secrets = secrets or place.secrets
     place.unclean = not clean and card.node in state.in_sync and len(state.in_sync) > 1
     if identity.format < level:
         place.raise_level(world, level)
@@ -157,8 +180,7 @@ async def _settle(
 async def _fetch(world: World, place: Place, source: int, copy_bytes_a_second: int) -> bool:
     """Only for a directory that cannot be read: what of it can be compared with the source is not known."""
     members = await place.coordinator.members()
-    peers = Peers(world, place.identity.hall_id, place.node, place.card.life)
-    peers.level, peers.level_max = place.level, place.level_max
+    peers = _peers(world, place.identity.hall_id, place.card, place.level, place.level_max, place.secrets)
     peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
     try:
         await fetch(world, peers, source, copy_bytes_a_second)
@@ -168,6 +190,23 @@ async def _fetch(world: World, place: Place, source: int, copy_bytes_a_second: i
     finally:
         await peers.close()
     return True
+
+
+def _peers(world: World, hall_id: str, card: Card, level: int, level_max: int, secrets: Secrets | None) -> Peers:
+    """To ask others before the node takes part."""
+    peers = Peers(world, hall_id, card.node, card.life, secrets=secrets)
+    peers.level, peers.level_max = level, level_max
+    return peers
+
+
+def _new_identity(world: World, options: HallOptions) -> Identity:
+    entropy = world.entropy
+    return Identity(hall_id=entropy.bytes(16).hex(), shards=options.shards, secret=entropy.bytes(32).hex(), member=True)
+
+
+def _of(shared: Identity, proposed: Identity) -> Identity:
+    """What this directory would bring, as of the hall that it joins."""
+    return msgspec.structs.replace(proposed, hall_id=shared.hall_id, shards=shared.shards)
 
 
 def as_member(identity: Identity) -> Identity:

@@ -22,8 +22,10 @@ from longhall.broker.recover import Identity
 from longhall.broker.rejoin import rejoin
 from longhall.cluster.card import Card
 from longhall.cluster.copy_report import HALTED, CopyReport, noted_replicas
-from longhall.cluster.joining import SECRET, SHARDS
+from longhall.cluster.joining import SHARDS
+from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.peers import Peers
+from longhall.cluster.receipt_secret import on_record
 from longhall.cluster.record_recovery import RecordRecovery
 from longhall.cluster.routing import addresses_of
 from longhall.console.api.recovery import recovery_routes
@@ -92,6 +94,7 @@ class RecordWait:
         card: Card,
         report: CopyReport,
         doubt: RecordDoubted,
+        secrets: Secrets | None = None,
     ) -> None:
         self._world = world
         self._coordinator = coordinator
@@ -99,9 +102,9 @@ class RecordWait:
         self._card = card
         self._report = report
         self._doubt = doubt
-        self._peers = Peers(world, identity.hall_id, card.node, card.life)
+        self._peers = Peers(world, identity.hall_id, card.node, card.life, secrets=secrets)
         self._peers.level, self._peers.level_max = identity.format, NEWEST
-        more = {SECRET: identity.secret, SHARDS: identity.shards}
+        more = {SHARDS: identity.shards, **on_record(identity.secret, identity.format)}
         self._recovery = RecordRecovery(coordinator, self._peers, identity.hall_id, self, more)
         self._console: HttpServer | None = None
 

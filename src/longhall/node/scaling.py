@@ -16,12 +16,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import shlex
 from typing import Final, final
 
 import msgspec
 
 from longhall.broker.hall import Hall
+from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.settings import Settings
 
@@ -46,7 +48,9 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     node: int  # Who asks; 0 for a node that is alone.
     http: str  # Where it answers.
     data: str
-    coordinator: str  # Empty for a node that is alone.
+    coordinator: str  # Without a password. Empty for a node that is alone.
+    coordinator_auth: str = ""  # Files of the node that asks, empty for none: what it shows ZooKeeper,
+    cluster_secret: str = ""  # and the cluster's secret.
 
 
 @final
@@ -87,11 +91,21 @@ class Scaler:
     """Asks the rule now and then, and the command when there is a wish."""
 
     def __init__(
-        self, hall: Hall, command: str, rule: Rule, parts_per_host: int, data: str = "", coordinator: str = ""
+        self,
+        hall: Hall,
+        command: str,
+        rule: Rule,
+        parts_per_host: int,
+        data: str = "",
+        coordinator: str = "",
+        coordinator_auth: str = "",
+        cluster_secret: str = "",
     ) -> None:
         self.http = ""
         self.data = data
         self.coordinator = coordinator
+        self.coordinator_auth = coordinator_auth
+        self.cluster_secret = cluster_secret
         self.asked = 0  # How often the command was started,
         self.failed = 0  # and did not end well.
         self._hall = hall
@@ -133,6 +147,8 @@ class Scaler:
                     http=self.http,
                     data=self.data,
                     coordinator=self.coordinator,
+                    coordinator_auth=self.coordinator_auth,
+                    cluster_secret=self.cluster_secret,
                 )
                 await self.ask(wish)
                 await asyncio.sleep(APART_S)
@@ -174,4 +190,20 @@ def scaler_of(hall: Hall, settings: Settings) -> Scaler:
         least = max(least, settings.replication_factor)
     rule = Rule(settings.parts_per_host, least, max(least, settings.hosts_max))
     command = settings.scale_hook or ""
-    return Scaler(hall, command, rule, settings.parts_per_host, settings.data, settings.coordinator or "")
+    coordinator = ""
+    if settings.coordinator:
+        coordinator = str(msgspec.structs.replace(parse_coordinator(settings.coordinator), user="", password=""))
+    return Scaler(
+        hall,
+        command,
+        rule,
+        settings.parts_per_host,
+        settings.data,
+        coordinator,
+        _absolute(settings.coordinator_auth),
+        _absolute(settings.cluster_secret),
+    )
+
+
+def _absolute(path: str | None) -> str:
+    return os.path.abspath(path) if path else ""

@@ -110,6 +110,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "the node is alone.",
         ),
     ] = None
+    coordinator_auth: Annotated[
+        str | None,
+        Meta(
+            description="A file with digest:USER:PASSWORD, with which the node shows ZooKeeper who it is; nobody else "
+            "may read it."
+        ),
+    ] = None
+    cluster_secret: Annotated[
+        str | None,
+        Meta(
+            description="A file of secrets, one a line, that the nodes of a cluster prove to each other: the first is "
+            "offered, all are accepted. Nobody else may read it. It is read again when it changes, and on SIGHUP."
+        ),
+    ] = None
     peers: Annotated[str, _address("Where the other nodes of the cluster connect; port 0 takes a free one.")] = (
         "127.0.0.1:0"
     )

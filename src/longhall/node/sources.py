@@ -10,6 +10,7 @@ of the pen is reported, as a warning: platforms put variables of their own there
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 import typing
 from collections.abc import Iterator, Mapping
@@ -17,14 +18,17 @@ from typing import NamedTuple
 
 import msgspec
 
+from longhall.coordination.address import has_password
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.errors import Code, LonghallError
 from longhall.node.addresses import parse_address
+from longhall.node.files import OTHERS_MODE
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
 from longhall.node.settings import ADDRESS, DURATION, SIZE, Settings
 
 ENVIRONMENT_PREFIX: typing.Final = "LONGHALL_"
 PORT_MAX: typing.Final = 65_535
+COORDINATOR: typing.Final = "coordinator"
 
 Tree = dict[str, object]
 
@@ -78,6 +82,12 @@ def load(
     for name, value in (flags or {}).items():
         if value is not None:
             _put(tree, _find(name, "option"), value, f"option {name}", strict=False)
+            if name == COORDINATOR and has_password(str(value)):
+                raise _refused(
+                    "option coordinator: everybody on this machine can read a password on the command line: write "
+                    "digest:USER:PASSWORD into a file that only you can read (chmod 600), name it with "
+                    "--coordinator-auth FILE, and leave user and password out of --coordinator"
+                )
     settings = msgspec.convert(tree, Settings)
     _check_together(settings)
     return Loaded(settings, tuple(warnings))
@@ -132,12 +142,15 @@ def _merge_file(tree: Tree, file: str) -> None:
     try:
         with open(file, "rb") as stream:
             document = tomllib.load(stream)
+            others = os.fstat(stream.fileno()).st_mode & OTHERS_MODE
     except OSError as failure:
         raise _refused(f"settings file {file}: {failure.strerror or failure}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
         raise _refused(f"settings file {file}: {failure}") from None
     for name, value in _flatten(document, ""):
         source = f"settings file {file}: {name}"
+        if name == COORDINATOR and others and has_password(str(value)):
+            raise _refused(f"{source}: it has a password, and others can read the file: chmod 600 {file}")
         _put(tree, _find(name, f"settings file {file}"), value, source, strict=True)
 
 
@@ -202,8 +215,16 @@ def _check_together(settings: Settings) -> None:
     for name, address in addresses:
         if not address.is_loopback and not settings.insecure:
             raise _refused(
-                f"{name} = {address} can be reached by others, and this version has no authentication or TLS yet: "
+                f"{name} = {address} can be reached by others, and this version has no TLS yet: "
                 "listen on 127.0.0.1, or say --insecure if the network is trusted"
+            )
+    if settings.coordinator is not None and settings.cluster_secret is None:
+        peers = parse_address(settings.peers)
+        if not peers.is_loopback:
+            raise _refused(
+                f"peers = {peers} can be reached by others, and nobody would be asked who they are: make a secret with "
+                "`longhall cluster secret make FILE`, copy it to every node of the cluster, and name it with "
+                "--cluster-secret FILE"
             )
     sqs = parse_address(settings.sqs)
     if not sqs.is_loopback and settings.credentials is None and not settings.insecure:
@@ -225,7 +246,8 @@ def _check_together(settings: Settings) -> None:
 
 def _check_cluster(settings: Settings) -> None:
     assert settings.coordinator is not None
-    parse_coordinator(settings.coordinator)
+    if parse_coordinator(settings.coordinator).password and settings.coordinator_auth is not None:
+        raise _refused("coordinator has a password, and coordinator_auth names a file with one: leave out one of them")
     if parse_address(settings.peers).is_everywhere:
         raise _refused(
             f"peers = {settings.peers} is no address that other nodes can connect to: name one of this machine's"

@@ -45,7 +45,7 @@ from longhall.node.lifecycle import (
 from longhall.node.logs import configure
 from longhall.node.settings import Settings
 from longhall.node.worker import PROGRAM, Orders
-from longhall.world.real.disk import DirectoryLock, RealDisk
+from longhall.world.real.disk import DIRECTORY_MODE, DirectoryLock, RealDisk
 from longhall.world.real.entropy import RealEntropy
 from longhall.world.real.network import RealNetwork
 
@@ -74,6 +74,7 @@ def supervise(settings: Settings) -> int:
 async def _supervise(settings: Settings) -> int:
     directory = os.path.join(settings.data, DIRECTORY)
     try:
+        os.makedirs(settings.data, mode=DIRECTORY_MODE, exist_ok=True)
         os.makedirs(directory, exist_ok=True)
         lock = DirectoryLock(directory)
     except OSError as error:

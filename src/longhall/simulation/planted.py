@@ -14,6 +14,7 @@ from longhall.simulation.bug import Bug, exchanged
 from longhall.simulation.planted_disks import DISK_BUGS
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
+from longhall.simulation.planted_peers import PEER_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
@@ -29,6 +30,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **HISTORY_BUGS,
     **WING_BUGS,
     **DISK_BUGS,
+    **PEER_BUGS,
 }
 
 

@@ -44,6 +44,11 @@ def lives_in(wards: Wards, number: int, name: str) -> set[bytes]:
     return set()
 
 
+def is_led(wards: Wards, number: int) -> bool:
+    wings = [fleet for fleet in wards.wings.values() if fleet.wing is not None and fleet.wing.number == number]
+    return any(fleet.leader() is not None for fleet in wings)
+
+
 async def named(fleet: Fleet, number: int, name: str) -> list[tuple[int, int]]:
     """By partition, the wing that clients are sent to, and the error; 0 for none."""
     found = await ask(fleet, number, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
@@ -119,7 +124,8 @@ async def depose(fleet: Fleet, wards: Wards) -> bool:
     kept: list[bool] = []
     for _ in range(60):
         await asyncio.sleep(0.1)
-        kept.append(all(lives_in(wards, number, "t") == {made.topic_id} for number in made.options.wings))
+        led = [number for number in made.options.wings if is_led(wards, number)]  # One may just hand over.
+        kept.append(all(lives_in(wards, number, "t") == {made.topic_id} for number in led))
     return all(kept) and fellowship.seat.leads(CATALOGUE_SHARD)
 
 

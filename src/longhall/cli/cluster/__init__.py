@@ -7,6 +7,7 @@ import typer
 from longhall.cli.cluster.hosts import add, drain, factor, move
 from longhall.cli.cluster.recover import recover
 from longhall.cli.cluster.scale_local import scale_local
+from longhall.cli.cluster.secret import app as secret
 from longhall.cli.cluster.status import status
 from longhall.cli.cluster.up import up
 from longhall.cli.cluster.upgrade import upgrade
@@ -22,4 +23,5 @@ app.command()(factor)
 app.command()(upgrade)
 app.command()(recover)
 app.command("scale-local")(scale_local)
+app.add_typer(secret)
 app.add_typer(wings)

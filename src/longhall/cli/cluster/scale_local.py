@@ -108,6 +108,10 @@ def _start(place: Path, wish: Wish, settings: list[str]) -> dict[str, object]:
     command += ["--coordinator", wish.coordinator, "--node-id", str(number)]
     for door in ("kafka", "sqs", "http"):
         command += [f"--{door}", "127.0.0.1:0"]
+    if wish.cluster_secret:
+        command += ["--cluster-secret", wish.cluster_secret]
+    if wish.coordinator_auth:
+        command += ["--coordinator-auth", wish.coordinator_auth]
     for word in settings:
         command += ["--set", word]
     child = Child(number, place, command)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final, final
 
 import typer
 
+from longhall.cli.cluster.secret import SECRET_NAME, make_secret
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.output import note
@@ -96,6 +97,9 @@ def up(
     first: Annotated[
         int, typer.Option(min=1, help="The number of the first node, to join those of a --coordinator.")
     ] = 1,
+    cluster_secret: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The secret of the cluster; one is made under --data without it.")
+    ] = None,
     free_ports: Annotated[bool, typer.Option("--free-ports", help="Do not try the usual ports.")] = False,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the nodes; may be repeated.")
@@ -105,12 +109,21 @@ def up(
 
     What was kept under --data by an earlier run is there again.
     """
+    from longhall.coordination.address import has_password
     from longhall.coordination.ensemble import Ensemble, EnsembleError
 
     if first > 1 and coordinator is None:
         raise CommandError("say with --coordinator which nodes these are to join", Exit.USAGE)
+    if coordinator is not None and has_password(coordinator):
+        raise CommandError(
+            "everybody on this machine can read a password on the command line: write digest:USER:PASSWORD into a file "
+            "of mode 600, and say --set coordinator_auth=FILE",
+            Exit.USAGE,
+        )
     home = Path(data).absolute()
-    home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings = assignments or []
+    secret_file = _secret_file(home, cluster_secret, first, settings)
     ensemble = None
     children: list[Child] = []
     signal.signal(signal.SIGTERM, _interrupt)
@@ -122,14 +135,15 @@ def up(
             note(f"starting ZooKeeper ({zookeepers}) and {nodes} nodes in {home}")
             ensemble.start()
             coordinator = ensemble.url
-        settings = assignments or []
+        if secret_file is not None:
+            settings = [*settings, f"cluster_secret={secret_file}"]
         if nodes == first == 1 and not any(word.startswith("in_sync_min") for word in settings):
             settings = [*settings, "in_sync_min=1"]
         children += [_child(home, number, coordinator, settings, free_ports) for number in range(first, first + nodes)]
         for child in children:
             child.start()
         _wait_ready(children)
-        _announce(children, coordinator, ready_file)
+        _announce(children, coordinator, ready_file, secret_file)
         _stay(children)
     except EnsembleError as failure:
         raise CommandError(str(failure)) from None
@@ -144,6 +158,24 @@ def up(
             child.wait()
         if ensemble is not None:
             ensemble.stop()
+
+
+def _secret_file(home: Path, given: str | None, first: int, settings: list[str]) -> str | None:
+    """The file with the cluster's secret, made if these are the first nodes; None where --set names one, or none."""
+    if any(word.partition("=")[0].strip() == "cluster_secret" for word in settings):
+        return None
+    if given is not None:
+        return str(Path(given).absolute())
+    if first > 1:
+        raise CommandError(
+            "say with --cluster-secret FILE which secret the nodes that these join have; `longhall cluster up` keeps "
+            f"it under its --data as {SECRET_NAME}",
+            Exit.USAGE,
+        )
+    path = home / SECRET_NAME
+    if not path.exists():
+        make_secret(path)
+    return str(path)
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -202,7 +234,7 @@ def _is_whole(view: ClusterView) -> bool:
     return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor)
 
 
-def _announce(children: list[Child], coordinator: str, ready_file: str | None) -> None:
+def _announce(children: list[Child], coordinator: str, ready_file: str | None, secret_file: str | None) -> None:
     for child in children:
         doors = ", ".join(f"{door} {child.ready[door]}" for door in USUAL_PORTS)
         print(f"longhall: node {child.number} (pid {child.ready['pid']}): {doors}")
@@ -211,6 +243,7 @@ def _announce(children: list[Child], coordinator: str, ready_file: str | None) -
         told = {
             "pid": os.getpid(),
             "zookeeper": coordinator,
+            "cluster_secret": secret_file,
             "nodes": [{"node": child.number, **child.ready} for child in children],
         }
         beside = ready_file + ".new"

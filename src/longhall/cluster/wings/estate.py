@@ -14,6 +14,7 @@ import msgspec
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.placement import WING_STEP, Kept
+from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.seat import Seat
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.calls import Verb
@@ -29,7 +30,7 @@ R = TypeVar("R")
 class Estate:
     """See the module. The first half of `broker.placement.Wings`."""
 
-    def __init__(self, hall: Hall, seat: Seat, coordinator: Coordinator, incarnation: int) -> None:
+    def __init__(self, hall: Hall, seat: Seat, coordinator: Coordinator, incarnation: int, secrets: Secrets) -> None:
         self.records: Mapping[str, Wing] = {}
         self.on_wings: Callable[[list[Wing]], None] = _nobody_starts  # The wings that are to have a process here.
         self.on_known: Callable[[list[Wing]], None] = _nobody_remembers  # All wings that were ever heard of.
@@ -37,6 +38,7 @@ class Estate:
         self._seat = seat
         self._coordinator = coordinator
         self._incarnation = incarnation
+        self._secrets = secrets
         self._guests: dict[int, Guest] = {}
         self._lives = Lives()
         self._watch: Watch | None = None
@@ -66,6 +68,7 @@ class Estate:
                     self._incarnation,
                     self._coordinator.beside(wing.name),
                     f"the wing {wing.name}",
+                    self._secrets,
                 )
         self._changed.set()
         self.on_wings([wing for wing in records.values() if self._seat.node in wing.hosts])

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Final, final
 
 from longhall.broker.leadership import NOBODY, Host
-from longhall.cluster.peers import Peers
+from longhall.cluster.peer_authentication import Secrets
+from longhall.cluster.peers import GUESTS_FROM, Peers
 from longhall.cluster.routing import Router, addresses_of
 from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Watch
 from longhall.coordination.ports import Member as Described
@@ -21,7 +22,6 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.world.ports import World
 
-GUESTS_FROM: Final = 1 << 40  # Nodes of a hall have smaller numbers than its guests.
 PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
 LOOK_S: Final = 0.05
 CARRIED_MAX: Final = 1024  # Requests on their way to one hall.
@@ -34,7 +34,15 @@ class Guest:
     """See the module. Fulfils `broker.leadership.Leadership`, as one that never leads."""
 
     def __init__(
-        self, world: World, number: int, incarnation: int, coordinator: Coordinator, label: str, *, begins: bool = True
+        self,
+        world: World,
+        number: int,
+        incarnation: int,
+        coordinator: Coordinator,
+        label: str,
+        secrets: Secrets,
+        *,
+        begins: bool = True,
     ) -> None:
         """With `begins` the coordinator is started and closed by the guest, else it is somebody else's."""
         self.node = GUESTS_FROM + number
@@ -43,6 +51,7 @@ class Guest:
         self._incarnation = incarnation
         self._coordinator = coordinator
         self._begins = begins
+        self._secrets = secrets
         self._state = ShardState(shard=CATALOGUE_SHARD)
         self._living: Mapping[int, Described] = {}
         self._peers: Peers | None = None
@@ -82,7 +91,9 @@ class Guest:
             await asyncio.sleep(LOOK_S)
 
     def _know(self, hall_id: str) -> None:
-        self._peers = Peers(self._world, hall_id, self.node, self._incarnation, requests_max=CARRIED_MAX)
+        self._peers = Peers(
+            self._world, hall_id, self.node, self._incarnation, secrets=self._secrets, requests_max=CARRIED_MAX
+        )
         self._router = Router(self, self._peers, _not_here, carried_max=CARRIED_MAX)
         self._members_changed(self._living)
 

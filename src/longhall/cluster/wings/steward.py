@@ -17,6 +17,7 @@ import msgspec
 from longhall.broker.catalogue import Topic
 from longhall.broker.hall import Hall
 from longhall.broker.waiting import committed
+from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.seat import Seat
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.estate import Estate
@@ -55,9 +56,10 @@ class Steward(Estate):
         seat: Seat,
         coordinator: Coordinator,
         incarnation: int,
+        secrets: Secrets,
         confirm: Callable[[], Awaitable[None]],
     ) -> None:
-        super().__init__(hall, seat, coordinator, incarnation)
+        super().__init__(hall, seat, coordinator, incarnation, secrets)
         self._confirm = confirm
         self._tending: asyncio.Task[None] | None = None
         self.look_s = LOOK_S

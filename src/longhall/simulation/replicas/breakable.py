@@ -19,6 +19,9 @@ class Breakable(Protocol):
     def host(self, node: int) -> Host:
         """The machine of a node."""
 
+    def hall_id(self) -> str:
+        """The hall that they keep; empty while no node runs."""
+
     def leader_number(self) -> int:
         """The node that is on record as leader; 0 for none."""
 

@@ -122,6 +122,9 @@ class Cluster:
         """The machine of a node."""
         return self.fleet.host(node)
 
+    def hall_id(self) -> str:
+        return self.fleet.hall_id()
+
     def leader_number(self) -> int:
         return self.fleet.leader_number()
 

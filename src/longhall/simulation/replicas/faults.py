@@ -16,6 +16,7 @@ from longhall.simulation.replicas.histories import HistoryFaults
 from longhall.simulation.replicas.hosts import HostFaults
 from longhall.simulation.replicas.links import LinkFaults
 from longhall.simulation.replicas.machines import MachineFaults
+from longhall.simulation.replicas.strangers import StrangerFaults
 
 Fault = Callable[[], Awaitable[None]]
 
@@ -30,12 +31,13 @@ class Faults:
         self._chance: random.Random = cluster.simulation.stream("faults")
         disks = DiskFaults(cluster, self._chance)
         self.flips = disks.flips
-        self._parts: list[HostFaults | LinkFaults | DiskFaults | HistoryFaults | MachineFaults] = [
+        self._parts: list[HostFaults | LinkFaults | DiskFaults | HistoryFaults | MachineFaults | StrangerFaults] = [
             HostFaults(cluster, self._chance),
             LinkFaults(cluster, self._chance),
             disks,
             HistoryFaults(cluster, self._chance),
             MachineFaults(cluster, self._chance),
+            StrangerFaults(cluster, self._chance),
         ]
         self._names = list(menu)
         self._running: list[asyncio.Task[None]] = []

@@ -37,6 +37,7 @@ from longhall.node.wing import settings_of
 from longhall.simulation.checkers.violation import Violation, demand
 from longhall.simulation.loop import PowerCut, Process
 from longhall.simulation.replicas.names import name_of, numbers_up_to
+from longhall.simulation.replicas.node import SECRETS
 from longhall.simulation.replicas.observed import Watch, member_of
 from longhall.simulation.scenarios.machine import KAFKA_PORT, SQS_PORT
 from longhall.simulation.scenarios.node import HTTP_PORT, settings_for
@@ -183,6 +184,9 @@ class Fleet:
         found = self.zookeeper.peek(path)
         return decode_shard(path, found) if found is not None else None
 
+    def hall_id(self) -> str:
+        return next((node.hall.hall_id for node in self.nodes.values()), "")
+
     def leader_number(self) -> int:
         state = self.record()
         return state.leader if state is not None else 0
@@ -327,6 +331,7 @@ class Fleet:
             damaged=number in self._damaged,
             source=source,
             level_max=settings.feature_level_max,
+            secrets=SECRETS,
         )
         place.root, place.wing = root, self.wing
         if place.fetched:
@@ -369,7 +374,7 @@ class Fleet:
         identity = read_identity(world.disk, settings.feature_level_max)
         assert identity is not None
         report = copy_report(world, options_of(settings), identity, card, str(doubt))
-        waiting = RecordWait(world, coordinator, identity, card, report, doubt)
+        waiting = RecordWait(world, coordinator, identity, card, report, doubt, SECRETS)
         await waiting.run(parse_address(settings.peers), parse_address(settings.http), "", None, "")
 
     def _settings(self, world: SimulatedWorld, number: int, name: str) -> Settings:

@@ -1,4 +1,4 @@
-"""Which faults a scenario may draw, by their names: see `hosts`, `links` and `disks` for what each does."""
+"""Which faults a scenario may draw, by name: see `hosts`, `links`, `disks` and `strangers` for what each does."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ EVERYTHING: Final = (
     "restart_one_after_another",
     "clock_jump",
     "kill_in_quick_succession",
+    "strangers_knock",
 )
 # Who leads dies, stops and is cut off.
 LEADERS: Final = (
@@ -42,6 +43,7 @@ LEADERS: Final = (
     "kill_in_quick_succession",
     "stop_cleanly",
 )
+STRANGERS: Final = (*("strangers_knock",) * 4, *LEADERS, "reset")
 # Beside what whoever moves hosts does to them.
 MOVERS: Final = ("kill_one", "reset", "cut_one_way", "slow_disk", "lose_words_of_the_coordinator", "stop_cleanly")
 ELECTIONS: Final = (

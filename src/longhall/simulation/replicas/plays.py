@@ -3,6 +3,7 @@
 replicas    three to five members under every fault there is, several at a time
 elections   leaders die, stop and are cut off in quick succession
 parts       the same while many batches take several entries of the log, and are cut anywhere between
+strangers   processes that do not know the secret try to get in, while leaders change
 quarantine  bits flip in the log or the snapshots of one member after another, between lesser faults
 """
 
@@ -20,7 +21,7 @@ from longhall.log import wal
 from longhall.shards import shard
 from longhall.simulation.replicas.cluster import LARGE, Cluster, Large, little_memory
 from longhall.simulation.replicas.faults import Faults
-from longhall.simulation.replicas.menus import DAMAGE, ELECTIONS, EVERYTHING
+from longhall.simulation.replicas.menus import DAMAGE, ELECTIONS, EVERYTHING, STRANGERS
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.world import Simulation
@@ -71,6 +72,10 @@ def _small_entries() -> Iterator[None]:
     finally:
         for module, name, value in kept:
             setattr(module, name, value)
+
+
+async def strangers(simulation: Simulation, starter: Starter) -> Played:
+    return await play(simulation, STRANGERS, 3.0)
 
 
 async def quarantine(simulation: Simulation, starter: Starter) -> Played:
@@ -124,5 +129,6 @@ REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {
     "replicas": replicas,
     "elections": elections,
     "parts": parts,
+    "strangers": strangers,
     "quarantine": quarantine,
 }

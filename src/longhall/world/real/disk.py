@@ -17,6 +17,8 @@ from longhall.world.real.syncing import SyncLane
 from longhall.world.real.writing import WriteLane, wait_for_writes
 
 LOCK_NAME: Final = "lock"
+DIRECTORY_MODE: Final = 0o700  # Messages and the secret of receipts are nobody else's business.
+FILE_MODE: Final = 0o600
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,14 +33,14 @@ class RealDisk:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
-        os.makedirs(self.root, exist_ok=True)
+        os.makedirs(self.root, mode=DIRECTORY_MODE, exist_ok=True)
         self._commits = SyncLane("commits")
         self._background = SyncLane("background", together=True)
         self._writes = WriteLane(self.root)
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(path, os.open(self._full(path), flags, 0o644), self.forget)
+        return RealFile(path, os.open(self._full(path), flags, FILE_MODE), self.forget)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._full(path))
