@@ -187,6 +187,22 @@ class HallFamilies:
         yield Family("longhall_sync_seconds", "histogram", "Seconds that a sync took.", syncs)
         yield gauge("longhall_memory_used_bytes", "Bytes of the memory budget in use.", state.memory_used_bytes)
         yield gauge("longhall_memory_limit_bytes", "The memory budget.", state.memory_limit_bytes)
+        yield gauge(
+            "longhall_uncommitted_bytes",
+            "Bytes that this node has appended as leader and that wait for their commit.",
+            state.uncommitted_bytes,
+        )
+        yield gauge(
+            "longhall_uncommitted_limit_bytes",
+            "Beyond it messages are refused until some are committed; 256 bytes are added for each entry.",
+            state.uncommitted_limit_bytes,
+        )
+        yield gauge(
+            "longhall_backpressure",
+            "1 while messages are refused because too much waits for its commit or for a checkpoint.",
+            int(state.backed_up),
+        )
+        yield counter("longhall_backpressure_refusals_total", "Messages refused for that.", state.backlog_refusals)
         yield counter("longhall_checkpoints_total", "Checkpoints made.", state.checkpoints)
         yield gauge(
             "longhall_checkpoint_age_seconds", "Seconds since the last checkpoint.", state.checkpoint_age_seconds

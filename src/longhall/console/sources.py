@@ -115,6 +115,10 @@ class StorageStatus:
     sync_seconds: Histogram = field(default_factory=Histogram)
     memory_used_bytes: int = 0
     memory_limit_bytes: int = 0
+    uncommitted_bytes: int = 0  # Appended as leader, and not committed.
+    uncommitted_limit_bytes: int = 0
+    backed_up: bool = False  # Whether messages are refused because too much waits.
+    backlog_refusals: int = 0
     connections: int = 0
     connections_refused: int = 0
     connections_held_back: int = 0  # Not read for a while, because others had less than their share.

@@ -51,12 +51,13 @@ from longhall.node.fellowship import Fellowship
 from longhall.node.place import Place
 from longhall.node.scaling import scaler_of
 from longhall.node.settings import Settings
+from longhall.node.shares import shares_of
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.wing import PARTITIONS_APART
 from longhall.world.ports import World
 
-TAIL_SHARE: Final = 2  # The tails may hold this part of the memory budget.
+WAL_CHECKPOINTS_MIN: Final = 2  # The bound of the log leaves room for so many checkpoints, whatever it says.
 BEHIND_BYTES_MIN: Final = 64 * 1024  # Smaller tails are written in passing.
 BEHIND_SHARE: Final = 4096
 
@@ -344,10 +345,12 @@ def options_of(settings: Settings) -> HallOptions:
         wal_file_bytes=settings.wal_file_bytes,
         checkpoint_bytes=settings.checkpoint_bytes,
         disk_reserve_bytes=settings.disk_reserve_bytes,
+        backlog_bytes_max=shares_of(settings.memory_bytes).backlog_bytes,
+        wal_bytes_max=max(settings.wal_bytes_max, WAL_CHECKPOINTS_MIN * settings.checkpoint_bytes),
         open_files_max=settings.open_files_max,
         recent_bytes=settings.recent_bytes,
         lone_sync_us_max=settings.lone_sync_us_max,
-        tail_bytes_max=settings.memory_bytes // TAIL_SHARE,
+        tail_bytes_max=shares_of(settings.memory_bytes).tail_bytes,
         behind_tails_min=settings.behind_partitions_min,
         behind_bytes_min=min(BEHIND_BYTES_MIN, settings.memory_bytes // BEHIND_SHARE),
         cleaner_interval_ms=settings.cleaner.interval_ms,

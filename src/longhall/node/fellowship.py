@@ -21,7 +21,7 @@ from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
 from longhall.cluster.confirming import Confirming
 from longhall.cluster.hosts import Hosts
-from longhall.cluster.member import Member, MemberOptions
+from longhall.cluster.member import Member
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch_beside
 from longhall.cluster.routing import Router
@@ -41,6 +41,7 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
 from longhall.node.place import Place, as_member
 from longhall.node.scraping import METRICS, METRICS_S_MAX, gathered
+from longhall.node.shares import member_options
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -122,7 +123,7 @@ class Fellowship:
         """The doors are open: take part."""
         node, settings = self._node, self._node.settings
         assert self._rejoined is not None
-        options = MemberOptions(in_sync_min=settings.in_sync_min, lag_ms_max=settings.lag_ms_max)
+        options = member_options(settings)
         member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
         member.on_step_down = self._fall
         member.on_refetch = self._refetch

@@ -202,6 +202,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checkpoint_bytes: Annotated[
         int, _size("A checkpoint is made after this much of the write-ahead log.", least=64 * _KIB)
     ] = 256 * _MIB
+    wal_bytes_max: Annotated[
+        int,
+        _size(
+            "Messages are refused, for producers to try again, while the write-ahead log has more than this behind its "
+            "last checkpoint: a checkpoint waits for followers in sync, and for a node that fetches everything.",
+            least=64 * _MIB,
+        ),
+    ] = 16 * _GIB
     disk_reserve_bytes: Annotated[
         int, _size("Producing is refused when less than this is free; commits and reads go on.")
     ] = 128 * _MIB
