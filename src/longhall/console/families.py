@@ -187,6 +187,11 @@ class HallFamilies:
         yield Family("longhall_sync_seconds", "histogram", "Seconds that a sync took.", syncs)
         yield gauge("longhall_memory_used_bytes", "Bytes of the memory budget in use.", state.memory_used_bytes)
         yield gauge("longhall_memory_limit_bytes", "The memory budget.", state.memory_limit_bytes)
+        yield counter(
+            "longhall_requests_given_up_total",
+            "Requests that were given up half arrived, because memory was short and they were slow or the youngest.",
+            state.requests_given_up,
+        )
         yield gauge(
             "longhall_uncommitted_bytes",
             "Bytes that this node has appended as leader and that wait for their commit.",

@@ -150,6 +150,8 @@ class HttpServer(HttpGate):
             silent = not arriving_s and connection.idle and now_s - connection.active_s > IDLE_SECONDS_MAX
             if slow or stalled or silent:
                 connection.abort()
+        self.budget.look(now_s)
+        self.budget.strangers.look(now_s)
         self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep, loop)
 
     # Gate
@@ -162,7 +164,10 @@ class HttpServer(HttpGate):
         self._connections.pop(connection, None)
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
-        return _written(plain(status, line) if self._service is None else refused(status, line), closes=True)
+        answer = plain(status, line) if self._service is None else refused(status, line)
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            answer = answer._replace(headers="Retry-After: 1\r\n")
+        return _written(answer, closes=True)
 
     def observe(self, call: HttpCall, now_s: float) -> None:
         """Nobody counts."""

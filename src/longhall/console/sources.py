@@ -115,6 +115,7 @@ class StorageStatus:
     sync_seconds: Histogram = field(default_factory=Histogram)
     memory_used_bytes: int = 0
     memory_limit_bytes: int = 0
+    requests_given_up: int = 0  # Half arrived, when memory was short.
     uncommitted_bytes: int = 0  # Appended as leader, and not committed.
     uncommitted_limit_bytes: int = 0
     backed_up: bool = False  # Whether messages are refused because too much waits.

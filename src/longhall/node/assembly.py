@@ -95,7 +95,8 @@ class Node:
         self.desk = Desk(self.hall)
         self._housekeeper = Housekeeper(self.hall)
         self._scaler = scaler_of(self.hall, settings)
-        budget = Budget(settings.memory_bytes)
+        shares = shares_of(settings.memory_bytes)
+        budget = Budget(shares.requests_bytes, shares.strangers_bytes)
         door = Door(self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings))
         self._kafka = KafkaServer(
             door,

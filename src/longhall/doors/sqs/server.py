@@ -155,6 +155,8 @@ class SqsServer(HttpGate):
         for connection in list(self.crowd.guests):
             if self._patience.is_over(connection, now_s):
                 connection.abort()
+        self.budget.look(now_s)
+        self.budget.strangers.look(now_s)
         self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)
 
     # Gate
@@ -175,6 +177,8 @@ class SqsServer(HttpGate):
         histogram.observe(now_s - call.started_s)
 
     def serve(self, call: HttpCall) -> None:
+        if self._verifier is None:
+            call.connection.know()  # Nobody is asked who they are: whoever speaks the protocol is known.
         target = call.headers.get(b"x-amz-target")
         carrier = self.carrier if self.carrier is not None and self.carrier.elsewhere() else None
         if carrier is not None and target in NEAR and self._is_near(call):
@@ -257,7 +261,9 @@ class SqsServer(HttpGate):
 
     def _verify(self, call: HttpCall) -> str:
         assert self._verifier is not None
-        return self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+        found = self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+        call.connection.know()
+        return found
 
     # Carrying
 
@@ -360,7 +366,7 @@ class SqsServer(HttpGate):
         self._employ(call, self._finish(call, outcome, as_query), operation.waits)
 
     def _throttle(self, receives: bool) -> None:
-        if receives and self.budget.used_bytes > self.budget.bytes_max:
+        if receives and self.budget.is_overdrawn:
             # Messages that nobody takes away fill the memory; giving out more would only lease them for nothing.
             raise SqsError(faults.THROTTLED, "Too much is under way; try again later.")
 
