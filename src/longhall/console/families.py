@@ -175,6 +175,18 @@ class HallFamilies:
         yield counter(
             "longhall_connections_refused_total", "Connections refused by a bound.", state.connections_refused
         )
+        yield Family(
+            "longhall_door_connections",
+            "gauge",
+            "Open connections of a door.",
+            [("", labels(("door", door.name)), door.connections) for door in state.doors],
+        )
+        yield Family(
+            "longhall_door_connections_refused_total",
+            "counter",
+            "Connections that a door refused by a bound.",
+            [("", labels(("door", door.name)), door.refused) for door in state.doors],
+        )
         yield counter(
             "longhall_connections_held_back_total",
             "Times that a connection was not read for a while, for others to have their share.",

@@ -24,6 +24,7 @@ from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.carrying import HTTP, Carrier, answer_with, request_of
 from longhall.front.http import HttpConnection, factory_of
+from longhall.front.refused import RefusedConnections
 from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64
@@ -96,6 +97,7 @@ class HttpServer(HttpGate):
         self._connections_max = connections_max or (CONNECTIONS_MAX if service is None else SERVICE_CONNECTIONS_MAX)
         self._waiting: dict[asyncio.Task[None], None] = {}
         self._connections: dict[HttpConnection, None] = {}
+        self.refused = RefusedConnections("http")
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._listener: Listener | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -158,7 +160,11 @@ class HttpServer(HttpGate):
 
     def opened(self, connection: HttpConnection) -> bool:
         self._connections[connection] = None
-        return len(self._connections) <= self._connections_max
+        if len(self._connections) <= self._connections_max:
+            return True
+        now_s = asyncio.get_running_loop().time()
+        self.refused.note(connection.peer, "http connections", self._connections_max, now_s)
+        return False
 
     def closed(self, connection: HttpConnection) -> None:
         self._connections.pop(connection, None)

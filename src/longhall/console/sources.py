@@ -106,6 +106,15 @@ class RequestStatus:
 
 
 @dataclass(slots=True)
+class DoorStatus:
+    """Who comes to one door."""
+
+    name: str
+    connections: int
+    refused: int
+
+
+@dataclass(slots=True)
 class StorageStatus:
     """The log of the node, its memory and its connections."""
 
@@ -121,7 +130,8 @@ class StorageStatus:
     backed_up: bool = False  # Whether messages are refused because too much waits.
     backlog_refusals: int = 0
     connections: int = 0
-    connections_refused: int = 0
+    connections_refused: int = 0  # By the Kafka door.
+    doors: list[DoorStatus] = field(default_factory=list)
     connections_held_back: int = 0  # Not read for a while, because others had less than their share.
     checkpoints: int = 0
     checkpoint_age_seconds: float = 0.0

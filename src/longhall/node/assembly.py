@@ -33,6 +33,7 @@ from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
 from longhall.console.process import process_families
 from longhall.console.routes import open_console
+from longhall.console.sources import DoorStatus
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
@@ -124,6 +125,7 @@ class Node:
         routes = (*ROUTES, upgrade_route(NodeUpgrades(self)))
         api = self._api = Api(self.desk, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
+        self.status.doors = [self._kafka_status, self._sqs_status, self._http_status]
         self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
         if self.fellowship is not None:
             self._console.show("/cluster", partial(company.answer, self.fellowship))
@@ -202,6 +204,15 @@ class Node:
         self._sqs.door.authority = str(self.sqs)
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
+
+    def _kafka_status(self) -> DoorStatus:
+        return DoorStatus("kafka", len(self._kafka.crowd.guests), self._kafka.crowd.refused.count)
+
+    def _sqs_status(self) -> DoorStatus:
+        return DoorStatus("sqs", len(self._sqs.crowd.guests), self._sqs.crowd.refused.count)
+
+    def _http_status(self) -> DoorStatus:
+        return DoorStatus("http", self._console.connection_count, self._console.refused.count)
 
     @property
     def kafka_door(self) -> Door:

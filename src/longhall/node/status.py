@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import final
 
 from longhall.broker.hall import Hall
@@ -11,6 +11,7 @@ from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.traffic import Traffic as Counted
 from longhall.console.sources import (
     BrokerStatus,
+    DoorStatus,
     GroupOffsetStatus,
     GroupStatus,
     PartitionStatus,
@@ -36,6 +37,7 @@ class NodeStatus:
 
     def __init__(self, hall: Hall, server: KafkaServer, budget: Budget) -> None:
         self.state: str | None = "starting"
+        self.doors: list[Callable[[], DoorStatus]] = []  # How many come to each, as the assembly knows.
         self._hall = hall
         self._server = server
         self._budget = budget
@@ -155,7 +157,8 @@ class NodeStatus:
             backed_up=hall.is_backed_up,
             backlog_refusals=hall.backlog.refusals,
             connections=len(self._server.crowd.guests),
-            connections_refused=self._server.crowd.refused,
+            connections_refused=self._server.crowd.refused.count,
+            doors=[look() for look in self.doors],
             connections_held_back=self._server.door.fairness.waits,
             checkpoints=hall.checkpoints,
             checkpoint_age_seconds=age_ms / 1000,

@@ -56,7 +56,7 @@ class KafkaServer(Gate):
         self.budget = budget
         self.request_bytes_max = request_bytes_max
         self.shared = memoryview(bytearray(SHARED_BYTES))
-        self.crowd: Crowd[Connection] = Crowd(connections_max, connections_per_address_max)
+        self.crowd: Crowd[Connection] = Crowd(connections_max, connections_per_address_max, "kafka")
         self.seconds: dict[int, Histogram] = {}
         self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
         self._idle_s = idle_s
@@ -121,7 +121,7 @@ class KafkaServer(Gate):
     # Gate
 
     def opened(self, connection: Connection) -> bool:
-        return self.crowd.enter(connection)
+        return self.crowd.enter(connection, self._loop.time())
 
     def closed(self, connection: Connection) -> None:
         self.door.fairness.forget(id(connection))

@@ -97,15 +97,15 @@ class SqsServer(HttpGate):
         clock: Clock,
         entropy: Entropy,
         verifier: Verifier | None = None,
-        connections_max: int = 10_000,
-        connections_per_address_max: int = 10_000,
+        connections_max: int = 16_384,
+        connections_per_address_max: int = 16_384,
         body_bytes_max: int = BODY_BYTES_MAX,
         patience: Patience | None = None,
     ) -> None:
         self.door = door
         self.budget = budget
         self.body_bytes_max = body_bytes_max
-        self.crowd: Crowd[HttpConnection] = Crowd(connections_max, connections_per_address_max)
+        self.crowd: Crowd[HttpConnection] = Crowd(connections_max, connections_per_address_max, "sqs")
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
@@ -162,7 +162,7 @@ class SqsServer(HttpGate):
     # Gate
 
     def opened(self, connection: HttpConnection) -> bool:
-        return self.crowd.enter(connection)
+        return self.crowd.enter(connection, self._loop.time())
 
     def closed(self, connection: HttpConnection) -> None:
         self.crowd.leave(connection)
