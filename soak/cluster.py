@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -40,8 +40,10 @@ class Cluster:
         path: str = "",
         field: Field | None = None,
         servers: int = 1,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home
+        self._settings = dict(settings or {})  # Of every node, beside those that make it a member.
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Nodes that are better not asked.
@@ -76,6 +78,7 @@ class Cluster:
         """A node of this cluster, not started yet; or one that is `alone` with its directory and knows no cluster."""
         options = ["--coordinator", self.zookeeper.url + self._path, "--node-id", str(number)]
         options += ["--set", f"session_timeout_ms={self.session_ms}"]
+        options += [word for name, value in self._settings.items() for word in ("--set", f"{name}={value}")]
         if alone:
             options = []
         if self.field is None:

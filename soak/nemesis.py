@@ -13,10 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from longhall.node.settings import Settings
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
 from soak.field import resize_memory
 from soak.kill import Say
 from soak.replicas import is_of_the_load
+from soak.stall import MEMORY_SHARE, stall
 
 READY_SECONDS: Final = 90.0
 BEYOND_SECONDS: Final = 2.0  # How much longer than the session something lasts that is to outlast it.
@@ -24,6 +26,8 @@ LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to n
 SEGMENT_BYTES_MIN: Final = 4096
 NOTICED: Final = "a message cannot be read here"
 MENDED: Final = "damaged messages were put right"  # In place, with what another node has.
+STALL_SECONDS: Final = (60.0, 90.0)
+STALL_BYTES_A_SECOND: Final = 30_000_000
 JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
 
 
@@ -47,6 +51,7 @@ class Nemesis:
             self.lose_a_disk,
             self.zookeeper_goes_away,
             self.kill_a_zookeeper,
+            self.stall_the_commit,
         ]
         in_a_field: list[Callable[[], None]] = [
             self.cut_the_leader_from_zookeeper,
@@ -156,6 +161,13 @@ class Nemesis:
         self._last(0.5, 3.0)
         server.start()
         ensemble.wait_serving(server)
+
+    def stall_the_commit(self) -> None:
+        """SIGSTOP of ZooKeeper and of a node that follows, for over a minute, under acks=1 load."""
+        seen = stall(self._cluster, self._random.uniform(*STALL_SECONDS), STALL_BYTES_A_SECOND)
+        self._say(f"  node {seen.leader} grew by {seen.grown_bytes >> 20} MiB, its log by {seen.log_bytes >> 20} MiB")
+        most = MEMORY_SHARE * Settings().memory_bytes
+        assert seen.grown_bytes <= most, f"{seen}\n{self._cluster.log_tails()}"
 
     # The network
 
