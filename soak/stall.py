@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import psutil
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from soak.cluster import Cluster
 

@@ -19,7 +19,7 @@ from tests.crash.conftest import NewNode
 MEMORY_BYTES = 32 << 20
 MEMORY_SHARE = 1.25
 SOCKETS = 31
-HEAD = struct.pack(">i", 90 << 20)
+HEAD = struct.pack(">i", MEMORY_BYTES - (64 << 10))
 HALF_BYTES = 4 << 20
 PATIENCE = {"message.timeout.ms": 12_000}  # Half requests used to hold the memory for 30 s.
 LARGE = os.urandom(100_000)
@@ -60,13 +60,13 @@ def kafka_frames_half_sent(node: Node) -> socket.socket:
 
 def sqs_bodies(node: Node) -> socket.socket:
     connection = connect(node.sqs)
-    connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n")
+    connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n")
     return connection
 
 
 def http_bodies(node: Node) -> socket.socket:
     connection = connect(node.http)
-    connection.sendall(b"POST /v1/queues/q/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n")
+    connection.sendall(b"POST /v1/queues/q/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n")
     return connection
 
 

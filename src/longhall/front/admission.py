@@ -199,11 +199,13 @@ class Budget:
     def _give_up_the_youngest(self) -> bool:
         """The youngest of those that wait, unless it is the eldest. False if there is none."""
         eldest = next(iter(self._arrivals))
-        youngest = next((one for one in reversed(self._arrivals) if one.is_waiting), eldest)
-        if youngest is eldest:
-            return False
-        self._give_up(youngest)
-        return True
+        for arrival in reversed(list(self._arrivals)):
+            if arrival.is_waiting:
+                if arrival is eldest:
+                    return False
+                self._give_up(arrival)
+                return True
+        return False
 
     def _resume(self, arrival: Arrival) -> None:
         arrival.is_waiting = False

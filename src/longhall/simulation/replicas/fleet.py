@@ -70,6 +70,7 @@ class Fleet:
         self.restarts = 0
         self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
         self.refusals = 0  # Of nodes whose version is too old.
+        self.on_node: Callable[[Node], None] = _nothing  # Told of every node before it starts.
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._stopping: set[int] = set()
@@ -298,6 +299,7 @@ class Fleet:
 
         node = Node(world, settings, place)
         assert node.fellowship is not None
+        self.on_node(node)
         self.watch.observe(node.fellowship, world.process.name)
         await node.start(fail)
         self.nodes[number] = node
@@ -359,3 +361,7 @@ class Fleet:
             record = (seat.state, sorted(seat.drained)) if seat is not None else None
             stands.append(f"{number}: {record} {status}")
         return "\n".join(stands)
+
+
+def _nothing(node: Node) -> None:
+    """Nobody wants to know."""
