@@ -12,7 +12,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -46,9 +46,11 @@ class Cluster:
         field: Field | None = None,
         servers: int = 1,
         secret: bool = True,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home
         self._has_secret = secret
+        self._settings = dict(settings or {})  # Of every node, beside those that make it a member.
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Nodes that are better not asked.
@@ -85,6 +87,7 @@ class Cluster:
         options += ["--set", f"session_timeout_ms={self.session_ms}"]
         if self._has_secret:
             options += ["--cluster-secret", str(self.secret_file(number))]
+        options += [word for name, value in self._settings.items() for word in ("--set", f"{name}={value}")]
         if alone:
             options = []
         if self.field is None:

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from longhall.cluster.wire import CHALLENGE, REFUSAL
+from longhall.node.settings import Settings
 from soak import stranger
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
 from soak.field import resize_memory
 from soak.kill import Say
 from soak.replicas import is_of_the_load
+from soak.stall import MEMORY_SHARE, stall
 
 READY_SECONDS: Final = 90.0
 BEYOND_SECONDS: Final = 2.0  # How much longer than the session something lasts that is to outlast it.
@@ -26,6 +28,8 @@ LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to n
 SEGMENT_BYTES_MIN: Final = 4096
 NOTICED: Final = "a message cannot be read here"
 MENDED: Final = "damaged messages were put right"  # In place, with what another node has.
+STALL_SECONDS: Final = (60.0, 90.0)
+STALL_BYTES_A_SECOND: Final = 30_000_000
 JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
 
 
@@ -51,6 +55,7 @@ class Nemesis:
             self.kill_a_zookeeper,
             self.strangers_knock,
             self.replace_the_secret,
+            self.stall_the_commit,
         ]
         in_a_field: list[Callable[[], None]] = [
             self.cut_the_leader_from_zookeeper,
@@ -180,6 +185,13 @@ class Nemesis:
         for step in ([old, new], [new, old], [new]):
             for number in self._random.sample(NODES, len(NODES)):
                 self._cluster.write_secrets(number, step)
+
+    def stall_the_commit(self) -> None:
+        """SIGSTOP of ZooKeeper and of a node that follows, for over a minute, under acks=1 load."""
+        seen = stall(self._cluster, self._random.uniform(*STALL_SECONDS), STALL_BYTES_A_SECOND)
+        self._say(f"  node {seen.leader} grew by {seen.grown_bytes >> 20} MiB, its log by {seen.log_bytes >> 20} MiB")
+        most = MEMORY_SHARE * Settings().memory_bytes
+        assert seen.grown_bytes <= most, f"{seen}\n{self._cluster.log_tails()}"
 
     # The network
 

@@ -49,6 +49,7 @@ class Code(enum.Enum):
     NOT_CONTROLLER = "not-controller"  # The same of the catalogue.
     NOT_ENOUGH_REPLICAS = "not-enough-replicas"  # Too few hosts are in sync for what is asked to be safe.
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = "not-enough-replicas-after-append"  # The same, but it is there already.
+    COMMIT_BACKLOG = "commit-backlog"  # Too much waits for its commit or a checkpoint: come back in a moment.
 
     # Consumer groups.
     INVALID_GROUP_ID = "invalid-group-id"
@@ -111,6 +112,7 @@ _RETRIABLE = frozenset(
         Code.NOT_CONTROLLER,
         Code.NOT_ENOUGH_REPLICAS,
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.COMMIT_BACKLOG,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
         Code.UNKNOWN_TOPIC,

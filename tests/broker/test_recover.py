@@ -9,6 +9,7 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.broker.hall import Hall
+from longhall.broker.refused import REMEMBERED_MS
 from longhall.broker.send import send
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import partition_directory, segment_path
@@ -109,7 +110,7 @@ def test_a_retry_is_known_after_a_crash() -> None:
     desk.live(look)
 
 
-@pytest.mark.parametrize("why", [Code.NOT_ENOUGH_REPLICAS, Code.STORAGE_FULL])
+@pytest.mark.parametrize("why", [Code.NOT_ENOUGH_REPLICAS, Code.STORAGE_FULL, Code.COMMIT_BACKLOG])
 def test_while_nothing_is_taken_there_is_no_talk_of_gaps(why: Code) -> None:
     """Told of one, librdkafka begins an epoch and sends everything again, also what is here and was not answered."""
     batches = [batch_of(b"%d" % n, producer_id=7, epoch=0, sequence=n) for n in range(4)]
@@ -120,10 +121,14 @@ def test_while_nothing_is_taken_there_is_no_talk_of_gaps(why: Code) -> None:
         assert (await life.send(partition, batches[0])).base_offset == 0
         if why is Code.STORAGE_FULL:
             life.hall.storage_full = True
+        elif why is Code.COMMIT_BACKLOG:
+            life.hall.backlog.is_full = True
         else:
             life.hall.refusal = why
         assert [(await life.send(partition, batch)).code for batch in batches] == [None, why, why, why]
-        life.hall.storage_full, life.hall.refusal = False, None
+        life.hall.storage_full, life.hall.refusal, life.hall.backlog.is_full = False, None, False
+        assert (await life.send(partition, batches[2])).code is why  # It was under way behind one that was refused.
+        await asyncio.sleep(REMEMBERED_MS / 1000 + 1)
         assert (await life.send(partition, batches[2])).code is Code.OUT_OF_ORDER_SEQUENCE
         assert [(await life.send(partition, batch)).base_offset for batch in batches] == [0, 1, 2, 3]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhall.front.admission import SMALL_BYTES_MAX, Budget
+from longhall.front.admission import RATE_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 
 
 def test_small_requests_pass_when_the_budget_is_spent() -> None:
@@ -24,40 +24,154 @@ def test_one_request_larger_than_the_budget_is_let_in_alone() -> None:
     assert budget.take(5_000)
 
 
+class Sender:
+    """A client whose request arrives; it reads on while there is room."""
+
+    def __init__(self, budget: Budget, name: str = "", told: list[str] | None = None) -> None:
+        self.name = name
+        self.budget = budget
+        self.told = told if told is not None else []
+        self.gone = False
+        self.arrival = Arrival(self.resume, self.give_up)
+
+    def send(self, size_bytes: int) -> None:
+        """So many bytes come, though there may be no room."""
+        self.arrival.came_bytes += size_bytes
+        self.budget.hold(self.arrival, size_bytes)
+        if not self.budget.has_room(self.arrival):
+            self.budget.wait(self.arrival)
+
+    def resume(self) -> None:
+        self.told.append(self.name)
+        if not self.budget.has_room(self.arrival):
+            self.budget.wait(self.arrival)
+
+    def give_up(self) -> None:
+        self.gone = True
+        self.budget.leave(self.arrival)
+
+    def served(self) -> int:
+        """The request is whole; returns what has to be given back."""
+        held = self.arrival.held_bytes
+        self.budget.settle(self.arrival, held)
+        return held
+
+
 def test_who_waits_is_called_once_when_there_is_room() -> None:
-    budget = Budget(100)
-    called: list[str] = []
-    budget.take(100)
-    budget.wait(1, lambda: called.append("first"))
-    budget.wait(2, lambda: called.append("second"))
-    budget.wait(3, lambda: called.append("gone"))
-    budget.forget(3)
-    budget.give(20)
-    assert called == []  # Not yet: it would be full again at once.
-    budget.give(10)
-    assert called == ["first", "second"]
-    budget.give(70)
-    assert called == ["first", "second"]
+    budget = Budget(1_000)
+    told: list[str] = []
+    budget.take(1_000)
+    first, second, gone = (Sender(budget, name, told) for name in ("first", "second", "gone"))
+    first.send(130)
+    second.send(10)
+    gone.send(10)
+    budget.leave(gone.arrival)
+    budget.give(100)
+    assert told == ["first"]  # The eldest goes on as soon as there is any room,
+    budget.give(200)
+    assert told == ["first"]
+    budget.give(100)
+    assert told == ["first", "second"]  # the others when it would not be full again at once.
+    budget.give(600)
+    assert told == ["first", "second"]
+    assert budget.used_bytes == 140
 
 
-def test_who_still_finds_no_room_waits_again() -> None:
+def test_half_requests_alone_never_stop_everything() -> None:
+    """The eldest gets on whatever the others hold; the youngest of those who wait goes first."""
+    budget = Budget(1_000)
+    senders = [Sender(budget) for _ in range(10)]
+    eldest, others = senders[0], senders[1:]
+    for _ in range(30):  # All of them send whenever they may.
+        for sender in senders:
+            if not sender.gone and not sender.arrival.is_waiting:
+                sender.send(60)
+    assert not eldest.gone
+    assert eldest.arrival.held_bytes == 30 * 60  # Larger than the budget, where it is alone.
+    assert all(sender.gone for sender in others)
+    assert budget.given_up == len(others)
+
+
+def test_nobody_is_given_up_for_requests_that_will_be_answered() -> None:
+    budget = Budget(1_000)
+    assert budget.take(900)
+    senders = [Sender(budget) for _ in range(3)]
+    for sender, size_bytes in zip(senders, (230, 50, 50), strict=True):
+        sender.send(size_bytes)
+    assert [sender.arrival.is_waiting for sender in senders] == [True, True, True]
+    budget.give(900)
+    assert [sender.arrival.is_waiting for sender in senders] == [False, False, False]
+    assert budget.given_up == 0
+
+
+def test_however_many_come_there_is_a_bound() -> None:
+    budget = Budget(1_000)
+    assert budget.take(1_000)
+    senders = [Sender(budget) for _ in range(100)]
+    for sender in senders:
+        sender.send(20)
+    assert budget.used_bytes <= 1_250
+    assert [sender.gone for sender in senders[:10]] == [False] * 10
+
+
+def test_who_brings_next_to_nothing_is_given_up_while_others_wait() -> None:
+    budget = Budget(1_000_000)
+    silent, busy, kept = Sender(budget), Sender(budget), Sender(budget)
+    silent.send(900_000)
+    busy.send(50_000)
+    for second in range(10, 20):
+        budget.look(float(second))
+    assert not silent.gone  # Nobody waits.
+    kept.send(100_000)
+    assert kept.arrival.is_waiting
+    for second in range(20, 23):
+        if not busy.arrival.is_waiting:
+            busy.send(RATE_BYTES)
+        budget.look(float(second))
+    assert (silent.gone, busy.gone, kept.gone) == (True, False, False)
+    assert not kept.arrival.is_waiting
+
+
+def test_strangers_cannot_take_what_is_for_those_who_are_known() -> None:
+    budget = Budget(100_000, 10_000)
+    crowd = [Sender(budget.strangers) for _ in range(100)]
+    for sender in crowd:
+        sender.send(1_000)
+    assert budget.strangers.used_bytes <= 12_500 + 1_000
+    assert budget.take(100_000)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["send", "serve", "answer", "leave", "look"]))))
+def test_somebody_can_always_get_on(steps: list[tuple[int, str]]) -> None:
+    """Whatever happens: what is counted is what is held, and unless requests are served, the eldest does not wait."""
     budget = Budget(10_000)
-    turns: list[int] = []
-
-    def resume(number: int) -> None:
-        turns.append(number)
-        if not budget.take(8_000):
-            budget.wait(number, lambda: resume(number))
-
-    budget.take(10_000)
-    for number in range(3):
-        budget.wait(number, lambda number=number: resume(number))  # type: ignore[misc]
-    budget.give(10_000)
-    assert budget.used_bytes == 8_000
-    budget.give(8_000)
-    budget.give(8_000)
-    assert turns == [0, 1, 2, 1, 2, 2]
-    assert budget.used_bytes == 8_000
+    senders = [Sender(budget) for _ in range(10)]
+    served: list[int] = []
+    for number, (at, step) in enumerate(steps):
+        sender = senders[at]
+        if sender.gone:
+            sender = senders[at] = Sender(budget)
+        if step == "send" and not sender.arrival.is_waiting:
+            sender.send(700 + 100 * at)
+        elif step == "serve" and sender.arrival.held_bytes and not sender.arrival.is_waiting:
+            served.append(sender.served())
+        elif step == "answer" and served:
+            budget.give(served.pop())
+        elif step == "leave":
+            budget.leave(sender.arrival)
+        elif step == "look":
+            budget.look(float(number))
+        arriving = sum(one.arrival.held_bytes for one in senders)
+        assert budget.arriving_bytes == arriving
+        assert budget.used_bytes == arriving + sum(served)
+        waiting = [one for one in senders if one.arrival.is_waiting]
+        if waiting and not served:
+            eldest = next(iter(budget._arrivals))
+            assert not eldest.is_waiting
+    for sender in senders:
+        budget.leave(sender.arrival)
+    assert budget.arriving_bytes == 0
+    assert budget._waiting == 0
 
 
 @given(st.lists(st.integers(0, 50_000)))

@@ -36,7 +36,7 @@ def test_there_are_two_bounds() -> None:
     assert crowd.enter(fourth)
     fifth = Guest(crowd, "c")
     assert not crowd.enter(fifth)
-    assert crowd.refused == 2
+    assert crowd.refused.count == 2
     for guest in (first, fifth):
         guest.close()
     assert crowd.enter(Guest(crowd, "a"))

@@ -37,6 +37,7 @@ from longhall.broker.partition import Partition
 from longhall.broker.placement import Wings, is_elsewhere
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running import RunningQueue
+from longhall.broker.refused import RefusedProducers
 from longhall.broker.time import HallTime
 from longhall.broker.traffic import Traffic
 from longhall.errors import Code
@@ -49,6 +50,7 @@ from longhall.queues.chunks import Uploads
 from longhall.queues.redrive import Redrives
 from longhall.queues.wholes import Wholes
 from longhall.records.batch import BatchHeader
+from longhall.shards.backlog import Backlog
 from longhall.shards.journal import Journal
 from longhall.shards.replica import Replica
 from longhall.shards.shard import CATALOGUE, Committable, Shard
@@ -82,6 +84,8 @@ class Hall:
         self.shards = [Shard(number, self.wal) for number in range(options.shards + 1)]
         self.journal = Journal(self.wal, self.shards, self.files)
         self.commits = Commits(self.journal, world.disk, world.clock, self.time, options.lone_sync_us_max)
+        self.backlog = Backlog(options.backlog_bytes_max)  # Of a leader: what its followers have yet to keep.
+        self.refused = RefusedProducers()
         self.catalogue = Catalogue(options)
         self.partitions: dict[int, Partition] = {}
         self.routes: dict[str, list[Partition]] = {}
@@ -176,7 +180,25 @@ class Hall:
 
     # Appending what is not a message
 
+    @property
+    def is_backed_up(self) -> bool:
+        """True if no message may be appended: too much waits for its commit, or for a checkpoint."""
+        if self.backlog.is_full:
+            return True
+        # Most of the time this is enough; where a checkpoint stood is not known after a start.
+        bytes_max = self.options.wal_bytes_max
+        return self.wal.end - self.checkpoint_at >= bytes_max and self.log_behind_bytes >= bytes_max
+
+    @property
+    def log_behind_bytes(self) -> int:
+        """The write-ahead log behind the last checkpoint."""
+        return self.wal.end - max(self.checkpoint_at, self.wal.start)
+
     def has_room(self, size_bytes: int) -> bool:
+        """True if the log can take so much more of what is not a message: see `Backlog` and `log_has_room`."""
+        return not self.backlog.is_exhausted and self.log_has_room(size_bytes)
+
+    def log_has_room(self, size_bytes: int) -> bool:
         """Whether the write-ahead log can take so much more, asking the disk for another file if need be."""
         if self.wal.room_bytes() >= size_bytes:
             return True

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import Final, cast, final
 
+from longhall.broker.backpressure import Backpressure
 from longhall.broker.checkpoint import PARTITIONS_A_TURN, checkpoint, sync_names
 from longhall.broker.clean import Cleaner
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -35,6 +36,7 @@ class Housekeeper:
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
         self._cleaner = Cleaner(hall)
+        self._backpressure = Backpressure(hall)
         self._tasks: list[asyncio.Task[None]] = []
         self._weak_timer: asyncio.TimerHandle | None = None
         self._names_wanted = asyncio.Event()
@@ -72,6 +74,7 @@ class Housekeeper:
         while True:
             await asyncio.sleep(TICK_S)
             self._look_at_space()
+            self._backpressure.look()
             for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
                 self._hall.settle_tail(partition)
                 if count % PARTITIONS_A_TURN == 0:
@@ -131,7 +134,7 @@ class Housekeeper:
         hall.space_bytes = free - hall.options.disk_reserve_bytes - hall.tail_bytes
         # A little more than the reserve, so that what was refused for its size is not followed by what is smaller.
         margin = hall.options.disk_reserve_bytes // RESERVE_MARGIN
-        full = hall.space_bytes < margin or not hall.has_room(2 * EVENT_ROOM_BYTES)
+        full = hall.space_bytes < margin or not hall.log_has_room(2 * EVENT_ROOM_BYTES)
         if full != hall.storage_full:
             _log.warning("the disk is full" if full else "the disk is no longer full", extra={"free_bytes": free})
         hall.storage_full = full

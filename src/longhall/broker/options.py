@@ -24,6 +24,8 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_bytes: int = 256 * 1024 * 1024
     checkpoint_steps: int = 400_000
     disk_reserve_bytes: int = 128 * 1024 * 1024
+    backlog_bytes_max: int = 128 * 1024 * 1024  # What a leader has appended and its followers have not committed.
+    wal_bytes_max: int = 16 * 1024**3  # Behind the last checkpoint.
     open_files_max: int = 4_096
     lone_sync_us_max: int = 0
     recent_bytes: int = 256 * 1024 * 1024

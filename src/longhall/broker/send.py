@@ -105,10 +105,13 @@ def send(
         decided = partition.table().decide(header)
         if isinstance(decided, Duplicate):
             return Sent(None, decided.base_offset, append_time_ms)
-        if decided is Code.OUT_OF_ORDER_SEQUENCE and (hall.refusal is not None or hall.storage_full):
+        if decided is Code.OUT_OF_ORDER_SEQUENCE:
             # What came before it was refused too. Told of a gap, a producer would begin a new epoch with all that was
             # not answered, and what is here already would be here twice.
-            return Sent(hall.refusal or Code.STORAGE_FULL)
+            number = partition.log.partition
+            code = _refusal_of_all(hall) or hall.refused.lately(number, header.producer_id, now_ms)
+            if code is not None:
+                return Sent(code)
         if decided is None and header.is_transactional and partition.table().needs_verification(header):
             decided = verify(hall, partition, header, transactional_id, joins_transaction)
         if decided is not None:
@@ -117,6 +120,8 @@ def send(
         hall.on_chosen(partition, header.producer_id if header.producer_id >= 0 else -1 - connection)
     code = append(hall, partition, header, frame, at, now_ms)
     if code is not None:
+        if header.producer_id >= 0:
+            hall.refused.note(partition.log.partition, header.producer_id, code, now_ms)
         return Sent(code)
     traffic = partition.traffic
     traffic.messages_in += header.record_count
@@ -153,6 +158,9 @@ def append_here(
     if message:
         if hall.refusal is not None and (hall.refusal is not Code.NOT_ENOUGH_REPLICAS or options.acknowledge != ONE):
             return hall.refusal
+        if hall.is_backed_up:
+            hall.backlog.refusals += 1
+            return Code.COMMIT_BACKLOG
         if hall.space_bytes < size:
             hall.storage_full = True
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
@@ -211,6 +219,15 @@ def wait(hall: Hall, partition: Partition, target: Committable, value: int, *, l
     else:
         hall.journal.wait_written(target, value)
         hall.commits.kick()
+
+
+def _refusal_of_all(hall: Hall) -> Code | None:
+    """Why no message is taken now, whoever sends it; None if messages are taken."""
+    if hall.refusal is not None:
+        return hall.refusal
+    if hall.is_backed_up:
+        return Code.COMMIT_BACKLOG
+    return Code.STORAGE_FULL if hall.storage_full else None
 
 
 def _goes_in_parts(hall: Hall, size: int) -> bool:

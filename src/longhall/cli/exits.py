@@ -51,6 +51,7 @@ _ADVICE = {
     Code.STORAGE_FULL: "free space on the node's disk; it recovers by itself",
     Code.STORAGE_DAMAGED: "`longhall doctor --verify` on the node's data directory shows where",
     Code.NOT_READY: "the node is starting or stopping; try again in a moment",
+    Code.COMMIT_BACKLOG: "`longhall cluster status` shows which node does not keep up; it recovers by itself",
     Code.OVERLOADED: "try again in a moment",
     Code.OVER_QUOTA: "try again in a moment",
 }

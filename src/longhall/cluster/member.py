@@ -96,7 +96,7 @@ class Member(Feed):
         self._opened: asyncio.Future[None] | None = None
         self._bundling = Bundling()
         self._recent = Recent(options.recent_bytes)
-        self._releases = Releases(hall.shards)
+        self._releases = Releases(hall.shards, hall.backlog)
         self._recording: asyncio.Task[None] | None = None
         self._applying = False
         for shard in hall.shards:
@@ -475,7 +475,7 @@ class Member(Feed):
         replica = self.replica
         if push.first != replica.index + 1:
             raise LonghallError(Code.INVALID_REQUEST, f"entry {push.first} came, and {replica.index + 1} was expected")
-        if not hall.has_room(len(push.entries) + EVENT_ROOM_BYTES):
+        if not hall.log_has_room(len(push.entries) + EVENT_ROOM_BYTES):
             raise LonghallError(Code.STORAGE_FULL, "there is no room for the leader's entries")
         before = replica.index
         try:

@@ -33,7 +33,8 @@ from longhall.world.ports import Buffer
 
 FRAME_BYTES_BEFORE_GREETING: Final = 512  # The largest frame of a handshake has about 300.
 ROOM_BYTES_BEFORE_GREETING: Final = 1024
-SMALL_FRAME_BYTES: Final = 64 * 1024 + 64  # What is larger is received into a place of its own.
+SMALL_FRAME_BYTES: Final = 64 * 1024 + 64  # What is larger is received into a place of its own,
+LARGE_STEP_BYTES: Final = 1024 * 1024  # which has this size at first, more than the usual bundle, and grows fourfold.
 PEER_FRAME_BYTES_MAX: Final = FRAME_BYTES_MAX + ENTRY_BYTES_MAX + 64 * 1024
 
 GREETING: Final = 1
@@ -249,7 +250,8 @@ def _numbered(body: bytes) -> tuple[int, str, bytes]:
 class Splitter:
     """Cuts a stream into frames. Bytes are received into `room`; a large frame is received where it stays.
 
-    The body of a large push is the very place that it was received into.
+    The body of a large push is the very place that it was received into. That place grows as the bytes come: what the
+    head of a frame announces takes no more than LARGE_STEP_BYTES.
     """
 
     def __init__(self) -> None:
@@ -257,12 +259,17 @@ class Splitter:
         self._small = bytearray(ROOM_BYTES_BEFORE_GREETING)
         self._filled = 0
         self._large: bytearray | None = None
+        self._large_size = 0
         self._large_kind = 0
         self._large_filled = 0
 
     def room(self) -> memoryview:
         """Where the next bytes of the stream go."""
         if self._large is not None:
+            if self._large_filled == len(self._large):
+                grown = bytearray(min(4 * len(self._large), self._large_size))
+                grown[: self._large_filled] = self._large
+                self._large = grown
             return memoryview(self._large)[self._large_filled :]
         if self.bytes_max > SMALL_FRAME_BYTES > len(self._small):
             self._small = self._small.ljust(SMALL_FRAME_BYTES, b"\0")
@@ -274,7 +281,7 @@ class Splitter:
         """
         if self._large is not None:
             self._large_filled += size_bytes
-            if self._large_filled == len(self._large):
+            if self._large_filled == self._large_size:
                 large, self._large = self._large, None
                 # A push may stay where it is: nobody else has it, and `decode_push` can do with that.
                 yield self._large_kind, cast(bytes, large) if self._large_kind == PUSH else bytes(large)
@@ -313,9 +320,10 @@ class Splitter:
             yield from self.received(size)
 
     def _begin_large(self, kind: int, size_bytes: int, begun: memoryview) -> None:
-        large = bytearray(size_bytes)
+        large = bytearray(min(size_bytes, LARGE_STEP_BYTES))
         large[: len(begun)] = begun
         self._large = large
+        self._large_size = size_bytes
         self._large_kind = kind
         self._large_filled = len(begun)
 

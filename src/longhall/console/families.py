@@ -175,6 +175,18 @@ class HallFamilies:
         yield counter(
             "longhall_connections_refused_total", "Connections refused by a bound.", state.connections_refused
         )
+        yield Family(
+            "longhall_door_connections",
+            "gauge",
+            "Open connections of a door.",
+            [("", labels(("door", door.name)), door.connections) for door in state.doors],
+        )
+        yield Family(
+            "longhall_door_connections_refused_total",
+            "counter",
+            "Connections that a door refused by a bound.",
+            [("", labels(("door", door.name)), door.refused) for door in state.doors],
+        )
         yield counter(
             "longhall_connections_held_back_total",
             "Times that a connection was not read for a while, for others to have their share.",
@@ -187,6 +199,27 @@ class HallFamilies:
         yield Family("longhall_sync_seconds", "histogram", "Seconds that a sync took.", syncs)
         yield gauge("longhall_memory_used_bytes", "Bytes of the memory budget in use.", state.memory_used_bytes)
         yield gauge("longhall_memory_limit_bytes", "The memory budget.", state.memory_limit_bytes)
+        yield counter(
+            "longhall_requests_given_up_total",
+            "Requests that were given up half arrived, because memory was short and they were slow or the youngest.",
+            state.requests_given_up,
+        )
+        yield gauge(
+            "longhall_uncommitted_bytes",
+            "Bytes that this node has appended as leader and that wait for their commit.",
+            state.uncommitted_bytes,
+        )
+        yield gauge(
+            "longhall_uncommitted_limit_bytes",
+            "Beyond it messages are refused until some are committed; 256 bytes are added for each entry.",
+            state.uncommitted_limit_bytes,
+        )
+        yield gauge(
+            "longhall_backpressure",
+            "1 while messages are refused because too much waits for its commit or for a checkpoint.",
+            int(state.backed_up),
+        )
+        yield counter("longhall_backpressure_refusals_total", "Messages refused for that.", state.backlog_refusals)
         yield counter("longhall_checkpoints_total", "Checkpoints made.", state.checkpoints)
         yield gauge(
             "longhall_checkpoint_age_seconds", "Seconds since the last checkpoint.", state.checkpoint_age_seconds

@@ -24,6 +24,7 @@ from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.carrying import HTTP, Carrier, answer_with, request_of
 from longhall.front.http import HttpConnection, factory_of
+from longhall.front.refused import RefusedConnections
 from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64
@@ -99,6 +100,7 @@ class HttpServer(HttpGate):
         self._connections_max = connections_max or (CONNECTIONS_MAX if service is None else SERVICE_CONNECTIONS_MAX)
         self._waiting: dict[asyncio.Task[None], None] = {}
         self._connections: dict[HttpConnection, None] = {}
+        self.refused = RefusedConnections("http")
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._listener: Listener | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -153,19 +155,28 @@ class HttpServer(HttpGate):
             silent = not arriving_s and connection.idle and now_s - connection.active_s > IDLE_SECONDS_MAX
             if slow or stalled or silent:
                 connection.abort()
+        self.budget.look(now_s)
+        self.budget.strangers.look(now_s)
         self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep, loop)
 
     # Gate
 
     def opened(self, connection: HttpConnection) -> bool:
         self._connections[connection] = None
-        return len(self._connections) <= self._connections_max
+        if len(self._connections) <= self._connections_max:
+            return True
+        now_s = asyncio.get_running_loop().time()
+        self.refused.note(connection.peer, "http connections", self._connections_max, now_s)
+        return False
 
     def closed(self, connection: HttpConnection) -> None:
         self._connections.pop(connection, None)
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
-        return _written(plain(status, line) if self._service is None else refused(status, line), closes=True)
+        answer = plain(status, line) if self._service is None else refused(status, line)
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            answer = answer._replace(headers="Retry-After: 1\r\n")
+        return _written(answer, closes=True)
 
     def observe(self, call: HttpCall, now_s: float) -> None:
         """Nobody counts."""

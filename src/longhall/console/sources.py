@@ -106,6 +106,15 @@ class RequestStatus:
 
 
 @dataclass(slots=True)
+class DoorStatus:
+    """Who comes to one door."""
+
+    name: str
+    connections: int
+    refused: int
+
+
+@dataclass(slots=True)
 class StorageStatus:
     """The log of the node, its memory and its connections."""
 
@@ -115,8 +124,14 @@ class StorageStatus:
     sync_seconds: Histogram = field(default_factory=Histogram)
     memory_used_bytes: int = 0
     memory_limit_bytes: int = 0
+    requests_given_up: int = 0  # Half arrived, when memory was short.
+    uncommitted_bytes: int = 0  # Appended as leader, and not committed.
+    uncommitted_limit_bytes: int = 0
+    backed_up: bool = False  # Whether messages are refused because too much waits.
+    backlog_refusals: int = 0
     connections: int = 0
-    connections_refused: int = 0
+    connections_refused: int = 0  # By the Kafka door.
+    doors: list[DoorStatus] = field(default_factory=list)
     connections_held_back: int = 0  # Not read for a while, because others had less than their share.
     checkpoints: int = 0
     checkpoint_age_seconds: float = 0.0

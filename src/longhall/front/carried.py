@@ -22,7 +22,7 @@ class Memory(asyncio.Transport):
     """The transport of such a connection. What is written first is the answer, whole."""
 
     def __init__(self, peer: str) -> None:
-        super().__init__({"peername": (peer, 0)})
+        super().__init__({"peername": (peer, 0), "carried": True})
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.protocol: asyncio.BaseProtocol | None = None
         self._lost = False

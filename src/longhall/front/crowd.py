@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from typing import Final, Generic, Protocol, TypeVar, final
 
+from longhall.front.refused import RefusedConnections
 from longhall.world.ports import Listener
 
 DRAIN_STEP_S: Final = 0.01
@@ -38,21 +39,24 @@ GuestT = TypeVar("GuestT", bound=Guest)
 class Crowd(Generic[GuestT]):
     """See the module."""
 
-    def __init__(self, count_max: int, per_address_max: int) -> None:
+    def __init__(self, count_max: int, per_address_max: int, door: str = "") -> None:
         self.guests: dict[GuestT, None] = {}  # In the order they came: sets have none.
-        self.refused = 0
+        self.refused = RefusedConnections(door)
         self.listener: Listener | None = None
         self._count_max = count_max
         self._per_address_max = per_address_max
         self._per_address: Counter[str] = Counter()
         self._tasks: dict[asyncio.Task[None], None] = {}
 
-    def enter(self, guest: GuestT) -> bool:
+    def enter(self, guest: GuestT, now_s: float = 0.0) -> bool:
         """Whether it may stay. One that may not is known as well until it leaves, so that it cannot stay for ever."""
         self._per_address[guest.peer] += 1
         self.guests[guest] = None
-        if len(self.guests) > self._count_max or self._per_address[guest.peer] > self._per_address_max:
-            self.refused += 1
+        if len(self.guests) > self._count_max:
+            self.refused.note(guest.peer, "connections_max", self._count_max, now_s)
+            return False
+        if self._per_address[guest.peer] > self._per_address_max:
+            self.refused.note(guest.peer, "connections_per_address_max", self._per_address_max, now_s)
             return False
         return True
 

@@ -3,7 +3,8 @@
     received bytes -> parser -> `gate.serve(call)` -> ... -> `call.ready(answer)` -> slots -> one write
 
 Invariants. Everything a client can make grow has a bound: the head, the headers, the body, what is under way, what it
-does not read, and, through the gate's budget, all bodies and answers of all connections together. Where a request
+does not read, and, through the gate's budget, all bodies and answers of all connections together; bodies are counted
+as they arrive, whatever their heads announce. Where a request
 ends is never in doubt: what could be read in two ways (two lengths, a length beside chunks, a second host, a folded
 line, a bare line feed) is refused and the connection closed. Answers leave in the order of the requests; those that are
 ready in one turn of the loop leave in one write. It knows nothing of what is asked.
@@ -21,7 +22,7 @@ from typing import Final, cast, final
 
 import httptools
 
-from longhall.front.admission import SMALL_BYTES_MAX
+from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 from longhall.front.calls import HttpCall, HttpGate
 
 HEAD_BYTES_MAX: Final = 16 * 1024
@@ -29,7 +30,10 @@ HEADERS_MAX: Final = 100
 CHUNKING_BYTES_MAX: Final = 64 * 1024  # Beside twice the body: sizes and ends of chunks, and trailers.
 SLOTS_MAX: Final = 32  # Requests of one connection that are under way; more of them wait, unread where that can be.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
+READ_BYTES: Final = 256 * 1024
 
+# Where all connections of a process receive, one after another: the parser copies what it keeps.
+_shared: Final = memoryview(bytearray(READ_BYTES))
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 # Headers that decide what a request is: two of them are one request to us and another one to somebody else.
 _ONCE: Final = frozenset(
@@ -44,7 +48,7 @@ def factory_of(gate: HttpGate, loop: asyncio.AbstractEventLoop) -> Callable[[], 
 
 @final
 class HttpConnection:
-    """See the module. Of the shape of `asyncio.Protocol`, and not of its class, so that it can be compiled whole."""
+    """See the module. Of the shape of `asyncio.BufferedProtocol`, and not of its class, so that it can be compiled."""
 
     def __init__(self, gate: HttpGate, loop: asyncio.AbstractEventLoop) -> None:
         self.peer = ""
@@ -67,8 +71,10 @@ class HttpConnection:
         self._headers: dict[bytes, bytes] = {}
         self._pieces: list[bytes] = []
         self._body_bytes = 0
-        self._held_bytes = 0
-        self._wanted_bytes = 0  # What the request that arrives still needs of the budget.
+        self._arrival: Arrival | None = None  # What a body that is not whole yet, or bodies that wait, hold.
+        self._pool: Budget = gate.budget.strangers  # Where they hold it.
+        self._body_held_bytes = 0  # Of that, for the body that is not whole yet.
+        self._known = False
         self._unsent_bytes = 0  # Of the budget, for answers that were written and not taken.
         self._receiving = False
         self._flushing = False
@@ -89,6 +95,8 @@ class HttpConnection:
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
         self.active_s = self._loop.time()
+        if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
+            self.know()
         if not self._gate.opened(self):
             stream.write(self._gate.refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later"))
             self.close()
@@ -97,10 +105,8 @@ class HttpConnection:
         self._closing = True
         self._transport = None
         budget = self._gate.budget
-        budget.forget(id(self))
-        held = self._held_bytes
-        self._held_bytes = 0
-        held += self._unsent_bytes
+        self._drop_arrival()
+        held = self._unsent_bytes
         self._unsent_bytes = 0
         for call in self._unadmitted:
             held += call.held_bytes
@@ -115,7 +121,17 @@ class HttpConnection:
             budget.give(held)
         self._gate.closed(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        budget = self._gate.budget
+        if not self._known:
+            budget = budget.strangers
+        return _shared[:SHORT_READ_BYTES] if budget.used_bytes >= budget.bytes_max else _shared
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(_shared[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """The same for a loop that knows buffered protocols by their class alone."""
         if self._ended or self._closing:
             return
         if not self.arriving_since_s:
@@ -135,7 +151,9 @@ class HttpConnection:
             self.arriving_since_s = 0.0
         if self._slots and self._slots[0].answer is not None:
             self._flush()
-        if self._wanting or self._unadmitted or len(self._slots) >= SLOTS_MAX:
+        if self._arrival is not None and not self._wanting and not self._pool.has_room(self._arrival):
+            self._want()
+        elif self._wanting or self._unadmitted or len(self._slots) >= SLOTS_MAX:
             self._regulate()
 
     def _bound(self) -> None:
@@ -216,8 +234,7 @@ class HttpConnection:
             return
         length = headers.get(b"content-length")
         if length is not None:
-            wanted = int(length) if len(length) <= 18 else self._gate.body_bytes_max + 1
-            if wanted > self._gate.body_bytes_max:
+            if len(length) > 18 or int(length) > self._gate.body_bytes_max:
                 self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body of the request is too large")
                 return
         elif b"transfer-encoding" in headers:
@@ -230,29 +247,19 @@ class HttpConnection:
             if not self._gate.body_bytes_max:
                 self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "nothing here takes a body")
                 return
-            wanted = self._gate.body_bytes_max  # Nobody knows yet; what it does not need is given back at its end.
-        else:
-            wanted = 0
         if b"host" not in headers and self._is_current:
             self._refuse(HTTPStatus.BAD_REQUEST, "a request names its host")
             return
-        if b"expect" in headers and not self._expect(headers[b"expect"]):
-            return
-        if wanted:
-            if not self._wanting and self._gate.budget.take(wanted):
-                self._held_bytes = wanted
-            else:
-                self._wanted_bytes = wanted
-                self._want()
+        if b"expect" in headers:
+            self._expect(headers[b"expect"])
 
-    def _expect(self, expectation: bytes) -> bool:
+    def _expect(self, expectation: bytes) -> None:
         if expectation.strip().lower() != b"100-continue":
             self._refuse(HTTPStatus.EXPECTATION_FAILED, "nothing can be expected but 100-continue")
-            return False
+            return
         interim = HttpCall(self, b"", b"", {})
         interim.answer = _CONTINUE
         self._slots.append(interim)
-        return True
 
     def on_body(self, piece: bytes) -> None:
         if self._ended:
@@ -262,6 +269,8 @@ class HttpConnection:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body of the request is too large")
             return
         self._pieces.append(piece)
+        if self._body_bytes > SMALL_BYTES_MAX:
+            self._hold(self._body_bytes - self._body_held_bytes)
 
     def on_message_complete(self) -> None:
         if self._ended:
@@ -279,15 +288,13 @@ class HttpConnection:
         if not self._is_current or not self._parser.should_keep_alive():
             call.closes = True
             self._ended = True
-        if self._wanting and not self._held_bytes:
-            self._wanted_bytes = self._body_bytes = 0
+        if self._wanting or not self._admit(call):
+            self._body_bytes = self._body_held_bytes = 0
             self._unadmitted.append(call)
+            if not self._wanting:
+                self._want()
             return
-        spare = self._held_bytes - self._body_bytes
-        call.held_bytes = self._body_bytes
-        self._held_bytes = self._body_bytes = 0
-        if spare:
-            self._gate.budget.give(spare)
+        self._body_bytes = self._body_held_bytes = 0
         if self._unadmitted or len(self._slots) >= SLOTS_MAX:
             self._unadmitted.append(call)
             return
@@ -298,38 +305,82 @@ class HttpConnection:
 
     # Admission.
 
+    def know(self) -> None:
+        """Its client has shown who it is, or need not: bodies to come count like those of all others."""
+        self._known = True
+
+    def _hold(self, size_bytes: int) -> None:
+        """So many more bytes of a body are here."""
+        arrival = self._arrival
+        if arrival is None:
+            self._pool = self._gate.budget if self._known else self._gate.budget.strangers
+            arrival = self._arrival = Arrival(self._resume, self._give_up)
+        self._body_held_bytes += size_bytes
+        arrival.came_bytes += size_bytes
+        self._pool.hold(arrival, size_bytes)
+
+    def _admit(self, call: HttpCall) -> bool:
+        """Whether a whole request may be served as far as memory goes. Its body is counted as held by the call then."""
+        budget = self._gate.budget
+        size = len(call.body)
+        arrival = self._arrival
+        if arrival is None or size <= SMALL_BYTES_MAX:
+            call.held_bytes = size
+            return budget.take(size)  # A large body has an arrival, and what is small is always let in.
+        if self._pool is not budget:  # Of a stranger: from here on it is a request like any other.
+            held = arrival.held_bytes
+            self._pool.leave(arrival)
+            self._pool = budget
+            budget.hold(arrival, held)
+        if not budget.has_room(arrival):
+            return False
+        call.held_bytes = size
+        budget.settle(arrival, size)
+        if not arrival.held_bytes:  # Else there are other bodies, which wait as before.
+            self._arrival = None
+        return True
+
     def _want(self) -> None:
         """There is no room in the budget: read nothing until there is."""
+        arrival = self._arrival
+        assert arrival is not None
         self._wanting = True
-        self._gate.budget.wait(id(self), self._resume)
+        self._regulate()
+        self._pool.wait(arrival)
 
     def _resume(self) -> None:
         """There is room again, for some of what waits at least."""
+        self._wanting = False
         if self._closing:
             return
-        budget = self._gate.budget
-        self._wanting = False
         self._serve_waiting()
         if self._wanting:
             return
-        if self._wanted_bytes:
-            if not budget.take(self._wanted_bytes):
-                self._want()
-                return
-            self._held_bytes, self._wanted_bytes = self._wanted_bytes, 0
+        if self.arriving_since_s:
             self.arriving_since_s = self._loop.time()  # It was we who kept it waiting.
         self._regulate()
         self._flush_soon()
+
+    def _give_up(self) -> None:
+        """Memory is short, and others come first."""
+        self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too much is arriving at once; try again later")
+        self._drop_arrival()
+
+    def _drop_arrival(self) -> None:
+        arrival, self._arrival = self._arrival, None
+        self._wanting = False
+        self._body_held_bytes = 0
+        self._pieces.clear()
+        if arrival is not None:
+            self._pool.leave(arrival)
 
     def _serve_waiting(self) -> None:
         """Whole requests that found no room in the budget or no slot, as far as there is some now."""
         while self._unadmitted and len(self._slots) < SLOTS_MAX and not self.stalled_since_s:
             call = self._unadmitted[0]
-            if not call.held_bytes and call.body:
-                if not self._gate.budget.take(len(call.body)):
-                    self._want()
-                    return
-                call.held_bytes = len(call.body)
+            if not call.held_bytes and call.body and not self._admit(call):
+                self._want()
+                return
             self._unadmitted.popleft()
             self._slots.append(call)
             self._gate.serve(call)
@@ -341,6 +392,7 @@ class HttpConnection:
         """Those that still wait for room will not be answered: what is before them is the last."""
         held = sum(call.held_bytes for call in self._unadmitted)
         self._unadmitted.clear()
+        self._drop_arrival()
         if held:
             self._gate.budget.give(held)
 

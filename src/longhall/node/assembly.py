@@ -34,6 +34,7 @@ from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
 from longhall.console.process import process_families
 from longhall.console.routes import open_console
+from longhall.console.sources import DoorStatus
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
@@ -53,12 +54,13 @@ from longhall.node.place import Place
 from longhall.node.recovery_view import NodeRecovery
 from longhall.node.scaling import scaler_of
 from longhall.node.settings import Settings
+from longhall.node.shares import shares_of
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.wing import PARTITIONS_APART
 from longhall.world.ports import World
 
-TAIL_SHARE: Final = 2  # The tails may hold this part of the memory budget.
+WAL_CHECKPOINTS_MIN: Final = 2  # The bound of the log leaves room for so many checkpoints, whatever it says.
 BEHIND_BYTES_MIN: Final = 64 * 1024  # Smaller tails are written in passing.
 BEHIND_SHARE: Final = 4096
 
@@ -96,7 +98,8 @@ class Node:
         self.desk = Desk(self.hall)
         self._housekeeper = Housekeeper(self.hall)
         self._scaler = scaler_of(self.hall, settings)
-        budget = Budget(settings.memory_bytes)
+        shares = shares_of(settings.memory_bytes)
+        budget = Budget(shares.requests_bytes, shares.strangers_bytes)
         door = Door(self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings))
         self._kafka = KafkaServer(
             door,
@@ -124,6 +127,7 @@ class Node:
         routes = (*ROUTES, upgrade_route(NodeUpgrades(self)))
         api = self._api = Api(self.desk, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
+        self.status.doors = [self._kafka_status, self._sqs_status, self._http_status]
         self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
         if self.fellowship is not None:
             self._console.show("/cluster", partial(company.answer, self.fellowship))
@@ -203,6 +207,15 @@ class Node:
         self._sqs.door.authority = str(self.sqs)
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
+
+    def _kafka_status(self) -> DoorStatus:
+        return DoorStatus("kafka", len(self._kafka.crowd.guests), self._kafka.crowd.refused.count)
+
+    def _sqs_status(self) -> DoorStatus:
+        return DoorStatus("sqs", len(self._sqs.crowd.guests), self._sqs.crowd.refused.count)
+
+    def _http_status(self) -> DoorStatus:
+        return DoorStatus("http", self._console.connection_count, self._console.refused.count)
 
     @property
     def kafka_door(self) -> Door:
@@ -347,10 +360,12 @@ def options_of(settings: Settings) -> HallOptions:
         wal_file_bytes=settings.wal_file_bytes,
         checkpoint_bytes=settings.checkpoint_bytes,
         disk_reserve_bytes=settings.disk_reserve_bytes,
+        backlog_bytes_max=shares_of(settings.memory_bytes).backlog_bytes,
+        wal_bytes_max=max(settings.wal_bytes_max, WAL_CHECKPOINTS_MIN * settings.checkpoint_bytes),
         open_files_max=settings.open_files_max,
         recent_bytes=settings.recent_bytes,
         lone_sync_us_max=settings.lone_sync_us_max,
-        tail_bytes_max=settings.memory_bytes // TAIL_SHARE,
+        tail_bytes_max=shares_of(settings.memory_bytes).tail_bytes,
         behind_tails_min=settings.behind_partitions_min,
         behind_bytes_min=min(BEHIND_BYTES_MIN, settings.memory_bytes // BEHIND_SHARE),
         cleaner_interval_ms=settings.cleaner.interval_ms,

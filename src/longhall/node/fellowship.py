@@ -26,7 +26,7 @@ from longhall.cluster.controller import is_stale
 from longhall.cluster.copy_report import CopyReport
 from longhall.cluster.hosts import Hosts
 from longhall.cluster.joining import SHARDS, adopt_epoch
-from longhall.cluster.member import Member, MemberOptions, Role
+from longhall.cluster.member import Member, Role
 from longhall.cluster.member_report import report_of
 from longhall.cluster.peers import Audience, Peers
 from longhall.cluster.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
@@ -49,6 +49,7 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
 from longhall.node.place import Place, RecordDoubted, as_member
 from longhall.node.scraping import METRICS, METRICS_S_MAX, gathered
+from longhall.node.shares import member_options
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -152,7 +153,7 @@ class Fellowship:
         """The doors are open: take part."""
         node, settings = self._node, self._node.settings
         assert self._rejoined is not None
-        options = MemberOptions(in_sync_min=settings.in_sync_min, lag_ms_max=settings.lag_ms_max)
+        options = member_options(settings)
         member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
         member.on_step_down = self._fall
         member.on_refetch = self._refetch

@@ -33,6 +33,7 @@ from longhall.node.assembly import Node, closed_api, options_of
 from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
+from longhall.node.descriptors import fit, say_what_is_less
 from longhall.node.files import make_private
 from longhall.node.logs import configure
 from longhall.node.place import Place, RecordDoubted, take_place
@@ -53,8 +54,6 @@ DISK_FAILED: Final = 5
 # A young generation this large is collected rarely; what hot paths make dies by itself.
 GC_YOUNG_OBJECTS: Final = 50_000
 
-FILES_SHARE: Final = 3  # Segments may take this part of the descriptors; connections need the rest.
-FILES_MIN: Final = 32
 COORDINATOR_PAUSE_S: Final = 1.0
 PRIVATE: Final = (IDENTITY, CARD)  # Files of earlier versions that others could read.
 SPACE_PAUSE_S: Final = 5.0
@@ -71,12 +70,13 @@ def run(settings: Settings, orders: Orders | None = None, wing: Wing | None = No
 
         return supervise(settings)
     keep_memory()
-    files_max = max(FILES_MIN, raise_descriptor_limit() // FILES_SHARE)
-    settings = msgspec.structs.replace(settings, open_files_max=min(settings.open_files_max, files_max))
+    descriptors = raise_descriptor_limit()
+    asked, settings = settings, fit(settings, descriptors)
     fields: dict[str, object] | None = {"worker": orders.number} if orders is not None else None
     if wing is not None:
         fields = {"wing": wing.name}
     output = configure(settings.log_level, settings.log_format, fields=fields)
+    say_what_is_less(asked, settings, descriptors)
     life = Life(settings, orders, wing)
     try:
         while True:

@@ -216,6 +216,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checkpoint_bytes: Annotated[
         int, _size("A checkpoint is made after this much of the write-ahead log.", least=64 * _KIB)
     ] = 256 * _MIB
+    wal_bytes_max: Annotated[
+        int,
+        _size(
+            "Messages are refused, for producers to try again, while the write-ahead log has more than this behind its "
+            "last checkpoint: a checkpoint waits for followers in sync, and for a node that fetches everything.",
+            least=64 * _MIB,
+        ),
+    ] = 16 * _GIB
     disk_reserve_bytes: Annotated[
         int, _size("Producing is refused when less than this is free; commits and reads go on.")
     ] = 128 * _MIB
@@ -249,12 +257,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     request_bytes_max: Annotated[
         int, _size("The largest request that is read.", least=64 * _KIB, most=2 * _GIB - 1)
     ] = 100 * _MIB
-    connections_max: Annotated[int, Meta(ge=1, le=1_000_000, description="Open connections, all clients together.")] = (
-        4_096
-    )
+    connections_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Open connections of a door, all clients together; at most a third of the descriptors that the "
+            "system allows.",
+        ),
+    ] = 16_384
     connections_per_address_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Open connections from one address.")
-    ] = 2_048
+        int, Meta(ge=1, le=1_000_000, description="Open connections of a door from one address.")
+    ] = 8_192
     connection_idle_ms: Annotated[
         int, _duration("A connection on which nothing happens is closed after this.", least=_SECOND)
     ] = 10 * _MINUTE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import final
 
 from longhall.broker.hall import Hall
@@ -11,6 +11,7 @@ from longhall.broker.queues.measure import counts_of, depth_of
 from longhall.broker.traffic import Traffic as Counted
 from longhall.console.sources import (
     BrokerStatus,
+    DoorStatus,
     GroupOffsetStatus,
     GroupStatus,
     PartitionStatus,
@@ -36,6 +37,7 @@ class NodeStatus:
 
     def __init__(self, hall: Hall, server: KafkaServer, budget: Budget) -> None:
         self.state: str | None = "starting"
+        self.doors: list[Callable[[], DoorStatus]] = []  # How many come to each, as the assembly knows.
         self._hall = hall
         self._server = server
         self._budget = budget
@@ -147,10 +149,16 @@ class NodeStatus:
             wal_bytes_kept=hall.wal.end - hall.wal.start,
             commit_rounds=hall.journal.rounds,
             sync_seconds=hall.commits.sync_seconds,
-            memory_used_bytes=self._budget.used_bytes + hall.tail_bytes,
-            memory_limit_bytes=self._budget.bytes_max,
+            memory_used_bytes=self._budget.used_bytes + self._budget.strangers.used_bytes + hall.tail_bytes,
+            memory_limit_bytes=self._budget.bytes_max + self._budget.strangers.bytes_max,
+            requests_given_up=self._budget.given_up + self._budget.strangers.given_up,
+            uncommitted_bytes=hall.backlog.size_bytes,
+            uncommitted_limit_bytes=hall.backlog.weight_max,
+            backed_up=hall.is_backed_up,
+            backlog_refusals=hall.backlog.refusals,
             connections=len(self._server.crowd.guests),
-            connections_refused=self._server.crowd.refused,
+            connections_refused=self._server.crowd.refused.count,
+            doors=[look() for look in self.doors],
             connections_held_back=self._server.door.fairness.waits,
             checkpoints=hall.checkpoints,
             checkpoint_age_seconds=age_ms / 1000,

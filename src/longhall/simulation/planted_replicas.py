@@ -14,6 +14,7 @@ from longhall.cluster.member import Member
 from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
 from longhall.log.wal import Wal
 from longhall.node import place
+from longhall.shards.backlog import ENTRY_BYTES, Backlog
 from longhall.shards.leading import Leading
 from longhall.shards.replica import Replica
 from longhall.simulation.bug import Bug
@@ -218,6 +219,15 @@ def _elect_whoever_is_there() -> _Exchanges:
     return [(controller, "decide", decide)]
 
 
+def _never_back_up() -> _Exchanges:
+    def add(self: Any, size_bytes: int, entries: int) -> None:
+        self.size_bytes += size_bytes
+        self.entries += entries
+        self.weight += size_bytes + entries * ENTRY_BYTES
+
+    return [(Backlog, "add", add)]
+
+
 REPLICA_BUGS: Final[dict[str, Bug]] = {
     "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
     "commit-by-majority": Bug("Two of three are enough to acknowledge.", "elections", 10, _commit_by_majority),
@@ -245,6 +255,7 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     ),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
     "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 4, _elect_without_asking),
+    "take-without-bound": Bug("Messages are taken however many wait for a commit.", "stalls", 2, _never_back_up),
     "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 4, _one_is_a_quorum),
     "forget-the-last-part": Bug(
         "A follower lacks the end of a batch that took several entries.", "parts", 2, _forget_the_last_part

@@ -53,7 +53,9 @@ class Refusing:
 
 def _nobody() -> HttpConnection:
     """One that nobody is at the other end of."""
-    made = HttpConnection(HttpGate(), asyncio.new_event_loop())
+    gate = HttpGate()
+    gate.budget = Budget(1 << 20)
+    made = HttpConnection(gate, asyncio.new_event_loop())
     made.peer = "127.0.0.1"
     return made
 

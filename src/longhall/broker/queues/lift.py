@@ -47,6 +47,9 @@ class Lifter:
         if header.size_bytes + copied_bytes > TOGETHER_BYTES_MAX:
             return Code.MESSAGE_TOO_LARGE
         if message:
+            if hall.is_backed_up:
+                hall.backlog.refusals += 1
+                return Code.COMMIT_BACKLOG
             if hall.space_bytes < header.size_bytes + copied_bytes:
                 hall.storage_full = True
             if hall.storage_full or not hall.has_room(header.size_bytes + copied_bytes + EVENT_ROOM_BYTES):

@@ -137,7 +137,7 @@ class Mover:
         if source is None:
             self._fail(shard, redrives, step, "the source is gone")
             return
-        if hall.storage_full:
+        if hall.storage_full or hall.is_backed_up:
             redrives.give_up(step)
             await asyncio.sleep(RETRY_S)
             return

@@ -71,6 +71,7 @@ _BY_STATUS: Final = {
         Code.NOT_CONTROLLER,
         Code.NOT_ENOUGH_REPLICAS,
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.COMMIT_BACKLOG,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
     ),
@@ -99,7 +100,10 @@ _BY_STATUS: Final = {
 
 STATUS: Final[dict[Code, HTTPStatus]] = {code: status for status, codes in _BY_STATUS.items() for code in codes}
 
+RETRY_AFTER: Final = "Retry-After: 1\r\n"
+
 _WORDS: Final = {
+    Code.COMMIT_BACKLOG: "too much that was sent waits for its commit; try again in a moment",
     Code.INVALID_RECEIPT: "this is no receipt of this queue",
     Code.RECEIPT_SUPERSEDED: "the message was settled, or given to somebody else since",
     Code.NOT_IN_FLIGHT: "the lease of the message is over",
@@ -116,4 +120,6 @@ def refusal_of(code: Code, message: str = "") -> Refusal:
 def refuse(error: LonghallError) -> Response:
     """A refusal as a whole answer."""
     refusal = refusal_of(error.code, str(error))
-    return Response(STATUS[error.code], msgspec.json.encode(refusal), "application/json")
+    status = STATUS[error.code]
+    headers = RETRY_AFTER if status is HTTPStatus.SERVICE_UNAVAILABLE else ""
+    return Response(status, msgspec.json.encode(refusal), "application/json", headers)

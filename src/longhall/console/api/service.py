@@ -118,7 +118,7 @@ class Api:
         return Work(_answered(_refused(HTTPStatus.NOT_FOUND, "there is nothing of this name; see docs/http.md")), False)
 
     def overloaded(self) -> Response | None:
-        if self.budget.used_bytes <= self.budget.bytes_max:
+        if not self.budget.is_overdrawn:
             return None
         return refuse(LonghallError(Code.OVERLOADED, "too much is under way; ask again in a moment"))
 
@@ -158,6 +158,7 @@ class Api:
             line = "show an access key and its secret, as HTTP Basic authentication does"
             refused = _refused(HTTPStatus.UNAUTHORIZED, line)
             return refused._replace(headers='WWW-Authenticate: Basic realm="longhall", charset="UTF-8"\r\n')
+        call.connection.know()
         if call.body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() not in _KINDS:
             return _refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"say Content-Type: {JSON} (or {BYTES} for a message)")
         return None

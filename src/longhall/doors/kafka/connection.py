@@ -5,6 +5,10 @@ protocol promises. Answers that become ready in one turn of the loop leave in on
 the client does not read, the connection stops reading: what it has not asked yet costs nothing.
 
     received bytes -> frames -> `serve(call)` -> ... -> `call.ready(buffers)` -> slots -> one write
+
+A frame that does not fit the buffer which all connections share is received into pieces of its own, taken one after
+another as its bytes come: what its head announces costs nothing either. See `front.admission` for what happens when
+there is no room for more.
 """
 
 from __future__ import annotations
@@ -18,10 +22,12 @@ from typing import Final, cast, final
 from mypy_extensions import mypyc_attr
 
 from longhall.doors.kafka.wire.headers import RequestHeader
-from longhall.front.admission import Budget
+from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 from longhall.world.ports import Buffer
 
 SHARED_BYTES: Final = 256 * 1024
+PIECE_BYTES_MIN: Final = 64 * 1024  # Of a large frame; the next one has four times what has come so far,
+PIECE_BYTES_MAX: Final = 1024 * 1024 + 64 * 1024  # up to what the usual clients send at most in one request.
 SLOTS_MAX: Final = 1024  # Requests of one connection that are under way.
 WAITS_MAX: Final = 32  # Of them those that may answer with a lot, some time.
 ANSWERS_BYTES_MAX: Final = 16 * 1024 * 1024  # Answers that are ready and not sent: beyond this no request is taken.
@@ -75,7 +81,7 @@ class Gate:
         raise NotImplementedError
 
     def take_buffer(self, size: int) -> bytearray:
-        """Room for a request of so many bytes."""
+        """Room for a piece of a request: so many bytes at least."""
         raise NotImplementedError
 
     def give_buffer(self, buffer: bytearray) -> None:
@@ -102,9 +108,14 @@ class Connection:
         self._slots: deque[Call] = deque()
         self._held: dict[int, int] = {}  # Bytes of the budget by call.
         self._rest = b""
-        self._large: bytearray | None = None  # At least as long as the request that is arriving.
-        self._large_size = 0
+        self._large_size = 0  # Of the large frame that is arriving; 0 if none is.
         self._large_filled = 0
+        self._pieces: list[bytearray] = []  # Of that frame; the last one is being filled.
+        self._piece_filled = 0
+        self._arrival: Arrival | None = None  # What a frame that is not served yet holds of the budget.
+        self._parked_bytes = 0  # Of the budget, for frames that wait until something was answered.
+        self._pool: Budget = gate.budget.strangers
+        self.arriving_since_s = 0.0  # Since when a frame has been on its way here; 0 if none is.
         self._serving = False
         self._flushing = False
         self._waits = 0
@@ -126,13 +137,14 @@ class Connection:
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
         self.active_s = self._loop.time()
+        if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
+            self._pool = self._gate.budget
         if not self._gate.opened(self):
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
         self._transport = None
-        self._gate.budget.forget(id(self))
         for call in self._slots:
             if call.buffers is None and call.on_close is not None:
                 call.on_close()
@@ -140,10 +152,7 @@ class Connection:
         for size in self._held.values():
             self._gate.budget.give(size)
         self._held.clear()
-        if self._large is not None:
-            self._gate.budget.give(self._large_size)
-            self._gate.give_buffer(self._large)
-            self._large = None
+        self._drop_arrival()
         self._gate.closed(self)
 
     def close(self) -> None:
@@ -194,7 +203,16 @@ class Connection:
     @property
     def mid_frame(self) -> bool:
         """Whether a request has begun to arrive."""
-        return self._large is not None or bool(self._rest)
+        return self._large_size > 0 or bool(self._rest)
+
+    def is_overdue(self, now_s: float, frame_s: float, rate_bytes: int) -> bool:
+        """True if a frame takes longer to arrive than `frame_s` and what has come of it needs at `rate_bytes` a second,
+        and it is not we who keep it waiting.
+        """
+        if not self.arriving_since_s or self._paused:
+            return False
+        came = self._large_filled if self._large_size else len(self._rest)
+        return now_s - self.arriving_since_s > frame_s + came / rate_bytes
 
     def pause_writing(self) -> None:
         self._paused_by_client = True
@@ -216,13 +234,20 @@ class Connection:
             transport.pause_reading()
         elif not stop and self._paused:
             self._paused = False
+            if self.arriving_since_s:
+                self.arriving_since_s = self._loop.time()  # It was we who kept it waiting.
             transport.resume_reading()
 
     # Receiving
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._large is not None:
-            return memoryview(self._large)[self._large_filled : self._large_size]
+        if self._large_size:
+            if self._piece_filled == len(self._pieces[-1]):
+                self._add_piece()
+            left = self._large_size - self._large_filled
+            return memoryview(self._pieces[-1])[self._piece_filled : self._piece_filled + left]
+        if self._pool.used_bytes >= self._pool.bytes_max:
+            return self._gate.shared[:SHORT_READ_BYTES]
         return self._gate.shared
 
     def data_received(self, data: bytes) -> None:
@@ -238,13 +263,15 @@ class Connection:
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
-        if self._large is not None:
+        if self._large_size:
             self._large_filled += nbytes
+            self._piece_filled += nbytes
             if self._large_filled == self._large_size:
-                frame = bytes(memoryview(self._large)[: self._large_size])
-                self._gate.give_buffer(self._large)
-                self._large = None
-                self._serve(frame)
+                self._end_large()
+            elif self._arrival is not None:
+                self._arrival.came_bytes += nbytes
+                if not self._wanting and not self._pool.has_room(self._arrival):
+                    self._want()
             return
         shared = self._gate.shared
         at = 0
@@ -272,11 +299,11 @@ class Connection:
     def _take(self, data: bytes | memoryview, at: int, end: int) -> None:
         """Cut these bytes into frames; what is left waits for more. Each is copied once, out of what others use too."""
         self._rest = b""
+        if self._parked_bytes:
+            self._unpark()
         while end - at >= 4:
             if self._has_enough():
-                self._full = True
-                self._rest = bytes(data[at:end])
-                self._regulate()
+                self._park(bytes(data[at:end]))
                 return
             size = int.from_bytes(data[at : at + 4], "big", signed=True)
             if size < 0 or size > self._gate.request_bytes_max:
@@ -287,40 +314,162 @@ class Connection:
                     self._begin_large(size, data, at, end)
                     return
                 break
-            if not self._gate.budget.take(size):
-                self._rest = bytes(data[at:end])
+            if not self._admit(size):
+                self._keep_rest(bytes(data[at:end]))
                 self._want()
                 return
             at += 4 + size
             self._serve(bytes(data[at - size : at]))
             if self._closing:
                 return
-        self._rest = bytes(data[at:end])
+        self._keep_rest(bytes(data[at:end]))
+        if self._arrival is not None and not self._pool.has_room(self._arrival):
+            self._want()
+
+    def _admit(self, size: int) -> bool:
+        """Whether a whole frame may be served now. It is counted then."""
+        budget = self._gate.budget
+        arrival = self._arrival
+        if arrival is None or size <= SMALL_BYTES_MAX:
+            return budget.take(size)
+        if self._pool is not budget:  # Of a stranger: from here on it is a request like any other.
+            self._pool.leave(arrival)
+            self._pool = budget
+            budget.hold(arrival, size)
+        if not budget.has_room(arrival):
+            return False
+        self._arrival = None
+        self._wanting = False
+        budget.settle(arrival, size)
+        if arrival.held_bytes:  # For what came behind it, or for the end of a piece.
+            budget.leave(arrival)
+        return True
+
+    def _park(self, rest: bytes) -> None:
+        """As much is under way as one client may have: these bytes wait until something was answered."""
+        self._full = True
+        self._rest = rest
+        if self._arrival is not None:
+            arrival, self._arrival = self._arrival, None
+            self._pool.leave(arrival)
+            self._wanting = False
+        if len(rest) > SMALL_BYTES_MAX:
+            self._parked_bytes = len(rest)
+            self._gate.budget.used_bytes += len(rest)
+        self._regulate()
+
+    def _unpark(self) -> None:
+        parked, self._parked_bytes = self._parked_bytes, 0
+        self._gate.budget.give(parked)
+
+    def _keep_rest(self, rest: bytes) -> None:
+        """These bytes could not be served: a frame that is not whole, or one that has to wait."""
+        self._rest = rest
+        if not rest:
+            self.arriving_since_s = 0.0
+        elif not self.arriving_since_s:
+            self.arriving_since_s = self._loop.time()
+        size = len(rest)
+        arrival = self._arrival
+        if arrival is None:
+            if size <= SMALL_BYTES_MAX:
+                return
+            arrival = self._arrival = Arrival(self._resume, self._give_up)
+        if not size:
+            self._pool.leave(arrival)
+            self._arrival = None
+            return
+        arrival.came_bytes += max(size - arrival.held_bytes, 0)
+        self._pool.hold(arrival, size - arrival.held_bytes)
 
     def _begin_large(self, size: int, data: bytes | memoryview, at: int, end: int) -> None:
         """The rest of a large request is received where it belongs, without passing through the shared buffer."""
-        if not self._gate.budget.take(size):
-            self._rest = bytes(data[at:end])
+        if not self.arriving_since_s:
+            self.arriving_since_s = self._loop.time()
+        if self._arrival is None:
+            self._arrival = Arrival(self._resume, self._give_up)
+        elif self._arrival.held_bytes:
+            self._pool.hold(self._arrival, -self._arrival.held_bytes)
+        self._large_size = size
+        self._large_filled = 0
+        at += 4
+        while at < end:
+            if not self._pieces or self._piece_filled == len(self._pieces[-1]):
+                self._add_piece(end - at)
+            piece = self._pieces[-1]
+            count = min(len(piece) - self._piece_filled, end - at)
+            piece[self._piece_filled : self._piece_filled + count] = data[at : at + count]
+            self._piece_filled += count
+            self._large_filled += count
+            at += count
+        if not self._pieces:
+            self._add_piece()
+        self._arrival.came_bytes += self._large_filled
+        if not self._pool.has_room(self._arrival):
+            self._want()
+
+    def _add_piece(self, size_min: int = 0) -> None:
+        """Room for more of a large frame: not much more than has come so far."""
+        arrival = self._arrival
+        assert arrival is not None
+        wanted = max(min(4 * (self._large_filled + size_min), PIECE_BYTES_MAX), PIECE_BYTES_MIN)
+        piece = self._gate.take_buffer(min(wanted, self._large_size - self._large_filled))
+        self._pieces.append(piece)
+        self._piece_filled = 0
+        self._pool.hold(arrival, len(piece))
+
+    def _end_large(self) -> None:
+        """All of a large frame is here."""
+        size = self._large_size
+        pieces = self._pieces
+        if len(pieces) == 1:
+            frame = bytes(memoryview(pieces[0])[:size])
+        else:
+            last = memoryview(pieces[-1])[: self._piece_filled]
+            frame = b"".join([*pieces[:-1], last])
+        self._large_size = 0
+        self._pieces = []
+        for piece in pieces:
+            self._gate.give_buffer(piece)
+        if self._wanting or not self._admit(size):  # Carried here by a node that cannot wait, or of a stranger.
+            self._keep_rest(size.to_bytes(4, "big") + frame)
             self._want()
             return
-        large = self._gate.take_buffer(size)
-        filled = end - at - 4
-        large[:filled] = memoryview(data)[at + 4 : end]
-        self._large_size = size
-        self._large_filled = filled
-        self._large = large
+        self.arriving_since_s = 0.0
+        self._serve(frame)
 
     def _want(self) -> None:
         """There is no room in the budget: read nothing until there is."""
+        arrival = self._arrival
+        assert arrival is not None
         self._wanting = True
-        self._gate.budget.wait(id(self), self._resume)
         self._regulate()
+        self._pool.wait(arrival)
 
     def _resume(self) -> None:
         self._wanting = False
-        if not self._closing:
+        if self._closing:
+            return
+        if not self._large_size:
             self._take(self._rest, 0, len(self._rest))
-            self._regulate()
+        self._regulate()
+
+    def _give_up(self) -> None:
+        """Memory is short, and others come first: a client that is hung up on tries again."""
+        self._drop_arrival()
+        self.close()
+
+    def _drop_arrival(self) -> None:
+        self._large_size = 0
+        self._rest = b""
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
+            self._gate.give_buffer(piece)
+        arrival, self._arrival = self._arrival, None
+        if arrival is not None:
+            self._pool.leave(arrival)
+        if self._parked_bytes:
+            self._unpark()
 
     def _serve(self, frame: bytes) -> None:
         self.active_s = self._loop.time()
@@ -329,6 +478,8 @@ class Connection:
         self._serving = True
         self._gate.serve(self, frame)
         self._serving = False
+        if self._arrival is None:
+            self._pool = self._gate.budget  # It has asked something that could be read: it is no stranger any more.
         if len(self._slots) > before:
             self._held[id(self._slots[-1])] = len(frame)
         else:

@@ -42,6 +42,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.NOT_CONTROLLER: 41,
     Code.NOT_ENOUGH_REPLICAS: 19,
     Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: 20,
+    Code.COMMIT_BACKLOG: 19,  # NOT_ENOUGH_REPLICAS: every client tries again by itself.
     Code.INVALID_GROUP_ID: 24,
     Code.INVALID_SESSION_TIMEOUT: 26,
     Code.INCONSISTENT_PROTOCOL: 23,

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
 
-from longhall.doors.kafka.connection import SHARED_BYTES, WAITING_APIS, Call, Connection, Gate
+from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, WAITING_APIS, Call, Connection, Gate
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.elsewhere import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT, is_for_main
 from longhall.doors.kafka.handlers.api_versions import refuse_version
@@ -22,19 +22,19 @@ from longhall.doors.kafka.wire.apis import decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import LonghallError
-from longhall.front.admission import Budget
+from longhall.front.admission import LOOK_S, Budget
 from longhall.front.carrying import KAFKA, Carrier
 from longhall.front.crowd import Crowd
 from longhall.meters import Histogram
 from longhall.world.ports import Network
 
 FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
-FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then.
+FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then,
+FRAME_RATE_BYTES: Final = 1024 * 1024  # and a second later for each of these that has come.
 SWEEP_S: Final = 5.0
 VAIN_S: Final = 1.0  # After so long an answer that cannot be had here is not waited for.
-SPARE_BYTES_MIN: Final = 1024 * 1024 + 64 * 1024  # What the usual clients send at most in one request.
-SPARE_BYTES_MAX: Final = 4 * 1024 * 1024
-SPARE_BUFFERS_MAX: Final = 4
+SPARE_BYTES_MIN: Final = 256 * 1024  # From here on a piece of a request is worth a buffer that is used again.
+SPARE_BUFFERS_MAX: Final = 8
 
 _log = logging.getLogger("longhall.kafka")
 
@@ -56,7 +56,7 @@ class KafkaServer(Gate):
         self.budget = budget
         self.request_bytes_max = request_bytes_max
         self.shared = memoryview(bytearray(SHARED_BYTES))
-        self.crowd: Crowd[Connection] = Crowd(connections_max, connections_per_address_max)
+        self.crowd: Crowd[Connection] = Crowd(connections_max, connections_per_address_max, "kafka")
         self.seconds: dict[int, Histogram] = {}
         self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
         self._idle_s = idle_s
@@ -64,6 +64,7 @@ class KafkaServer(Gate):
         door.fairness.later = self._loop.call_soon
         self._spare_buffers: list[bytearray] = []
         self._sweeper: asyncio.TimerHandle | None = None
+        self._looker: asyncio.TimerHandle | None = None
 
     # Life
 
@@ -71,6 +72,7 @@ class KafkaServer(Gate):
         """Listen, and return the port."""
         self.crowd.listener, bound = await network.listen(self.entrance, host, port)
         self._sweep()
+        self._look()
         return bound
 
     def entrance(self) -> asyncio.BaseProtocol:
@@ -80,8 +82,9 @@ class KafkaServer(Gate):
     def stop_accepting(self) -> None:
         """Take no new connections."""
         self.crowd.shut()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for timer in (self._sweeper, self._looker):
+            if timer is not None:
+                timer.cancel()
 
     async def drain(self, seconds: float) -> None:
         """Wait until nothing is under way, then hang up on everybody."""
@@ -94,12 +97,19 @@ class KafkaServer(Gate):
             silent_s = now_s - connection.active_s
             stalled = (
                 (connection.requests == 0 and silent_s > FIRST_REQUEST_S)
-                or (connection.mid_frame and silent_s > FRAME_S and connection.idle)
+                or connection.is_overdue(now_s, FRAME_S, FRAME_RATE_BYTES)
                 or (connection.idle and silent_s > self._idle_s)
             )
             if stalled:
                 connection.close()
         self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
+
+    def _look(self) -> None:
+        """Give up requests that hold memory and do not get on while others wait."""
+        now_s = self._loop.time()
+        self.budget.look(now_s)
+        self.budget.strangers.look(now_s)
+        self._looker = self._loop.call_later(LOOK_S, self._look)
 
     def let_go(self) -> None:
         """Hang up on whoever waits in vain: a client that is hung up on asks again, and asks who leads before."""
@@ -111,7 +121,7 @@ class KafkaServer(Gate):
     # Gate
 
     def opened(self, connection: Connection) -> bool:
-        return self.crowd.enter(connection)
+        return self.crowd.enter(connection, self._loop.time())
 
     def closed(self, connection: Connection) -> None:
         self.door.fairness.forget(id(connection))
@@ -146,14 +156,13 @@ class KafkaServer(Gate):
             connection.close()
 
     def take_buffer(self, size: int) -> bytearray:
-        for at in range(len(self._spare_buffers)):
-            if len(self._spare_buffers[at]) >= size:
-                return self._spare_buffers.pop(at)
-        return bytearray(max(size, SPARE_BYTES_MIN))
+        if size < SPARE_BYTES_MIN:
+            return bytearray(size)
+        return self._spare_buffers.pop() if self._spare_buffers else bytearray(PIECE_BYTES_MAX)
 
     def give_buffer(self, buffer: bytearray) -> None:
         # Memory that was touched before is much cheaper to fill than fresh pages.
-        if len(buffer) <= SPARE_BYTES_MAX and len(self._spare_buffers) < SPARE_BUFFERS_MAX:
+        if len(buffer) == PIECE_BYTES_MAX and len(self._spare_buffers) < SPARE_BUFFERS_MAX:
             self._spare_buffers.append(buffer)
 
     def _serve_message(self, operation: Operation, call: Call) -> None:

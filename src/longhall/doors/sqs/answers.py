@@ -73,6 +73,8 @@ class Answers:
         head = f"HTTP/1.1 {_line(status)}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             head += "Allow: GET, POST\r\n"
+        elif status is HTTPStatus.SERVICE_UNAVAILABLE:
+            head += "Retry-After: 1\r\n"
         return self._whole(head.encode(), self._next_id(), line.encode() + b"\n", closes)
 
     def welcome(self, door: Door, closes: bool) -> bytes:

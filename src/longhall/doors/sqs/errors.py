@@ -52,6 +52,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.NOT_CONTROLLER: faults.UNAVAILABLE,
     Code.NOT_ENOUGH_REPLICAS: faults.UNAVAILABLE,
     Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: faults.UNAVAILABLE,
+    Code.COMMIT_BACKLOG: faults.UNAVAILABLE,
     Code.FENCED_LEADER_EPOCH: faults.UNAVAILABLE,
     Code.UNKNOWN_LEADER_EPOCH: faults.UNAVAILABLE,
     Code.CONCURRENT_TRANSACTIONS: faults.UNAVAILABLE,
@@ -102,6 +103,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.PURGE_RUNNING: "Only one PurgeQueue operation is allowed every 60 seconds.",
     Code.MOVE_RUNNING: "There is already a task running. Only one active task is allowed for a source queue.",
     Code.MOVE_UNKNOWN: "The task does not exist.",
+    Code.COMMIT_BACKLOG: "Too much that was sent waits for its commit; try again later.",
     Code.OVERLOADED: "The request was throttled; try again later.",
     Code.OVER_QUOTA: "The request was throttled; try again later.",
 }

@@ -97,15 +97,15 @@ class SqsServer(HttpGate):
         clock: Clock,
         entropy: Entropy,
         verifier: Verifier | None = None,
-        connections_max: int = 10_000,
-        connections_per_address_max: int = 10_000,
+        connections_max: int = 16_384,
+        connections_per_address_max: int = 16_384,
         body_bytes_max: int = BODY_BYTES_MAX,
         patience: Patience | None = None,
     ) -> None:
         self.door = door
         self.budget = budget
         self.body_bytes_max = body_bytes_max
-        self.crowd: Crowd[HttpConnection] = Crowd(connections_max, connections_per_address_max)
+        self.crowd: Crowd[HttpConnection] = Crowd(connections_max, connections_per_address_max, "sqs")
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
@@ -155,12 +155,14 @@ class SqsServer(HttpGate):
         for connection in list(self.crowd.guests):
             if self._patience.is_over(connection, now_s):
                 connection.abort()
+        self.budget.look(now_s)
+        self.budget.strangers.look(now_s)
         self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)
 
     # Gate
 
     def opened(self, connection: HttpConnection) -> bool:
-        return self.crowd.enter(connection)
+        return self.crowd.enter(connection, self._loop.time())
 
     def closed(self, connection: HttpConnection) -> None:
         self.crowd.leave(connection)
@@ -175,6 +177,8 @@ class SqsServer(HttpGate):
         histogram.observe(now_s - call.started_s)
 
     def serve(self, call: HttpCall) -> None:
+        if self._verifier is None:
+            call.connection.know()  # Nobody is asked who they are: whoever speaks the protocol is known.
         target = call.headers.get(b"x-amz-target")
         carrier = self.carrier if self.carrier is not None and self.carrier.elsewhere() else None
         if carrier is not None and target in NEAR and self._is_near(call):
@@ -257,7 +261,9 @@ class SqsServer(HttpGate):
 
     def _verify(self, call: HttpCall) -> str:
         assert self._verifier is not None
-        return self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+        found = self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+        call.connection.know()
+        return found
 
     # Carrying
 
@@ -360,7 +366,7 @@ class SqsServer(HttpGate):
         self._employ(call, self._finish(call, outcome, as_query), operation.waits)
 
     def _throttle(self, receives: bool) -> None:
-        if receives and self.budget.used_bytes > self.budget.bytes_max:
+        if receives and self.budget.is_overdrawn:
             # Messages that nobody takes away fill the memory; giving out more would only lease them for nothing.
             raise SqsError(faults.THROTTLED, "Too much is under way; try again later.")
 

@@ -36,8 +36,7 @@ from longhall.node.settings import Settings
 from longhall.node.wing import settings_of
 from longhall.simulation.checkers.violation import Violation, demand
 from longhall.simulation.loop import PowerCut, Process
-from longhall.simulation.replicas.names import name_of, numbers_up_to
-from longhall.simulation.replicas.node import SECRETS
+from longhall.simulation.replicas.names import PEERS_PORT, SECRETS, name_of, numbers_up_to
 from longhall.simulation.replicas.observed import Watch, member_of
 from longhall.simulation.scenarios.machine import KAFKA_PORT, SQS_PORT
 from longhall.simulation.scenarios.node import HTTP_PORT, settings_for
@@ -47,7 +46,6 @@ from longhall.simulation.zookeeper import SimulatedZooKeeper
 if TYPE_CHECKING:
     from longhall.simulation.replicas.wards import Wards
 
-PEERS_PORT: Final = 7000
 SESSION_MS: Final = 4_000
 LAG_MS: Final = 1_500
 LOOK_S: Final = 0.05
@@ -88,6 +86,7 @@ class Fleet:
         self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
         self.refusals = 0  # Of nodes whose version is too old.
         self._factor = factor
+        self.on_node: Callable[[Node], None] = _nothing  # Told of every node before it starts.
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._doubts: dict[int, RecordDoubted] = {}  # Nodes that take no part until there is another record.
@@ -347,6 +346,7 @@ class Fleet:
 
         node = Node(world, settings, place)
         assert node.fellowship is not None
+        self.on_node(node)
         self.watch.observe(node.fellowship, world.process.name)
         await node.start(fail)
         if world.process is self.host(number).process:  # Else it is a copy.
@@ -424,3 +424,7 @@ class Fleet:
             record = (seat.state, sorted(seat.drained)) if seat is not None else None
             stands.append(f"{number}: {record} {status}")
         return "\n".join(stands)
+
+
+def _nothing(node: Node) -> None:
+    """Nobody wants to know."""

@@ -1,6 +1,13 @@
-"""How hosts are called."""
+"""How hosts are called, where their nodes meet, and the secret that these share."""
 
 from __future__ import annotations
+
+from typing import Final
+
+from longhall.cluster.peer_authentication import Secrets
+
+PEERS_PORT: Final = 7000
+SECRETS: Final = Secrets([b"of all simulated clusters, 32 long"])
 
 
 def name_of(node: int) -> str:

@@ -7,6 +7,7 @@ in the end everybody who keeps the hall has the same messages as well.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
 from longhall.broker.hall import Hall
@@ -34,6 +35,7 @@ class Watch:
 
     def __init__(self, fleet: Fleet) -> None:
         self.damage_allowed = False  # Somebody flips bits.
+        self.lookers: list[Callable[[Member], None]] = []  # Told of every member before it takes its seat.
         self._fleet = fleet
         self.truth = Truth()
         self._lives: dict[str, tuple[Life, Member]] = {}
@@ -47,6 +49,8 @@ class Watch:
             life = Life(self.truth, name, member.replica.applied)
             life.check_start(member.replica)
             _look_at(fellowship, member, life)
+            for look in self.lookers:
+                look(member)
             self._lives[name] = (life, member)
 
             async def leading() -> None:

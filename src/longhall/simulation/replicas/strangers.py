@@ -38,8 +38,7 @@ from longhall.cluster.wire import (
 from longhall.errors import LonghallError
 from longhall.simulation.checkers.violation import Violation
 from longhall.simulation.replicas.breakable import Breakable
-from longhall.simulation.replicas.names import name_of
-from longhall.simulation.replicas.node import PORT, SECRETS
+from longhall.simulation.replicas.names import PEERS_PORT, SECRETS, name_of
 from longhall.simulation.world import SimulatedWorld
 
 STRANGER: Final = "stranger"
@@ -89,7 +88,7 @@ class StrangerFaults:
     async def _connect(self, node: int) -> _Line:
         assert self._world is not None
         line = _Line()
-        await self._world.network.connect(lambda: line, name_of(node), PORT)
+        await self._world.network.connect(lambda: line, name_of(node), PEERS_PORT)
         return line
 
     def _greeting(self, node: int) -> Greeting:

@@ -21,6 +21,7 @@ ABORTABLE_FROM: Final = 11
 # A client is told to wait no longer at once, whatever it owes: of the requests that it has sent already each waits so
 # long for the one before it, and a client that gets no answer for half a minute hangs up.
 DEBT_MS_MAX: Final = 5_000
+BACKLOG_MS: Final = 500  # Not read for so long after a send that found too much waiting for its commit.
 ADDS_PARTITIONS_FROM: Final = 12  # From here on a batch brings its partition into the transaction by itself.
 
 
@@ -110,6 +111,8 @@ def handle(door: Door, call: Call) -> None:
             code = fenced_as(sent.code, False)
             if code is Code.TRANSACTION_ABORTABLE and header.version < ABORTABLE_FROM:
                 code = Code.INVALID_TRANSACTION_STATE
+            if code is Code.COMMIT_BACKLOG:
+                produced.debt_ms = max(produced.debt_ms, BACKLOG_MS)
             part.error_code = error_of(code)
             part.error_message = sent.message or None
     call.frame = b""  # The answer may wait for the disk; the bytes need not.
@@ -123,7 +126,9 @@ def handle(door: Door, call: Call) -> None:
 
 
 def _slow_down(call: Call, produced: Produced) -> None:
-    """More was sent than a quota allows: say so with the answer, and read no more from whoever sent it for so long."""
+    """More was sent than a quota or the backlog allows: say so with the answer, and read no more from whoever sent it
+    for so long.
+    """
     produced.debt_ms = min(produced.debt_ms, DEBT_MS_MAX)
     call.connection.hold_back()
     asyncio.get_running_loop().call_later(produced.debt_ms / 1000, call.connection.let_go)

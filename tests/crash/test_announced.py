@@ -1,0 +1,118 @@
+"""Clients that announce much and send little or nothing: memory is taken by what has arrived, and others go on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from soak.node import Node
+from tests.clients.librdkafka import new_producer, read_all, send
+from tests.crash.conftest import NewNode
+
+MEMORY_BYTES = 32 << 20
+MEMORY_SHARE = 1.25
+SOCKETS = 31
+HEAD = struct.pack(">i", MEMORY_BYTES - (64 << 10))
+HALF_BYTES = 4 << 20
+PATIENCE = {"message.timeout.ms": 12_000}  # Half requests used to hold the memory for 30 s.
+LARGE = os.urandom(100_000)
+FEW = 20
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+def connect(address: str) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=1)
+
+
+def kafka_heads(node: Node) -> socket.socket:
+    connection = connect(node.bootstrap)
+    connection.sendall(HEAD)
+    return connection
+
+
+def kafka_head_beside_a_fetch(node: Node) -> socket.socket:
+    """The fetch waits for a minute, and as long as an answer is owed a connection is not idle."""
+    partition = struct.pack(">iqi", 0, 1, 1 << 20)
+    topic = struct.pack(">i", 1) + struct.pack(">h", 5) + b"topic" + struct.pack(">i", 1) + partition
+    fetch = struct.pack(">hhih", 1, 4, 7, -1) + struct.pack(">iiiib", -1, 60_000, 1 << 20, 1 << 20, 0) + topic
+    connection = connect(node.bootstrap)
+    connection.sendall(struct.pack(">i", len(fetch)) + fetch + HEAD)
+    return connection
+
+
+def kafka_frames_half_sent(node: Node) -> socket.socket:
+    connection = connect(node.bootstrap)
+    connection.sendall(API_VERSIONS)
+    connection.recv(4096)  # From here on it is no stranger.
+    connection.settimeout(0.1)
+    with suppress(OSError):
+        connection.sendall(HEAD + bytes(HALF_BYTES))
+    return connection
+
+
+def sqs_bodies(node: Node) -> socket.socket:
+    connection = connect(node.sqs)
+    connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n")
+    return connection
+
+
+def http_bodies(node: Node) -> socket.socket:
+    connection = connect(node.http)
+    connection.sendall(b"POST /v1/queues/q/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n")
+    return connection
+
+
+@pytest.fixture
+def node(new_node: NewNode) -> Iterator[Node]:
+    made = new_node(options=["--set", f"memory_bytes={MEMORY_BYTES}", "--set", f"connections_max={10 * FEW}"])
+    made.start()
+    yield made
+    assert made.running
+    assert "Traceback" not in made.log_text(), made.log_tail()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "announce",
+    [kafka_heads, kafka_head_beside_a_fetch, kafka_frames_half_sent, sqs_bodies, http_bodies],
+    ids=lambda announce: announce.__name__.replace("_", " "),
+)
+def test_what_is_announced_holds_nothing(node: Node, announce: Callable[[Node], socket.socket]) -> None:
+    producer = new_producer(node.bootstrap, **PATIENCE)
+    send(producer, "topic", [b"before"])
+    resident = psutil.Process(node.pid).memory_info().rss
+    offenders = [announce(node) for _ in range(SOCKETS)]
+    for _ in range(5):
+        send(producer, "topic", [LARGE])
+    assert psutil.Process(node.pid).memory_info().rss - resident <= MEMORY_SHARE * MEMORY_BYTES
+    assert len(read_all(node.bootstrap, "topic")) == 6
+    for offender in offenders:
+        offender.close()
+
+
+@pytest.mark.timeout(60)
+def test_connections_beyond_the_bound_are_counted_and_said_at_every_door(new_node: NewNode) -> None:
+    node = new_node(options=["--set", f"connections_max={FEW}"])
+    node.start()
+    held = [connect(address) for address in (node.bootstrap, node.sqs) for _ in range(2 * FEW)]
+    for connection in held[FEW : 2 * FEW]:
+        assert connection.recv(1) == b""  # Hung up on.
+    for connection in held[3 * FEW :]:
+        assert connection.recv(12) == b"HTTP/1.1 503"
+    with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=10) as answer:
+        metrics = answer.read().decode()
+    assert f'longhall_door_connections_refused_total{{door="kafka"}} {FEW}\n' in metrics
+    assert f'longhall_door_connections_refused_total{{door="sqs"}} {FEW}\n' in metrics
+    assert f"longhall_connections_refused_total {FEW}\n" in metrics
+    said = [line for line in node.log_text().splitlines() if "a connection was refused" in line]
+    assert [("door=kafka" in line, "door=sqs" in line) for line in said] == [(True, False), (False, True)]
+    for connection in held:
+        connection.close()
