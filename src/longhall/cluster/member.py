@@ -23,9 +23,11 @@ from typing import Final, final
 
 import msgspec
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.events import CommittedTo, EpochStarted, Truncated, encoder
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.rejoin import Rejoined
+from longhall.cluster.applier import Applier
 from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
 from longhall.cluster.following import Following
 from longhall.cluster.kept import kept_from
@@ -60,7 +62,6 @@ from longhall.shards.shard import SHARD
 
 __all__ = ["Member", "MemberOptions", "MemberStatus", "Record", "Registrar", "Role"]
 
-APPLIED_A_TURN: Final = 256  # Entries between two turns of the loop.
 NEVER: Final = 1 << 62
 
 _log = logging.getLogger("longhall.member")
@@ -78,6 +79,7 @@ class Member(Feed):
         self.node = node
         self.on_step_down: Callable[[str], None] = _nobody  # Throw hall and member away and recover anew.
         self.on_refetch: Callable[[int, str], None] = _nobody  # The log here cannot go on: fetch all from there.
+        self.on_failure: Callable[[int, ReplicaFailed], None] = _nobody  # Out of service: repair it, from that leader.
         self.on_level: Callable[[int], None] = self.raise_level  # The leader writes in this one: be ready for it first.
         self.on_bundle: Callable[[Bundle], None] = _nobody  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody  # and epoch and index of what is committed.
@@ -86,7 +88,6 @@ class Member(Feed):
         self.replica: Replica = hall.replica
         self.index = self.replica.index
         self._hall = hall
-        self._replay = rejoined.replay
         self._peers = peers
         self._registrar = registrar
         self._options = options
@@ -109,7 +110,7 @@ class Member(Feed):
         self._streams: dict[int, Stream] = {}
         self._early: list[tuple[Link, int, Follow]] = []  # Followers that came before the epoch was on the disk.
         self._recording: asyncio.Task[None] | None = None
-        self._applying = False
+        self._applier = Applier(self.replica, rejoined.replay, lambda: self._following is not None, self.fail)
         for shard in hall.shards:
             shard.feed = self
         hall.journal.feed = self
@@ -173,12 +174,9 @@ class Member(Feed):
         self._stop_following()
         self.epoch = epoch
         self._leader = self.node
-        while self.replica.pending:
-            for _ in range(min(APPLIED_A_TURN, len(self.replica.pending))):
-                self._replay.take(self.replica.apply_any()[0])
-            await asyncio.sleep(0)
-            if self._ended or self.epoch != epoch or self._leader != self.node:
-                raise LonghallError(Code.NOT_LEADER, "a newer epoch began meanwhile")
+        told = (epoch, self.node)
+        if not await self._applier.apply_all(lambda: not self._ended and (self.epoch, self._leader) == told):
+            raise LonghallError(Code.NOT_LEADER, "a newer epoch began meanwhile, or the log cannot be applied")
         opened = self._opened = self._loop.create_future()
         self._begin_epoch(epoch, record)
         await opened
@@ -224,6 +222,17 @@ class Member(Feed):
         _log.info("stepping down", extra={"reason": reason, "epoch": self.epoch})
         self._end()
         self._loop.call_soon(self.on_step_down, reason)
+
+    def fail(self, failure: ReplicaFailed) -> None:
+        """Fail-stop: the state here is not what the log says, so it answers nobody and leads nothing from now on."""
+        if self._ended:
+            return
+        told = {"index": failure.index, "epoch": failure.epoch, "shard": failure.shard, "reason": str(failure)}
+        _log.error("this replica cannot apply an entry: it is taken out of service", exc_info=failure, extra=told)
+        self._hall.failed = str(failure)
+        leader = self._leader
+        self._end()
+        self._loop.call_soon(self.on_failure, leader, failure)
 
     def raise_level(self, level: int) -> None:
         """From now on entries may be written in the formats of this feature level; followers are told before any is."""
@@ -529,12 +538,12 @@ class Member(Feed):
         try:
             for entry in push.decode():
                 replica.take(entry, push.time_ms)
-        except LonghallError:
+            hall.wal.append_together(push.entries, push.count)
+        except BaseException:  # What is not in the log here must not be counted, or it would be answered for.
             replica.truncate(before)
             raise
         self.index = replica.index
         hall.time.follow(push.time_ms)
-        hall.wal.append_together(push.entries, push.count)
         hall.journal.touch(hall.shards[0], True)
         hall.commits.kick()
         self._hear(push.committed)
@@ -559,21 +568,7 @@ class Member(Feed):
 
     def _hear(self, committed: int) -> None:
         self.replica.commit(committed)
-        if not self._applying and self.replica.applied < self.replica.committed:
-            self._applying = True
-            self._loop.call_soon(self._apply)
-
-    def _apply(self) -> None:
-        """Some of what is committed, and the rest at the next turn."""
-        self._applying = False
-        if self._ended or self._following is None:
-            return
-        for _ in range(APPLIED_A_TURN):
-            found = self.replica.apply_next()
-            if found is None:
-                return
-            self._replay.take(found[0])
-        self._hear(self.replica.committed)
+        self._applier.schedule()
 
     # Notes in the log, for this node alone
 

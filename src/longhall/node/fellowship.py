@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Final, final
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.gates import OLDEST
 from longhall.broker.leadership import NOBODY
@@ -24,6 +25,8 @@ from longhall.cluster.hosts import Hosts
 from longhall.cluster.member import Member, MemberOptions
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch_beside
+from longhall.cluster.repair import Remedy
+from longhall.cluster.roles import Role
 from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
 from longhall.cluster.wings.answering import Answering
@@ -126,6 +129,7 @@ class Fellowship:
         member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
         member.on_step_down = self._fall
         member.on_refetch = self._refetch
+        member.on_failure = self._repair
         member.on_level = self._raise_level
         member.on_beat = self._mind_doubts
         wanted = parse_address(settings.peers)
@@ -151,7 +155,7 @@ class Fellowship:
     async def settled(self) -> None:
         """Wait until clients can be sent somewhere."""
         while True:
-            if self.seat.has_leader:
+            if self.seat.has_leader and not self.damaged:
                 self._node.status.state = None
                 return
             await asyncio.sleep(LOOK_S)
@@ -231,9 +235,19 @@ class Fellowship:
 
     def _condition(self) -> str:
         """Why another node should lead, if one should."""
+        repairs = self.place.repairs
+        if repairs.reason and self._is_in_sync():
+            _log.info("this replica is repaired and in sync", extra={"reason": repairs.reason})
+            repairs.healed()
+        if repairs.reason:
+            return repairs.reason
         if self.member is not None and self.member.mender.is_unfit:
             return "damaged"
         return "full" if self._node.hall.storage_full else ""
+
+    def _is_in_sync(self) -> bool:
+        fit = self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.ABSENT
+        return fit and not self._node.hall.failed and self.place.node in self.seat.in_sync(CATALOGUE_SHARD)
 
     def _mind_doubts(self) -> None:
         """While it is doubtful whether this node leads, nobody waits here for what it can hardly commit."""
@@ -269,6 +283,22 @@ class Fellowship:
         if self.member is not None:
             self.member.raise_level(self.place.level)
 
+    def _repair(self, leader: int, failure: ReplicaFailed) -> None:
+        """The replica is out of service: rebuild it from the disk, or from the leader."""
+        self._node.status.state = f"this replica is being repaired: {failure}"
+        if self.place.repairs.failed(failure) is Remedy.RESTART:
+            self._fall(f"the state is rebuilt from the disk: {failure}")
+        else:
+            self._give_up_copy(leader, str(failure))
+
+    def _give_up_copy(self, leader: int, reason: str) -> None:
+        """Nothing begins with what is in the directory until everything is fetched."""
+        self.damaged = True
+        if leader in (NOBODY, self.place.node):
+            self._fall(reason)  # Whoever leads next is asked.
+        else:
+            self._refetch(leader, reason)
+
     def _refetch(self, node: int, reason: str) -> None:
         if self._fetching is None:
             _log.info("everything is fetched", extra={"from": node, "reason": reason})
@@ -286,6 +316,8 @@ class Fellowship:
         except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
             _log.warning("not everything could be fetched; it is tried again", extra={"reason": str(error)})
             self.refetch_from = node
+        else:
+            self.damaged = False
         self._fall(f"everything is fetched from node {node}")
 
     async def _fetched(self, node: int, bytes_a_second: int) -> bool:

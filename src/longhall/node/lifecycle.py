@@ -20,6 +20,8 @@ from typing import Any, Final, final
 
 import msgspec
 
+from longhall.broker.apply import ReplicaFailed
+from longhall.cluster.repair import Remedy, Repairs
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, Wing
 from longhall.coordination.worker import worker_coordinator
@@ -92,6 +94,7 @@ class Life:
         self.wing = wing  # That it belongs to, if it is not the hall itself.
         self.wardens = Wardens()  # Of the wings that are on the same host.
         self.announced = False
+        self.repairs = Repairs()
         self.refetch_from = 0
         self.damaged = False  # What is on the disk cannot be led from, nor continued.
 
@@ -132,6 +135,10 @@ async def _live(life: Life) -> int | None:
     except LonghallError as error:
         return refuse(str(error))
     except OSError as error:
+        if error.errno == errno.EIO and settings.coordinator is not None and life.repairs.may_read_again():
+            _log.error("the data directory cannot be read; it is tried again", extra={"reason": str(error)})
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+            return None
         if error.errno == errno.ENOSPC and life.announced and settings.coordinator is not None:
             _log.warning("there is no space to start anew; it is tried again", extra={"reason": str(error)})
             await asyncio.sleep(SPACE_PAUSE_S)
@@ -152,6 +159,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
         watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
         coordinator = root.beside(life.wing.name)
         await coordinator.start()
+    place: Place | None = None
     try:
         place = await take_place(
             world,
@@ -164,7 +172,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
             level_max=settings.feature_level_max,
             patience_ms=2 * settings.session_timeout_ms,
         )
-        place.root, place.wing = root, life.wing
+        place.root, place.wing, place.repairs = root, life.wing, life.repairs
         life.damaged = life.damaged and not place.fetched
         life.refetch_from = 0
         if life.damaged:  # Nobody had it to give just now, or broke off. With what is here nothing is begun.
@@ -174,8 +182,15 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
             return None
         return await _serve(world, life, place)
     except LonghallError as error:
+        if isinstance(error, ReplicaFailed) and life.repairs.failed(error) is Remedy.RESTART:
+            _log.error("the state cannot be rebuilt from the disk; it is tried again", extra={"reason": str(error)})
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+            return None
         state = await coordinator.shard(CATALOGUE_SHARD)
-        if error.code is not Code.STORAGE_DAMAGED or state is None or state.leader == NOBODY or life.damaged:
+        if error.code is not Code.STORAGE_DAMAGED or state is None or life.damaged:
+            raise
+        others = place is not None and any(node != place.node for node in state.in_sync)
+        if state.leader == NOBODY and not others:
             raise
         _log.error("the data is damaged; everything is fetched from the leader", extra={"reason": str(error)})
         life.damaged = True

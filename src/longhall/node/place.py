@@ -14,6 +14,7 @@ from longhall.cluster.card import Card, read_card, write_card
 from longhall.cluster.joining import check_level, confess, number_of, outlive, share_identity
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import BYTES_A_SECOND, fetch, finish_switch
+from longhall.cluster.repair import Repairs
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import Coordinator, ShardState, Wing
 from longhall.errors import LonghallError
@@ -39,6 +40,7 @@ class Place:
         self.level_max = level_max  # and the newest that this node knows.
         self.root = coordinator  # Of the cluster; that of a wing is a part of it.
         self.wing: Wing | None = None  # The one that this node belongs to, if it is one.
+        self.repairs = Repairs()  # What this process remembers of failures of its replica.
         self.fetched = False  # Everything in the directory came from another node just now.
 
     @property

@@ -1,0 +1,71 @@
+"""Repair of a replica that was taken out of service: what is done about a failure, and what a process remembers of it.
+
+    failure                                   remedy
+    an entry cannot be applied: the disk      RESTART: the state is rebuilt from the last checkpoint and the log
+      did not answer                          FULL_SYNC, if the same entry fails again, or others in a row
+    the disk has no space                     RESTART, again and again: another copy would need more space
+    an entry cannot be applied: anything      FULL_SYNC: the same log would lead to the same error
+      else
+    the state differs from the majority's     FULL_SYNC: see `digests`
+
+The replica answers nobody from the moment of the failure, cannot be elected, and publishes no checkpoint.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, final
+
+from longhall.broker.apply import ReplicaFailed
+
+RESTARTS_MAX: Final = 3  # In a row, before the replica is in sync again: then the disk is not asked once more.
+READS_MAX: Final = 3  # Likewise of a directory that cannot be read at all: then the process ends.
+
+
+class Remedy(enum.Enum):
+    """How a replica that failed gets right again."""
+
+    RESTART = "restart"
+    FULL_SYNC = "full sync"
+
+
+@final
+class Repairs:
+    """What the lives of one process remember: failures so far, and where the last one was."""
+
+    def __init__(self) -> None:
+        self.reason = ""  # Why the replica is out of service; empty while it is not.
+        self.apply_failures = 0
+        self.divergences = 0
+        self.full_syncs = 0
+        self._failed_at = 0
+        self._restarts = 0
+        self._reads = 0
+
+    def failed(self, failure: ReplicaFailed) -> Remedy:
+        """An entry could not be applied: what to do now."""
+        again = failure.index == self._failed_at or self._restarts >= RESTARTS_MAX
+        self._failed_at = failure.index
+        self.apply_failures += 1
+        self.reason = str(failure)
+        if failure.is_full or (failure.is_io and not again):
+            self._restarts += 1
+            return Remedy.RESTART
+        self.full_syncs += 1
+        return Remedy.FULL_SYNC
+
+    def may_read_again(self) -> bool:
+        """The data directory could not be read before anything was opened. Whether it is worth another try."""
+        self._reads += 1
+        return self._reads <= READS_MAX
+
+    def diverged(self, reason: str) -> None:
+        """The state here is not the one that the majority has."""
+        self.divergences += 1
+        self.full_syncs += 1
+        self.reason = reason
+
+    def healed(self) -> None:
+        """The replica is in sync again."""
+        self.reason = ""
+        self._failed_at = self._restarts = self._reads = 0
