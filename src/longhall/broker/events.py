@@ -167,7 +167,14 @@ class CommittedTo(_Event, frozen=True, tag="committed-to"):
     index: int
 
 
-ShardEvent = EpochStarted | Truncated | CommittedTo
+class StateMarked(_Event, frozen=True, tag="state-marked"):
+    """Every replica digests this slice of its state when it has applied everything before (see `digest`)."""
+
+    slice: int
+    slices: int
+
+
+ShardEvent = EpochStarted | Truncated | CommittedTo | StateMarked
 
 encoder = msgspec.msgpack.Encoder()
 catalogue_decoder = msgspec.msgpack.Decoder(CatalogueEvent)

@@ -6,14 +6,18 @@ it was there. What a replay must not do is append: whatever followed from an ent
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 import msgspec
 
+from longhall.broker.digest import pass_mark
 from longhall.broker.events import (
     EpochStarted,
     PartitionEvent,
     SegmentsDropped,
+    StateMarked,
     catalogue_decoder,
     partition_decoder,
     shard_decoder,
@@ -68,6 +72,7 @@ class Replay:
         parts: dict[int, bytes] | None = None,
         batch_parts: dict[int, list[bytes]] | None = None,
     ) -> None:
+        self.on_mark: Callable[[StateMarked], None] = partial(pass_mark, hall)
         self._hall = hall
         self._waiting = waiting
         self._report = report
@@ -180,6 +185,8 @@ class Replay:
             begun = shard_decoder.decode(event)
             if isinstance(begun, EpochStarted):
                 hall.shards[shard].epoch = begun.epoch
+            elif isinstance(begun, StateMarked):
+                self.on_mark(begun)
 
     def _shorten(self, event: PartitionEvent) -> None:
         partition = self._hall.partitions.get(event.partition)

@@ -29,6 +29,8 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.rejoin import Rejoined
 from longhall.cluster.applier import Applier
 from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
+from longhall.cluster.digests import Comparison
+from longhall.cluster.exclusion import Exclusion
 from longhall.cluster.following import Following
 from longhall.cluster.kept import kept_from
 from longhall.cluster.link import Link
@@ -36,8 +38,9 @@ from longhall.cluster.mending import Mender
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import Offer
 from longhall.cluster.releasing import Releases
+from longhall.cluster.repair import Diverged, Failure, log_failure
 from longhall.cluster.roles import MemberOptions, MemberStatus, Record, Registrar, Role
-from longhall.cluster.standing import followers_of
+from longhall.cluster.standing import status_of
 from longhall.cluster.streams import Stream, expect_follower
 from longhall.cluster.wire import (
     AGREED,
@@ -79,7 +82,7 @@ class Member(Feed):
         self.node = node
         self.on_step_down: Callable[[str], None] = _nobody  # Throw hall and member away and recover anew.
         self.on_refetch: Callable[[int, str], None] = _nobody  # The log here cannot go on: fetch all from there.
-        self.on_failure: Callable[[int, ReplicaFailed], None] = _nobody  # Out of service: repair it, from that leader.
+        self.on_failure: Callable[[int, Failure], None] = _nobody  # Out of service: repair it, from that leader.
         self.on_level: Callable[[int], None] = self.raise_level  # The leader writes in this one: be ready for it first.
         self.on_bundle: Callable[[Bundle], None] = _nobody  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody  # and epoch and index of what is committed.
@@ -118,6 +121,12 @@ class Member(Feed):
         hall.on_release = partial(kept_from, hall, self._streams, options.wal_kept_bytes)
         peers.on_follower = partial(expect_follower, self._meet)
         self._offer = Offer(hall, peers)
+        self.exclusion = Exclusion(node, self._streams, self.give_up, self.diverge)
+        self._offer.on_begin = self.exclusion.readmit
+        self.comparison = Comparison(
+            hall, self.replica, peers, lambda: self._leading, self.exclusion.exclude, self._options.digest_ms
+        )
+        rejoined.replay.on_mark = lambda mark: self.comparison.applied(mark, self._leader, self.replica.epoch)
         self.mender = Mender(hall, peers, lambda: self._leading)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
@@ -147,20 +156,7 @@ class Member(Feed):
 
     def status(self) -> MemberStatus:
         """How things stand."""
-        leading = self._leading
-        now_ms = self._clock.monotonic_ms()
-        return MemberStatus(
-            node=self.node,
-            role=self.role_of(CATALOGUE_SHARD),
-            leader=self._leader,
-            epoch=self.epoch,
-            index=self.index,
-            committed=self.replica.committed,
-            applied=self.replica.applied,
-            in_sync=sorted(leading.in_sync) if leading is not None else [],
-            followers=followers_of(leading, self._streams, self.index, now_ms) if leading is not None else [],
-            fetching=self._offer.fetching() if leading is not None else None,
-        )
+        return status_of(self, self._streams, self._offer.fetching(), self._clock.monotonic_ms())
 
     # Roles
 
@@ -223,16 +219,22 @@ class Member(Feed):
         self._end()
         self._loop.call_soon(self.on_step_down, reason)
 
-    def fail(self, failure: ReplicaFailed) -> None:
-        """Fail-stop: the state here is not what the log says, so it answers nobody and leads nothing from now on."""
-        if self._ended:
+    def fail(self, failure: Failure) -> None:
+        """Fail-stop: the state here is not what the log says, so it answers nobody and leads nothing from now on. A
+        leader that only differs from the majority goes on until another one leads.
+        """
+        if self._ended or self._hall.failed:
             return
-        told = {"index": failure.index, "epoch": failure.epoch, "shard": failure.shard, "reason": str(failure)}
-        _log.error("this replica cannot apply an entry: it is taken out of service", exc_info=failure, extra=told)
+        log_failure(failure)
         self._hall.failed = str(failure)
         leader = self._leader
-        self._end()
+        if self._leading is None or isinstance(failure, ReplicaFailed):
+            self._end()
         self._loop.call_soon(self.on_failure, leader, failure)
+
+    def diverge(self, reason: str) -> None:
+        """The majority has another state than this node."""
+        self.fail(Diverged(reason))
 
     def raise_level(self, level: int) -> None:
         """From now on entries may be written in the formats of this feature level; followers are told before any is."""
@@ -263,6 +265,7 @@ class Member(Feed):
         self._hall.refusal = Code.NOT_LEADER
         self._stop_following()
         self.mender.stop()
+        self.comparison.stop()
         for timer in self._timers:
             timer.cancel()
         for stream in list(self._streams.values()):
@@ -381,6 +384,8 @@ class Member(Feed):
             link.send(REFUSAL, Refusal(reason=f"node {node} does not keep the hall", epoch=self.epoch))
             link.close()
             return
+        if self.exclusion.refuses(link, node, self.epoch):
+            return
         if self._synced <= leading.begun_at:
             # Nobody may hear of an epoch that a restart of this node could forget: it might be led once more, and then
             # epoch and index would not tell one entry from another.
@@ -447,6 +452,8 @@ class Member(Feed):
                 stream.close("the follower is silent")
         self._wish()
         self._refuse()
+        if self._serving and not self._yielding:
+            self.comparison.tick()
         self.on_beat()
 
     def _wish(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import msgspec
@@ -71,6 +72,7 @@ class Offer:
         self._bytes_done = 0
         self._preparing = False
         self._release: asyncio.TimerHandle | None = None
+        self.on_begin: Callable[[int], object] = _nobody_minds  # A follower fetches everything from now on.
         peers.serve(BEGIN, self._begin)
         peers.serve(READ, self._read)
 
@@ -93,6 +95,7 @@ class Offer:
         if (self._preparing or (hall.pinned and not self._is_read())) and node != self._node:
             raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
         self._unpin()
+        self.on_begin(node)
         self._node = node
         self._preparing = True
         try:
@@ -153,6 +156,10 @@ class Offer:
         if self._release is not None:
             self._release.cancel()
             self._release = None
+
+
+def _nobody_minds(node: int) -> None:
+    """Until the member says otherwise."""
 
 
 def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:

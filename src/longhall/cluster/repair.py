@@ -14,12 +14,28 @@ The replica answers nobody from the moment of the failure, cannot be elected, an
 from __future__ import annotations
 
 import enum
+import logging
 from typing import Final, final
 
 from longhall.broker.apply import ReplicaFailed
+from longhall.errors import Code, LonghallError
 
-RESTARTS_MAX: Final = 3  # In a row, before the replica is in sync again: then the disk is not asked once more.
+RESTARTS_MAX: Final = 8  # In a row, before the replica is in sync again: then the disk is not asked once more.
 READS_MAX: Final = 3  # Likewise of a directory that cannot be read at all: then the process ends.
+
+
+_log = logging.getLogger("longhall.repair")
+
+
+@final
+class Diverged(LonghallError):
+    """The state of this replica is not the one that the majority has."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(Code.STORAGE_DAMAGED, f"the state of this replica is not the majority's: {reason}")
+
+
+Failure = ReplicaFailed | Diverged
 
 
 class Remedy(enum.Enum):
@@ -42,16 +58,21 @@ class Repairs:
         self._restarts = 0
         self._reads = 0
 
-    def failed(self, failure: ReplicaFailed) -> Remedy:
-        """An entry could not be applied: what to do now."""
+    def failed(self, failure: Failure) -> Remedy:
+        """The replica failed: what to do now."""
+        self.reason = str(failure)
+        if isinstance(failure, Diverged):
+            self.divergences += 1
+            self.full_syncs += 1
+            return Remedy.FULL_SYNC
         again = failure.index == self._failed_at or self._restarts >= RESTARTS_MAX
         self._failed_at = failure.index
         self.apply_failures += 1
-        self.reason = str(failure)
         if failure.is_full or (failure.is_io and not again):
             self._restarts += 1
             return Remedy.RESTART
         self.full_syncs += 1
+        self._restarts = 0
         return Remedy.FULL_SYNC
 
     def may_read_again(self) -> bool:
@@ -59,13 +80,15 @@ class Repairs:
         self._reads += 1
         return self._reads <= READS_MAX
 
-    def diverged(self, reason: str) -> None:
-        """The state here is not the one that the majority has."""
-        self.divergences += 1
-        self.full_syncs += 1
-        self.reason = reason
-
     def healed(self) -> None:
         """The replica is in sync again."""
         self.reason = ""
         self._failed_at = self._restarts = self._reads = 0
+
+
+def log_failure(failure: Failure) -> None:
+    """Say why a replica is taken out of service."""
+    told: dict[str, object] = {"reason": str(failure)}
+    if isinstance(failure, ReplicaFailed):
+        told.update(index=failure.index, epoch=failure.epoch, shard=failure.shard)
+    _log.error("this replica is taken out of service", exc_info=failure.__cause__, extra=told)

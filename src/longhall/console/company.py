@@ -65,6 +65,8 @@ class ClusterView(msgspec.Struct, kw_only=True):
     level: int = 1  # The feature level: what all of them may write.
     level_possible: int = 1  # What it could be raised to.
     wings: list[WingView] = []
+    divergent: list[int] = []  # Nodes whose state differs from the others', as the leader knows.
+    comparisons: int = 0  # Marks at which this node, as leader, compared the states of the replicas.
     out_of_service: str = ""  # Why the replica on this host is being repaired; empty while it is not.
     apply_failures: int = 0  # Of this process: entries that could not be applied,
     divergences: int = 0  # states that were not those of the majority,
@@ -84,6 +86,12 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
     yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)
     failed = float(bool(view.out_of_service))
+    divergent: list[Sample] = [
+        ("", labels(("node", str(host.node))), float(host.node in view.divergent)) for host in view.hosts if host.keeps
+    ]
+    help = "1 for a replica whose state differs from the others'; the leader knows."
+    yield Family("longhall_replica_divergent", "gauge", help, divergent)
+    yield counter("longhall_replica_comparisons_total", "Marks at which states were compared.", view.comparisons)
     yield gauge("longhall_replica_out_of_service", "1 while the replica on this node is being repaired.", failed)
     yield counter(
         "longhall_replica_apply_failures_total", "Entries that the replica could not apply.", view.apply_failures

@@ -72,6 +72,8 @@ def view_of(fellowship: Fellowship) -> ClusterView:
         level=outlook.level,
         level_possible=outlook.possible,
         wings=_wings(fellowship),
+        divergent=status.divergent if status is not None else [],
+        comparisons=status.compared if status is not None else 0,
         out_of_service=repairs.reason,
         apply_failures=repairs.apply_failures,
         divergences=repairs.divergences,

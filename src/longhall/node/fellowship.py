@@ -12,7 +12,6 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Final, final
 
-from longhall.broker.apply import ReplicaFailed
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.gates import OLDEST
 from longhall.broker.leadership import NOBODY
@@ -25,7 +24,7 @@ from longhall.cluster.hosts import Hosts
 from longhall.cluster.member import Member, MemberOptions
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch_beside
-from longhall.cluster.repair import Remedy
+from longhall.cluster.repair import Diverged, Failure, Remedy
 from longhall.cluster.roles import Role
 from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
@@ -87,6 +86,7 @@ class Fellowship:
         self.seat.raises_level = node.settings.feature_level_automatic
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
+        self._divergent = False  # It leads, and its state is not the majority's.
         self._fetching: asyncio.Task[None] | None = None
         self._watch: Watch | None = None
         hall.leadership = self.seat
@@ -125,7 +125,11 @@ class Fellowship:
         """The doors are open: take part."""
         node, settings = self._node, self._node.settings
         assert self._rejoined is not None
-        options = MemberOptions(in_sync_min=settings.in_sync_min, lag_ms_max=settings.lag_ms_max)
+        options = MemberOptions(
+            in_sync_min=settings.in_sync_min,
+            lag_ms_max=settings.lag_ms_max,
+            digest_ms=settings.digest_interval_ms,
+        )
         member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
         member.on_step_down = self._fall
         member.on_refetch = self._refetch
@@ -260,7 +264,7 @@ class Fellowship:
             others = set(self.seat.in_sync(CATALOGUE_SHARD)) - {self.seat.node}
             if (
                 self.member is not None
-                and self.member.mender.is_unfit
+                and (self.member.mender.is_unfit or self._divergent)
                 and leader != self.seat.node
                 and (leader or others)
             ):
@@ -283,10 +287,14 @@ class Fellowship:
         if self.member is not None:
             self.member.raise_level(self.place.level)
 
-    def _repair(self, leader: int, failure: ReplicaFailed) -> None:
+    def _repair(self, leader: int, failure: Failure) -> None:
         """The replica is out of service: rebuild it from the disk, or from the leader."""
+        remedy = self.place.repairs.failed(failure)
+        if isinstance(failure, Diverged) and leader == self.place.node:
+            self._divergent = True
+            return  # It is unfit: another one leads soon, and then everything is fetched from that one.
         self._node.status.state = f"this replica is being repaired: {failure}"
-        if self.place.repairs.failed(failure) is Remedy.RESTART:
+        if remedy is Remedy.RESTART:
             self._fall(f"the state is rebuilt from the disk: {failure}")
         else:
             self._give_up_copy(leader, str(failure))

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.gates import NEWEST
 from longhall.broker.queues.desk import Desk
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
 from longhall.cluster.moving import leaving_of
+from longhall.cluster.repair import Remedy, Repairs
 from longhall.coordination.encoding import LEVEL, decode_level
 from longhall.coordination.ports import CoordinationError, Coordinator, Wing
 from longhall.errors import Code, LonghallError
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 PEERS_PORT: Final = 7000
 SESSION_MS: Final = 4_000
 LAG_MS: Final = 1_500
+DIGEST_MS: Final = 2_000
 LOOK_S: Final = 0.05
 STOP_S: Final = 60.0
 
@@ -70,6 +73,7 @@ class Fleet:
         self.restarts = 0
         self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
         self.refusals = 0  # Of nodes whose version is too old.
+        self.repairs: dict[int, Repairs] = {}  # By node: what its process remembers of failures of its replica.
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._stopping: set[int] = set()
@@ -252,7 +256,9 @@ class Fleet:
     def _ended(self, node: int, error: BaseException | None) -> None:
         self.simulation.trace.note("node ended", name_of(node), repr(error)[:200])
         if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED:
-            self._damaged.add(node)
+            repairs = self.repairs.setdefault(node, Repairs())
+            if not isinstance(error, ReplicaFailed) or repairs.failed(error) is Remedy.FULL_SYNC:
+                self._damaged.add(node)
             return
         if isinstance(error, LonghallError) and error.code is Code.NOT_READY:
             return
@@ -286,6 +292,7 @@ class Fleet:
             level_max=settings.feature_level_max,
         )
         place.root, place.wing = root, self.wing
+        place.repairs = self.repairs.setdefault(number, place.repairs)
         if place.fetched:
             self._damaged.discard(number)
         if number in self._damaged:
@@ -327,6 +334,7 @@ class Fleet:
             node_id=number,
             session_timeout_ms=SESSION_MS,
             lag_ms_max=LAG_MS,
+            digest_interval_ms=DIGEST_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
         )
         return settings if self.wing is None else settings_of(settings, self.wing, number, NEWEST)

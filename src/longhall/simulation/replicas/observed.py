@@ -34,6 +34,7 @@ class Watch:
 
     def __init__(self, fleet: Fleet) -> None:
         self.damage_allowed = False  # Somebody flips bits.
+        self.altered: set[int] = set()  # Nodes whose state somebody has changed behind their back.
         self._fleet = fleet
         self._truth = Truth()
         self._lives: dict[str, tuple[Life, Member]] = {}
@@ -74,9 +75,21 @@ class Watch:
                     life, member = self._lives[process.name]
                     if member.role_of(0) is Role.FOLLOWER:
                         life.followed(member.replica.applied)
+            self._check_comparisons()
             looks += 1
             if looks % COMPARE_EVERY == 0:
                 self._compare(whole=False)
+
+    def _check_comparisons(self) -> None:
+        """Nodes find that they differ where somebody has seen to it, and nowhere else."""
+        for number, repairs in self._fleet.repairs.items():
+            found = repairs.divergences == 0 or number in self.altered
+            demand(found, f"{name_of(number)} is said to differ, and does not: {repairs.reason}")
+        found_leader = self._fleet.leader()
+        member = member_of(found_leader) if found_leader is not None else None
+        if member is not None:
+            undecided = member.comparison.undecided
+            demand(not undecided or bool(self.altered), f"nodes {sorted(undecided)} are said to differ, and do not")
 
     async def check_copies(self) -> None:
         """Everybody is silent: soon all who keep the hall have the same."""
