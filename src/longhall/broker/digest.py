@@ -32,11 +32,14 @@ from crc32c import crc32c
 from longhall.broker.events import StateMarked
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running import RunningQueue
 from longhall.queues.leases import FREE
+from longhall.queues.settings import QueueSettings
 
-OBJECTS_MAX: Final = 512  # In one slice: a few milliseconds.
+OBJECTS_MAX: Final = 512  # In one slice: a few milliseconds. Partitions and queues count twice.
 SLICES_MAX: Final = 4096
+SPARSE: Final = 8  # Numbers for each partition that exists.
 
 CATALOGUE: Final = "catalogue"
 LOG: Final = "log"
@@ -55,6 +58,9 @@ PRODUCER_EXPIRY_MS_MIN: Final = 4 * 60 * 60 * 1000  # Where producers are forgot
 Tables = dict[str, dict[str, int]]  # By table the digest of each object.
 Digests = dict[str, tuple[int, int]]  # By table what it covers, where that varies, and its digest.
 
+# The form of all this. Replicas of different versions may digest equal states to different numbers, and do not compare.
+FORM: Final = crc32c(repr((1, QueueSettings.__struct_fields__)).encode())
+
 _encoder = msgspec.msgpack.Encoder(order="sorted")
 
 
@@ -68,12 +74,12 @@ def slices_of(hall: Hall) -> int:
 
 def digest_slice(hall: Hall, mark: StateMarked) -> Tables:
     """The digests of one slice as of now, which is when the mark is applied. The next ones begin here."""
-    partitions = _partitions_of(hall, mark)
+    partitions = [(_name(one), one) for one in _partitions_of(hall, mark)]
     queues = [queue for number, queue in hall.queues.items() if number % mark.slices == mark.slice]
     shards = [at for at in range(len(hall.shards) - 1) if at % mark.slices == mark.slice]
     tables: Tables = {
-        CATALOGUE: _catalogue_of(hall, mark),
-        LOG: _digests((_name(one), (one.log.start_offset, one.log.next_offset)) for one in partitions),
+        CATALOGUE: _catalogue_of(hall, mark, partitions, queues),
+        LOG: _digests((name, (one.log.start_offset, one.log.next_offset)) for name, one in partitions),
         BATCHES: _batches_of(partitions),
         PRODUCERS: _producers_of(hall, partitions),
         QUEUE: _digests((queue.entry.name, queue_rows(queue)) for queue in queues),
@@ -83,7 +89,7 @@ def digest_slice(hall: Hall, mark: StateMarked) -> Tables:
         UPLOADS: _digests((str(at), hall.uploads[at].snapshot()) for at in shards),
         WHOLES: _digests((str(at), hall.wholes[at].snapshot()) for at in shards),
     }
-    for partition in partitions:
+    for _, partition in partitions:
         partition.log.mark()
     return tables
 
@@ -143,7 +149,12 @@ def _place_of(row: list[Any]) -> tuple[str, int]:
 
 
 def _partitions_of(hall: Hall, mark: StateMarked) -> list[Partition]:
-    return [partition for number, partition in hall.partitions.items() if number % mark.slices == mark.slice]
+    """Found by their numbers where these are dense, else by looking at all of them."""
+    partitions, first, behind = hall.partitions, hall.options.first_partition, hall.catalogue.next_partition
+    if behind - first > SPARSE * len(partitions):
+        return [partition for number, partition in partitions.items() if number % mark.slices == mark.slice]
+    numbers = range(first + (mark.slice - first) % mark.slices, behind, mark.slices)
+    return [partitions[number] for number in numbers if number in partitions]
 
 
 def _name(partition: Partition) -> str:
@@ -154,37 +165,45 @@ def _digests(rows: Iterable[tuple[str, object]]) -> dict[str, int]:
     return {name: crc32c(_encoder.encode(row)) for name, row in rows}
 
 
-def _catalogue_of(hall: Hall, mark: StateMarked) -> dict[str, int]:
+def _catalogue_of(
+    hall: Hall, mark: StateMarked, partitions: list[tuple[str, Partition]], queues: list[RunningQueue]
+) -> dict[str, int]:
+    """A topic is where its first partition is."""
     catalogue = hall.catalogue
-    topics = [topic for topic in catalogue.topics.values() if topic.partitions[0] % mark.slices == mark.slice]
-    found = _digests((f"topic {topic.name}", catalogue.row_of(topic)) for topic in topics)
-    entries = [entry for entry in catalogue.queues.by_name.values() if entry.number % mark.slices == mark.slice]
-    found.update(_digests((f"queue {entry.name}", catalogue.queues.row_of(entry)) for entry in entries))
+    first = [one.topic_id for _, one in partitions if one.number == 0 and one.topic_id in catalogue.by_id]
+    firsts = [catalogue.by_id[topic_id] for topic_id in first]
+    found = _digests((f"topic {topic.name}", catalogue.row_of(topic)) for topic in firsts)
+    found.update(_digests((f"queue {queue.entry.name}", _declared(queue.entry)) for queue in queues))
     if mark.slice == 0:
         numbers = (catalogue.next_partition, catalogue.producer_ids_below, sorted(catalogue.parts.items()))
         found.update(_digests([("numbers", numbers)]))
     return found
 
 
-def _batches_of(partitions: list[Partition]) -> dict[str, int]:
-    known = [one.log for one in partitions if one.log.marked_offset >= 0]
-    names = [_name(one) for one in partitions if one.log.marked_offset >= 0]
-    rows = [(log.marked_offset, log.next_offset, log.chain) for log in known]
-    return _digests(zip(names, rows, strict=True))
+def _declared(entry: QueueEntry) -> tuple[object, ...]:
+    numbers = (entry.number, entry.owns_topic, entry.created_ms, entry.modified_ms)
+    return (entry.name, entry.queue_id, entry.topic_id, numbers, entry.settings, sorted(entry.lanes.items()))
 
 
-def _producers_of(hall: Hall, partitions: list[Partition]) -> dict[str, int]:
+def _batches_of(partitions: list[tuple[str, Partition]]) -> dict[str, int]:
+    return _digests(
+        (name, (one.log.marked_offset, one.log.next_offset, one.log.chain))
+        for name, one in partitions
+        if one.log.marked_offset >= 0
+    )
+
+
+def _producers_of(hall: Hall, partitions: list[tuple[str, Partition]]) -> dict[str, int]:
     if hall.options.producer_expiry_ms < PRODUCER_EXPIRY_MS_MIN:
         return {}
-    found: dict[str, int] = {}
-    for partition in partitions:
-        marked = partition.log.marked_offset
-        if marked >= 0:
-            table = partition.producers
-            rows = table.rows_since(marked) if table is not None else []
-            aborted = [one for one in table.aborted_ranges() if one[2] >= marked] if table is not None else []
-            found[_name(partition)] = crc32c(_encoder.encode((rows, aborted)))
-    return found
+    return _digests((name, _written_by(one)) for name, one in partitions if one.log.marked_offset >= 0)
+
+
+def _written_by(partition: Partition) -> tuple[object, object]:
+    table, marked = partition.producers, partition.log.marked_offset
+    if table is None:
+        return ([], [])
+    return (table.rows_since(marked), [one for one in table.aborted_ranges() if one[2] >= marked])
 
 
 def _offsets_of(hall: Hall, mark: StateMarked) -> dict[str, int]:

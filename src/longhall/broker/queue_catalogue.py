@@ -121,20 +121,19 @@ class QueueCatalogue:
 
     def snapshot(self) -> list[Any]:
         """For `restore`."""
-        return [self.row_of(entry) for entry in self.by_name.values()]
-
-    def row_of(self, entry: QueueEntry) -> list[Any]:
-        """Everything that the log says of a queue."""
         return [
-            entry.name,
-            entry.queue_id,
-            entry.number,
-            entry.topic_id,
-            entry.owns_topic,
-            msgspec.to_builtins(entry.settings),
-            entry.created_ms,
-            entry.modified_ms,
-            entry.lanes,
+            [
+                entry.name,
+                entry.queue_id,
+                entry.number,
+                entry.topic_id,
+                entry.owns_topic,
+                msgspec.to_builtins(entry.settings),
+                entry.created_ms,
+                entry.modified_ms,
+                entry.lanes,
+            ]
+            for entry in self.by_name.values()
         ]
 
     def restore(self, state: list[Any]) -> None:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, final
 
 import msgspec
 
-from longhall.broker.digest import Digests, Tables, differing, differs, digest_slice, fold, slices_of
+from longhall.broker.digest import FORM, Digests, Tables, differing, differs, digest_slice, fold, pass_mark, slices_of
 from longhall.broker.events import StateMarked, encoder
 from longhall.broker.gates import REPLICAS_LEVEL
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -53,6 +53,7 @@ class Report(msgspec.Struct, kw_only=True):
 
     epoch: int
     index: int
+    form: int  # Of the digests: see `broker.digest`.
     digests: Digests
 
 
@@ -123,6 +124,7 @@ class Comparison:
         interval_ms: int,
     ) -> None:
         self.undecided: frozenset[int] = frozenset()  # Who differ without a majority against any of them.
+        self.failures = 0  # Digests that could not be had.
         self.compared = 0  # Votes that came to an end.
         self._hall = hall
         self._replica = replica
@@ -192,7 +194,8 @@ class Comparison:
         report = decode(body, Report)
         leading = self._leading()
         vote = self._votes.get(report.index)
-        if leading is not None and report.epoch == leading.epoch and vote is not None and node in vote.voters:
+        known = leading is not None and (report.epoch, report.form) == (leading.epoch, FORM)
+        if known and vote is not None and node in vote.voters:
             vote.reports[node] = report.digests
             if vote.is_complete:
                 self._close(report.index)
@@ -246,7 +249,14 @@ class Comparison:
     # Everybody
 
     def _digest(self, index: int, mark: StateMarked) -> Digests:
-        tables = self._kept[index] = digest_slice(self._hall, mark)
+        """The digests at a mark; none if they cannot be had. A mistake here must not stop a replica that is right."""
+        try:
+            tables = self._kept[index] = digest_slice(self._hall, mark)
+        except Exception:
+            self.failures += 1
+            _log.exception("the state could not be digested", extra={"index": index})
+            pass_mark(self._hall, mark)
+            return {}
         if len(self._kept) > MARKS_KEPT_MAX:
             self._kept.popitem(last=False)
         return fold(tables)
@@ -270,7 +280,7 @@ class Comparison:
         index = self._replica.applied + 1
         digests = self._digest(index, mark)
         if leader and leader != self._peers.node and not self._ended:
-            self._employ(self._report(leader, Report(epoch=epoch, index=index, digests=digests)))
+            self._employ(self._report(leader, Report(epoch=epoch, index=index, form=FORM, digests=digests)))
 
     async def _report(self, leader: int, report: Report) -> None:
         try:

@@ -88,6 +88,7 @@ class Watch:
         found_leader = self._fleet.leader()
         member = member_of(found_leader) if found_leader is not None else None
         if member is not None:
+            demand(not member.comparison.failures, "the leader cannot digest its state")
             undecided = member.comparison.undecided
             demand(not undecided or bool(self.altered), f"nodes {sorted(undecided)} are said to differ, and do not")
 
