@@ -9,7 +9,8 @@ batches are compared, as far as both have them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.apply import apply_pending
@@ -128,10 +129,15 @@ class Comparison:
             else:
                 copy.advance(self.index)
                 self.compared.append(copy)
-        for copy in self.compared[1:]:
-            self._compare_tables(self.compared[0], copy)
-        for copy in [*self.compared[1:], *self.behind]:
-            self._compare_messages(self.compared[0], copy)
+        tables = {copy.node: copy.tables() for copy in self.compared}
+        for one, other in combinations(tables, 2):
+            self._compare_tables((one, other), tables[one], tables[other])
+        present = [*self.compared, *self.behind]
+        for number in sorted({number for copy in present for number in copy.hall.partitions}):
+            kept = {copy.node: copy.hall.partitions[number] for copy in present if number in copy.hall.partitions}
+            found = {node: batches_of(partition) for node, partition in kept.items()}
+            for pair in combinations(kept, 2):
+                self._compare_batches(pair, kept, found)
 
     def agreeing(self) -> list[list[int]]:
         """The nodes whose copies agree, in groups."""
@@ -146,37 +152,30 @@ class Comparison:
                 groups.append([copy.node])
         return groups
 
-    def _compare_tables(self, first: Copy, other: Copy) -> None:
-        nodes = (first.node, other.node)
-        theirs = other.tables()
-        for table, objects in first.tables().items():
-            names = differing(objects, theirs[table])
+    def _compare_tables(self, nodes: tuple[int, int], one: Tables, other: Tables) -> None:
+        for table, objects in one.items():
+            names = differing(objects, other[table])
             if names:
                 self.differences.append(Difference(nodes, f"{table}: {_some(names)}"))
 
-    def _compare_messages(self, first: Copy, other: Copy) -> None:
-        nodes = (first.node, other.node)
-        for number, partition in first.hall.partitions.items():
-            twin = other.hall.partitions.get(number)
-            if twin is not None:
-                self._compare_batches(nodes, partition, twin)
-
-    def _compare_batches(self, nodes: tuple[int, int], partition: Partition, twin: Partition) -> None:
-        name = f"{partition.topic}-{partition.number}"
-        start = max(partition.log.start_offset, twin.log.start_offset)
-        behind = min(partition.log.next_offset, twin.log.next_offset)
-        both = (batches_of(partition), batches_of(twin))
-        here, there = ({at: one for at, one in found.items() if start <= at < behind} for found in both)
+    def _compare_batches(
+        self, nodes: tuple[int, int], kept: Mapping[int, Partition], found: Mapping[int, Batches]
+    ) -> None:
+        """The batches of one partition, as far as both nodes have them."""
+        partition = kept[nodes[0]]
+        start = max(kept[node].log.start_offset for node in nodes)
+        behind = min(kept[node].log.next_offset for node in nodes)
+        here, there = ({at: one for at, one in found[node].items() if start <= at < behind} for node in nodes)
         changed = sorted(offset for offset in here.keys() & there.keys() if here[offset] != there[offset])
         lacking = sorted(here.keys() ^ there.keys())
-        cleaned = partition.options.compacts or bool(partition.listeners)
-        if changed and not cleaned:
+        name = f"{partition.topic}-{partition.number}"
+        if (changed or lacking) and (partition.options.compacts or partition.listeners):
+            self.notes.append(f"{name} is cleaned by each node in its own time, and lies differently on {nodes}")
+        elif changed:
             self.differences.append(Difference(nodes, f"messages of {name} from offset {changed[0]} on"))
-        elif lacking and not cleaned:
+        elif lacking:
             what = f"messages of {name} at offset {lacking[0]}: only one of the two has them"
             self.differences.append(Difference(nodes, what))
-        elif changed or lacking:
-            self.notes.append(f"{name} is cleaned by each node in its own time, and lies differently on {nodes}")
 
 
 def batches_of(partition: Partition) -> Batches:

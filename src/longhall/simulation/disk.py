@@ -36,6 +36,7 @@ class Faults:
         self.sync_ms = SYNC_MS
         self.sync_error_chance = 0.0
         self.cold_read_chance = 0.05
+        self.read_error_chance = 0.0  # A read fails with EIO.
         self.cut_after_changes = -1  # Counts down with every change; the power is cut when it reaches 0.
 
 
@@ -229,6 +230,13 @@ class SimulatedDisk:
     def _room(self, inode: Inode, end: int) -> int:
         return end if end <= inode.used else min(end, inode.used + self._free())
 
+    def reading(self, path: str) -> None:
+        """Before every read: whether the disk can."""
+        self.check()
+        if self._faults.read_error_chance > 0 and self._chance.random() < self._faults.read_error_chance:
+            self._trace.note(self._process.name, "read-error", path)
+            raise OSError(errno.EIO, "the disk failed", path)
+
     def reads_cold(self) -> bool:
         return self._chance.random() < self._faults.cold_read_chance
 
@@ -274,7 +282,7 @@ class SimulatedFile:
         return len(data)
 
     def read_at(self, position: int, size: int) -> bytes:
-        self._disk.check()
+        self._disk.reading(self.path)
         self._check_open()
         return bytes(self.inode.content[position : position + size])
 

@@ -28,6 +28,7 @@ from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
 from longhall.simulation.scenarios.plays import SCENARIOS
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
+from longhall.simulation.scenarios.repairs import REPAIR_SCENARIOS
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.scenarios.wings import WING_SCENARIOS
 from longhall.simulation.world import Simulation
@@ -70,7 +71,7 @@ def scenario_of(seed: int, kind: str = "all") -> str:
 
 def kind_of(scenario: str) -> str:
     """What a scenario is about."""
-    clusters = (REPLICA_SCENARIOS, CLUSTER_SCENARIOS, HISTORIES, VERSION_SCENARIOS, WING_SCENARIOS)
+    clusters = (REPLICA_SCENARIOS, CLUSTER_SCENARIOS, HISTORIES, REPAIR_SCENARIOS, VERSION_SCENARIOS, WING_SCENARIOS)
     if any(scenario in some for some in clusters):
         return "cluster"
     return "queues" if scenario in QUEUE_SCENARIOS or scenario in FEATURE_SCENARIOS else "topics"

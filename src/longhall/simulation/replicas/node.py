@@ -22,6 +22,7 @@ from longhall.broker.waiting import Acknowledgeable, Guard
 from longhall.cluster.member import Member, MemberOptions, Record, Role
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import fetch, finish_switch
+from longhall.cluster.repair import Failure, Remedy, Repairs
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import Entry
 from longhall.records.batch import build_batch
@@ -57,6 +58,7 @@ class MemberNode:
         self.fetched = 0
         self.damaged = 0
         self._fetch_from = 0
+        self._repairs = Repairs()
         self._registry = registry
         self._truth = truth
         self._incarnation = incarnation
@@ -78,7 +80,10 @@ class MemberNode:
             lone_sync_us_max=1_000 * world.entropy.below(2),
         )
         self._member_options = MemberOptions(
-            lag_ms_max=1_500, recent_bytes=(8_000, 1 << 20)[world.entropy.below(2)], credit_bytes=256 * 1024
+            lag_ms_max=1_500,
+            digest_ms=2_000,
+            recent_bytes=(8_000, 1 << 20)[world.entropy.below(2)],
+            credit_bytes=256 * 1024,
         )
 
     @property
@@ -163,6 +168,7 @@ class MemberNode:
         member.on_committed = life.committed
         member.on_step_down = lambda reason: self._given_up.set()
         member.on_refetch = self._refetch
+        member.on_failure = self._repair
         hall.wal.prepare_spare()
         self._housekeeper = Housekeeper(hall)
         self._housekeeper.start()
@@ -203,6 +209,11 @@ class MemberNode:
             await asyncio.sleep(0.2)
             leader = self._registry.state.leader
         self._refetch(leader, "the directory is damaged")
+
+    def _repair(self, leader: int, failure: Failure) -> None:
+        if self._repairs.failed(failure) is Remedy.FULL_SYNC:
+            self._fetch_from = leader
+        self._given_up.set()
 
     def _refetch(self, leader: int, reason: str) -> None:
         self._fetch_from = leader

@@ -26,6 +26,7 @@ from longhall.simulation.scenarios.nemesis import EVERYTHING, Nemesis
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
 from longhall.simulation.scenarios.readers import follow
+from longhall.simulation.scenarios.repairs import REPAIR_SCENARIOS
 from longhall.simulation.scenarios.stage import Stage
 from longhall.simulation.scenarios.transactions import TransactionalWriter
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
@@ -199,6 +200,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **REPLICA_SCENARIOS,
     **CLUSTER_SCENARIOS,
     **HISTORIES,
+    **REPAIR_SCENARIOS,
     **VERSION_SCENARIOS,
     **WING_SCENARIOS,
 }
