@@ -17,6 +17,7 @@ from longhall.simulation.planted import PLANTED
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
+from longhall.simulation.planted_repairs import REPAIR_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
@@ -99,7 +100,8 @@ def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
 
 
 def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
-    for name, bug in {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS, **WING_BUGS}.items():
+    documented = {**QUEUE_BUGS, **FEATURE_BUGS, **REPLICA_BUGS, **HISTORY_BUGS, **WING_BUGS, **REPAIR_BUGS}
+    for name, bug in documented.items():
         assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in DOCUMENT
 
 
