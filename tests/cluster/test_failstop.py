@@ -16,7 +16,7 @@ from longhall.cluster.repair import Repairs
 from longhall.log.frames import Entry
 from longhall.node.assembly import Node
 from longhall.shards.shard import Committable
-from longhall.simulation.replicas.fleet import Fleet
+from longhall.simulation.replicas.fleet import DIGEST_MS, Fleet
 from longhall.simulation.replicas.observed import member_of
 from longhall.simulation.world import Simulation
 
@@ -116,6 +116,23 @@ def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> N
         assert follower not in fleet.in_sync()
         assert "cannot be applied" in (node.hall.failed)
         fellowship._fall("the test is over")
+
+    play(script)
+
+
+def test_replicas_compare_their_state_once_an_interval_while_something_is_written() -> None:
+    async def script(fleet: Fleet, leader: int) -> None:
+        member = member_of(fleet.nodes[leader])
+        assert member is not None
+        await asyncio.sleep(10)
+        idle = member.status().compared
+        await asyncio.sleep(10)
+        assert member.status().compared == idle
+        for number in range(10):
+            make_topic(fleet.nodes[leader], f"topic-{number}")
+            await asyncio.sleep(DIGEST_MS / 1000)
+        assert idle + 8 <= member.status().compared <= idle + 11
+        assert member.status().divergent == []
 
     play(script)
 

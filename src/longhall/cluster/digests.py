@@ -39,6 +39,7 @@ from longhall.shards.shard import SHARD
 REPORT: Final = "digest-report"
 DETAIL: Final = "digest-detail"
 ANSWER_S: Final = 10.0
+NAMING_S: Final = 2.0  # For the names of what differs: a verdict does not wait longer for them.
 VOTE_S: Final = 10.0  # After that those who have not reported count for nobody.
 VOTES_MAX: Final = 64  # Under way; the oldest is given up for the next.
 MARKS_KEPT_MAX: Final = 8  # Of which the digests of single objects are remembered.
@@ -216,7 +217,13 @@ class Comparison:
             self.undecided = frozenset()
 
     async def _announce(self, leading: Leading, index: int, vote: _Vote, verdict: Verdict) -> None:
-        named = {node: await self._name(index, leading.node, node, vote) for node in verdict.divergent}
+        named: dict[int, str] = dict.fromkeys(verdict.divergent, "")
+        try:
+            async with asyncio.timeout(NAMING_S):
+                for node in named:
+                    named[node] = await self._name(index, leading.node, node, vote)
+        except TimeoutError:
+            _log.debug("what differs could not be named in time", extra={"index": index})
         if self._leading() is not leading or self._ended:
             return
         if not verdict.decided:
