@@ -27,7 +27,8 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
-def hall(ensemble: Ensemble, tmp_path: Path) -> Iterator[Cluster]:
+def hall(ensemble: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("LONGHALL_DIGEST_INTERVAL_MS", "500ms")
     cluster = Cluster(tmp_path, session_ms=3000, zookeeper=ensemble, path="/repair")
     cluster.keep_doors()
     try:
@@ -136,6 +137,9 @@ def test_a_follower_whose_reads_fail_is_repaired_before_it_leads(hall: Cluster) 
     assert run("cluster", "move", "--leader", str(number), "--http", node.http)[0] == 0
     wait_until(lambda: hall.leader() == number, "the follower leads", hall.log_tails)
     load.stop()
+    hall.wait_in_sync()
+    wait_until(lambda: metric(node, "longhall_replica_comparisons_total") > 0, "states are compared", hall.log_tails)
+    assert [metric(one, "longhall_replica_divergences_total") for one in hall.nodes.values()] == [0, 0, 0]
     assert load.failures == []
     assert load.lost() == []
     for one in hall.nodes.values():

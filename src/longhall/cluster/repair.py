@@ -21,7 +21,7 @@ from longhall.broker.apply import ReplicaFailed
 from longhall.errors import Code, LonghallError
 
 RESTARTS_MAX: Final = 8  # In a row, before the replica is in sync again: then the disk is not asked once more.
-READS_MAX: Final = 3  # Likewise of a directory that cannot be read at all: then the process ends.
+READS_MAX: Final = 30  # Likewise of a directory that cannot be read at all: then the process ends.
 
 
 _log = logging.getLogger("longhall.repair")

@@ -367,4 +367,6 @@ def about(settings: Settings, error: OSError) -> str:
         return f"cannot listen at {', '.join(addresses)} ({error.strerror}): choose others"
     if error.errno == errno.ENOSPC:
         return f"there is no space left in {settings.data}: free some, or choose another directory with --data"
+    if error.errno == errno.EIO:
+        return f"the disk of {settings.data} does not answer ({error}): look at the disk, then start again"
     return str(error)
