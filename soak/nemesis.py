@@ -26,6 +26,7 @@ READY_SECONDS: Final = 90.0
 BEYOND_SECONDS: Final = 2.0  # How much longer than the session something lasts that is to outlast it.
 LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to nothing, or less than is kept in reserve.
 SEGMENT_BYTES_MIN: Final = 4096
+FAILING_READS_MAX: Final = 6
 NOTICED: Final = "a message cannot be read here"
 MENDED: Final = "damaged messages were put right"  # In place, with what another node has.
 STALL_SECONDS: Final = (60.0, 90.0)
@@ -51,6 +52,7 @@ class Nemesis:
             self.restart_in_turn,
             self.cut_the_power,
             self.lose_a_disk,
+            self.fail_the_reads_of_a_follower,
             self.zookeeper_goes_away,
             self.kill_a_zookeeper,
             self.strangers_knock,
@@ -141,6 +143,24 @@ class Nemesis:
         node.kill()
         shutil.rmtree(node.data)
         self._start(number)
+
+    def fail_the_reads_of_a_follower(self) -> None:
+        """A node that follows is stopped and started again, and the first reads of its segments and indexes fail."""
+        number = self._random.choice(self._cluster.followers())
+        node = self._cluster.nodes[number]
+        strace = shutil.which("strace")
+        if strace is None:
+            self._say("  strace is not installed")
+            return
+        assert node.stop() == 0, f"asked to stop, node {number} did not end cleanly\n{self._cluster.log_tails()}"
+        files = [word for file in sorted((node.data / "partitions").rglob("*.*")) for word in ("-P", str(file))]
+        inject = f"inject=pread64:error=EIO:when=1..{self._random.randint(1, FAILING_READS_MAX)}"
+        before = list(node.prefix)
+        node.prefix = [*before, strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=pread64", *files, "-e", inject]
+        try:
+            self._start(number)
+        finally:
+            node.prefix = before
 
     # ZooKeeper
 

@@ -43,6 +43,25 @@ def test_a_checkpoint_that_was_called_off_leaves_its_work_to_the_next(seed: int)
     desk.live(look)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_checkpoint_under_way_publishes_nothing_when_the_state_fails(seed: int) -> None:
+    desk = Desk(seed)
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 12, {})
+        await life.send(life.partition("t", 0), batch_of(b"small"))
+        task = asyncio.get_running_loop().create_task(checkpoint(life.hall))
+        await asyncio.sleep(0)
+        life.hall.failed = "half of an entry is applied"
+        with pytest.raises(OSError, match="half of an entry") as caught:
+            await task
+        assert caught.value.errno == errno.ENOTRECOVERABLE
+        assert life.hall.checkpoints == 0
+        assert not [name for name in life.hall.world.disk.list("shards") if life.hall.world.disk.list(f"shards/{name}")]
+
+    desk.live(play, end="cut")
+
+
 def test_a_topic_deleted_while_a_checkpoint_runs_is_gone_and_not_counted_twice() -> None:
     for moment in range(20):
         desk = Desk(moment)

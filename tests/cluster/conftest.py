@@ -19,6 +19,7 @@ REAL = (
     "test_leader_keeps.py",
     "test_lost_coordinator.py",
     "test_power_cut.py",
+    "test_repair.py",
     "test_stall.py",
     "test_strangers.py",
     "test_up.py",

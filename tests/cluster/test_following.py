@@ -182,7 +182,7 @@ def test_a_sync_that_began_before_a_cut_is_worth_no_more_than_the_cut() -> None:
 def test_a_leader_that_lacks_what_is_committed_is_not_followed() -> None:
     async def play(life: Life) -> None:
         asked: list[int] = []
-        life.member.on_diverged = lambda leader, reason: asked.append(leader)
+        life.member.on_incomplete_leader = lambda leader, reason: asked.append(leader)
         life.push(1, ["a", "b", "c"], committed=3)
         await life.turn()
         life.member.become_follower(2, 3)

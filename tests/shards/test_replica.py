@@ -83,11 +83,12 @@ def test_what_is_committed_or_applied_is_never_cut() -> None:
 
 def test_only_what_is_committed_is_applied_in_order() -> None:
     replica = filled([1, 1, 2])
-    assert replica.apply_next() is None
+    assert replica.next_committed() is None
     replica.commit(2)
     applied = []
-    while (found := replica.apply_next()) is not None:
-        applied.append(found[0].sequence)
+    while (found := replica.next_committed()) is not None:
+        applied.append(found.sequence)
+        replica.advance()
     assert applied == [1, 2]
     assert replica.applied == 2
     replica.commit(99)  # The leader may know of more than is here.
@@ -115,7 +116,7 @@ def test_the_index_is_the_sum_of_what_the_shards_count() -> None:
 def test_a_snapshot_keeps_everything() -> None:
     replica = filled([1, 1, 2, 4, 4])
     replica.commit(3)
-    replica.apply_next()
+    replica.advance()
     again = Replica(1)
     again.restore(replica.snapshot())
     assert again.snapshot() == replica.snapshot()

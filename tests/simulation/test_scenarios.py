@@ -20,6 +20,7 @@ from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_peers import PEER_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
+from longhall.simulation.planted_repairs import REPAIR_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
@@ -114,6 +115,7 @@ def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
         **WING_BUGS,
         **DISK_BUGS,
         **PEER_BUGS,
+        **REPAIR_BUGS,
     }.items():
         assert f"| `{name}`: {bug.sentence} | `{bug.scenario}` | {bug.seeds_max} |" in DOCUMENT
 

@@ -206,6 +206,13 @@ class Catalogue:
 
     # Snapshots
 
+    def row_of(self, topic: Topic) -> list[Any]:
+        """Everything that the log says of a topic."""
+        return [
+            [topic.name, topic.topic_id, topic.partitions, topic.configuration, topic.created_ms, topic.shard],
+            [topic.open, topic.shown, topic.generation, topic.chosen],
+        ]
+
     def snapshot(self) -> dict[str, Any]:
         """For `restore`."""
         return {

@@ -52,11 +52,13 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     safe: list[tuple[Partition, int]] = []
     steps = hall.steps()
     try:
+        _check_state(hall)
         captured = await _capture(hall, safe)
         await hall.commits.durable()
         await _flush_tails(hall, safe)
         await _flush(hall, 0 if last else INDEX_UNSAVED_BYTES_MAX)
         for number, position, body in captured:
+            _check_state(hall)  # Also of one that was under way when the state failed.
             arguments: dict[str, object] = {"shard": number, "position": position, "body": body}
             await hall.world.janitor.run("write_snapshot", arguments)
     except BaseException:
@@ -75,6 +77,14 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     hall.checkpoints += 1
     hall.checkpointed_ms = hall.time.now_ms()
     await _remove(hall, dropped, dead, at_once=last)
+
+
+def _check_state(hall: Hall) -> None:
+    """Nothing is published of a state that is known to be wrong, or of a hall that was given up."""
+    if hall.failed:
+        raise OSError(errno.ENOTRECOVERABLE, f"the state is not what the log says: {hall.failed}")
+    if hall.commits.failure is not None:
+        raise hall.commits.failure
 
 
 async def _flush_tails(hall: Hall, safe: list[tuple[Partition, int]]) -> None:

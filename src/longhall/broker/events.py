@@ -176,7 +176,14 @@ class CommittedTo(_Event, frozen=True, tag="committed-to"):
     index: int
 
 
-ShardEvent = EpochStarted | ReplicasNoted | Truncated | CommittedTo
+class StateMarked(_Event, frozen=True, tag="state-marked"):
+    """Every replica digests this slice of its state when it has applied everything before (see `digest`)."""
+
+    slice: int
+    slices: int
+
+
+ShardEvent = EpochStarted | ReplicasNoted | StateMarked | Truncated | CommittedTo
 
 encoder = msgspec.msgpack.Encoder()
 catalogue_decoder = msgspec.msgpack.Decoder(CatalogueEvent)

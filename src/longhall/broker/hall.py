@@ -109,6 +109,7 @@ class Hall:
         self.feature_level = 1  # Of the formats that may be written: what every node of the cluster can read.
         self.positions = Positions()  # Likewise: where the entries of that log stand here.
         self.on_release: Callable[[int], int] = _all_of_it  # Likewise: how much of the log others still need.
+        self.failed = ""  # Likewise: why the state is not what the log says; it is never checkpointed then.
         self.pinned = False  # Likewise: somebody reads the files of the last checkpoint, so there is no other now.
         self.cleaning = False  # Whether files may be replaced at this moment.
         self.refusal: Code | None = None  # Why messages are not taken now; a member of a cluster says so.

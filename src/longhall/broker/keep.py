@@ -141,7 +141,7 @@ class Housekeeper:
 
     def _checkpoint_due(self) -> bool:
         hall = self._hall
-        if hall.pinned:
+        if hall.pinned or hall.failed:
             return False
         behind = hall.wal.end - hall.checkpoint_at
         aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0

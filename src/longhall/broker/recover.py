@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from longhall.broker.apply import apply_entry
 from longhall.broker.events import EpochStarted, encoder
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
@@ -144,7 +145,7 @@ def replay_all(hall: Hall) -> Recovered:
         hall.time.not_before(found.time_ms)
         for entry in found.entries:
             if found.position >= positions[entry.shard]:
-                replay.take(entry)
+                apply_entry(replay, entry, entry.sequence)
         time_ms = max(time_ms, found.time_ms)
     hall.wal.sync_recovered(end)
     hall.wal.resume(end, time_ms)

@@ -18,6 +18,7 @@ from typing import Any, final
 
 import msgspec
 
+from longhall.broker.apply import FULL, ReplicaFailed, apply_committed
 from longhall.broker.events import CommittedTo, Truncated, shard_decoder
 from longhall.broker.hall import Hall
 from longhall.broker.recover import find_end, make_rooms, remove_leavings, replay_all, restore_shard
@@ -41,7 +42,20 @@ class Rejoined:
 
 
 def rejoin(hall: Hall) -> Rejoined:
-    """Fill the hall and give it its replica. Waits for the disk."""
+    """Fill the hall and give it its replica. Waits for the disk. ReplicaFailed when an entry cannot be applied, or the
+    disk does not give what it should have.
+    """
+    try:
+        return _rejoin(hall)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        replica = hall.replica
+        assert replica is not None
+        raise ReplicaFailed(replica.applied + 1, replica.epoch, 0, error) from error
+
+
+def _rejoin(hall: Hall) -> Rejoined:
     report = Recovered()
     make_rooms(hall)
     replica = hall.replica = Replica(len(hall.shards))
@@ -62,7 +76,7 @@ def rejoin(hall: Hall) -> Rejoined:
         hall.time.not_before(found.time_ms)
         time_ms = max(time_ms, found.time_ms)
         _take_frame(hall, replica, found)
-        apply_committed(replica, replay)
+        apply_committed(replica, replay, replica.index)
     hall.wal.sync_recovered(end)
     hall.wal.resume(end, time_ms)
     remove_leavings(hall)
@@ -81,15 +95,6 @@ def convert(hall: Hall) -> Rejoined:
         replica.epochs.note(max(shard.epoch for shard in hall.shards), 1)
     hall.replica = replica
     return Rejoined(report, Replay(hall, {}, report, replica.parts, replica.batch_parts))
-
-
-def apply_committed(replica: Replica, replay: Replay) -> None:
-    """Apply everything that is committed."""
-    while True:
-        found = replica.apply_next()
-        if found is None:
-            return
-        replay.take(found[0])
 
 
 def _restore(hall: Hall, replica: Replica) -> int:

@@ -6,15 +6,19 @@ it was there. What a replay must not do is append: whatever followed from an ent
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 import msgspec
 
+from longhall.broker.digest import pass_mark
 from longhall.broker.events import (
     EpochStarted,
     PartitionEvent,
     ReplicasNoted,
     SegmentsDropped,
+    StateMarked,
     catalogue_decoder,
     partition_decoder,
     shard_decoder,
@@ -69,6 +73,7 @@ class Replay:
         parts: dict[int, bytes] | None = None,
         batch_parts: dict[int, list[bytes]] | None = None,
     ) -> None:
+        self.on_mark: Callable[[StateMarked], None] = partial(pass_mark, hall)
         self._hall = hall
         self._waiting = waiting
         self._report = report
@@ -183,6 +188,8 @@ class Replay:
                 hall.shards[shard].epoch = noted.epoch
             elif isinstance(noted, ReplicasNoted) and hall.replica is not None:
                 hall.replica.replicas = frozenset(noted.replicas)
+            elif isinstance(noted, StateMarked):
+                self.on_mark(noted)
 
     def _shorten(self, event: PartitionEvent) -> None:
         partition = self._hall.partitions.get(event.partition)

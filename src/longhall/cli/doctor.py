@@ -17,15 +17,42 @@ from longhall.cli.output import Column, Format, note, show_facts, show_json, sho
 if TYPE_CHECKING:
     from longhall.cli.examining import Examination, Progress
 
+_COPY_COLUMNS = (
+    Column("node", "node", right=True),
+    Column("epoch", "epoch", right=True),
+    Column("last_index", "last index", right=True),
+    Column("committed_index", "committed", right=True),
+    Column("behind", "behind", right=True),
+    Column("partitions", "partitions", right=True),
+    Column("compared", "compared"),
+    Column("directory", "directory"),
+)
 _COLUMNS = (Column("severity", "severity"), Column("place", "place"), Column("text", "what"))
 
 
 def doctor(
-    data: Annotated[str, typer.Argument(metavar="DIRECTORY", help="A node's data directory.")] = "./longhall-data",
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="DIRECTORY...", help="A node's data directory (./longhall-data), or several of one cluster."
+        ),
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Read every message and check its checksum.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Check a data directory. Nothing in it is changed; exit code 1 means damage."""
+    """Check a data directory. Nothing in it is changed; exit code 1 means damage.
+
+    Directories of several nodes of a cluster, none of which runs, are compared as well; exit code 1 means that they
+    differ.
+    """
+    directories = data or ["./longhall-data"]
+    if len(directories) > 1:
+        _compare(directories, verify, output)
+    else:
+        _look_at(directories[0], verify, output)
+
+
+def _look_at(data: str, verify: bool, output: Format) -> None:
     examination, running = _examine(data, verify)
     if running is not None:
         note(f"longhall: {running}; what it writes meanwhile may be misread, so stop it for a certain answer")
@@ -44,6 +71,54 @@ def doctor(
         )
     if output is not Format.JSON:
         note("no damage found" if verify else "no damage found; --verify reads every message as well")
+
+
+def _compare(directories: list[str], verify: bool, output: Format) -> None:
+    """Every directory by itself, then all of them together."""
+    from longhall.cli.copies import compare, facts_of
+    from longhall.errors import LonghallError
+    from longhall.world.real.disk import RealDisk
+
+    damaged: list[str] = []
+    for directory in directories:
+        examination, running = _examine(directory, verify)
+        if running is not None:
+            raise CommandError(f"{directory}: {running}; stop it before its copy is compared")
+        for finding in examination.findings:
+            note(f"{directory}: {finding.severity}: {finding.place}: {finding.text}")
+        if examination.damaged:
+            damaged.append(directory)
+    if damaged:
+        raise CommandError(f"{', '.join(damaged)}: damaged, so nothing can be compared; leave these out")
+    try:
+        comparison = compare({directory: RealDisk(directory) for directory in directories})
+    except LonghallError as failure:
+        raise CommandError(str(failure), Exit.USAGE) from None
+    groups = comparison.agreeing()
+    rows = facts_of(comparison)
+    differences = [{"nodes": list(one.nodes), "what": one.what} for one in comparison.differences]
+    if output is Format.JSON:
+        show_json(
+            {
+                "hall_id": comparison.copies[0].identity.hall_id,
+                "copies": rows,
+                "common_index": comparison.common,
+                "compared_at_index": comparison.index,
+                "agree": groups,
+                "differences": differences,
+                "notes": comparison.notes,
+            }
+        )
+    else:
+        show_rows(rows, _COPY_COLUMNS, output, "")
+        for line in comparison.notes:
+            note(line)
+        for one in comparison.differences:
+            note(f"nodes {one.nodes[0]} and {one.nodes[1]} differ in {one.what}")
+        for group in groups:
+            note(f"the copies of nodes {', '.join(map(str, group))} agree at entry {comparison.index}")
+    if comparison.differences:
+        raise CommandError("the copies differ: keep those that agree, and have the others fetch everything")
 
 
 def _examine(data: str, verify: bool) -> tuple[Examination, str | None]:

@@ -4,6 +4,9 @@ What must be right is what somebody was promised: the snapshots, the write-ahead
 of segments that a snapshot or the log vouches for. What lies behind them (a torn tail, bytes that recovery writes
 again) is no damage. Short checks always run; with `verify` every batch that is vouched for is read and its checksum
 taken.
+
+The directory of a node of a cluster has one snapshot of all shards, and notes of the node in its log: up to where it is
+committed, and where it was cut. What is not committed by these notes is counted and no more.
 """
 
 from __future__ import annotations
@@ -15,17 +18,19 @@ from typing import Any, Final, NamedTuple, final
 import msgspec
 
 from longhall.broker.catalogue import Catalogue
-from longhall.broker.events import catalogue_decoder
+from longhall.broker.events import CommittedTo, Truncated, catalogue_decoder, shard_decoder
 from longhall.broker.options import HallOptions
 from longhall.broker.recover import FORMAT_MAX, Identity
+from longhall.cluster.card import read_card
 from longhall.errors import LonghallError
 from longhall.log.chores import verify_segment
-from longhall.log.frames import BATCH, BATCH_CONTINUES, EVENT, REFERENCE, STARTS_SEGMENT, Entry
+from longhall.log.frames import BATCH, BATCH_CONTINUES, EVENT, REFERENCE, STARTS_SEGMENT, Entry, Frame
 from longhall.log.layout import IDENTITY, segment_path
 from longhall.log.snapshots import read_snapshot
 from longhall.log.wal import FILE_BYTES_MIN, Damage, Wal
 from longhall.records.batch import CRC_COVERS_FROM, parse_header
 from longhall.records.crc import crc_of
+from longhall.shards.replica import Replica
 from longhall.shards.shard import CATALOGUE
 from longhall.world.ports import Disk
 
@@ -59,12 +64,25 @@ class _Vouched(NamedTuple):
 
 
 @final
+class _NoEntropy:
+    """Nothing is made here, so nothing is drawn."""
+
+    def bytes(self, size: int) -> bytes:
+        return bytes(size)
+
+    def below(self, bound: int) -> int:
+        return 0
+
+
+@final
 class Examination:
     """Made over a disk; `run` fills `facts` and `findings`."""
 
     def __init__(self, disk: Disk) -> None:
         self.facts: dict[str, object] = {}
         self.findings: list[Finding] = []
+        self.replica: Replica | None = None  # Of the directory of a node of a cluster.
+        self.applied_index = 0  # Of its snapshot.
         self._disk = disk
         self._catalogue = Catalogue(HallOptions())
         self._segments: list[_Vouched] = []
@@ -82,8 +100,11 @@ class Examination:
     def run(self, verify: bool, progress: Progress) -> None:
         """Look at everything. Raises LonghallError when the directory cannot be understood at all."""
         identity = self._read_identity()
-        for shard in range(identity.shards + 1):
-            self._read_snapshot(shard)
+        if identity.member:
+            self._read_member(identity)
+        else:
+            for shard in range(identity.shards + 1):
+                self._read_snapshot(shard)
         self._read_log()
         for topic in self._catalogue.topics.values():
             self._names.update({partition: f"{topic.name}-{at}" for at, partition in enumerate(topic.partitions)})
@@ -128,7 +149,27 @@ class Examination:
         self._positions.append(0 if found is None else found[0])
         if found is None:
             return
-        state: dict[str, Any] = msgspec.msgpack.decode(found[1], strict=False)
+        self._take_state(shard, msgspec.msgpack.decode(found[1], strict=False))
+
+    def _read_member(self, identity: Identity) -> None:
+        """The one snapshot of a node of a cluster, with its replica and the states of all shards."""
+        card = read_card(self._disk, _NoEntropy())
+        self.facts.update(node=card.node, stopped_cleanly=card.clean)
+        replica = self.replica = Replica(identity.shards + 1)
+        try:
+            found = read_snapshot(self._disk, 0)
+        except LonghallError as failure:
+            self._damage("shards/0000", str(failure))
+            return
+        self._positions.append(0 if found is None else found[0])
+        if found is not None:
+            state: dict[str, Any] = msgspec.msgpack.decode(found[1], strict=False)
+            replica.restore(state["replica"])
+            self.applied_index = replica.applied
+            for shard, inner in enumerate(state["shards"]):
+                self._take_state(shard, inner)
+
+    def _take_state(self, shard: int, state: dict[str, Any]) -> None:
         if shard == 0:
             self._catalogue.restore(state["catalogue"])
             return
@@ -156,13 +197,36 @@ class Examination:
                 entries += len(found.entries)
                 end = found.position + found.size_bytes
                 promised = found.position < wal.horizon
+                if self.replica is not None:
+                    self._follow(self.replica, found)
+                    continue
                 for entry in found.entries:
                     self._note_entry(entry, promised)
+        except LonghallError as failure:
+            self._damage("wal", str(failure))
         finally:
             wal.close()
+        if self.replica is not None:
+            self.facts.update(epoch=self.replica.epoch, last_index=self.replica.index)
+            self.facts.update(committed_index=self.replica.committed, applied_index=self.applied_index)
         self.facts.update(wal_start=start, wal_end=end, wal_frames=frames, wal_entries=entries)
         if entries:
             self._note("wal", f"{entries} entries wait to be written to their segments; the next start does that")
+
+    def _follow(self, replica: Replica, frame: Frame) -> None:
+        """Entries and notes of a node of a cluster; what is committed by then is taken over."""
+        for entry in frame.entries:
+            if entry.sequence:
+                replica.take(entry, frame.time_ms)
+                continue
+            mark = shard_decoder.decode(entry.event())
+            if isinstance(mark, Truncated):
+                replica.truncate(mark.index)
+            elif isinstance(mark, CommittedTo):
+                replica.commit(mark.index)
+        while (committed := replica.next_committed()) is not None:
+            self._note_entry(committed, promised=True)
+            replica.advance()
 
     def _note_entry(self, entry: Entry, promised: bool) -> None:
         if entry.kind == EVENT:

@@ -3,7 +3,7 @@
 | code | meaning                                                                     |
 |------|-----------------------------------------------------------------------------|
 | 0    | done                                                                        |
-| 1    | refused by the node, or `doctor` found damage                               |
+| 1    | refused by the node, or `doctor` found damage or copies that differ         |
 | 2    | the command line, the settings or a profile cannot be right                 |
 | 3    | nobody answers at the address                                               |
 | 4    | the node answered too late                                                  |

@@ -13,6 +13,7 @@ from typing import Protocol, final
 from longhall.broker.hall import Hall
 from longhall.cluster.agreement import agree
 from longhall.cluster.bundles import Recent
+from longhall.cluster.exclusion import Exclusion
 from longhall.cluster.link import Link
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import Offer
@@ -29,6 +30,7 @@ class Led(Protocol):
 
     replica: Replica
     epoch: int
+    exclusion: Exclusion
 
     @property
     def leading(self) -> Leading | None:
@@ -75,6 +77,8 @@ class FollowerStreams:
                 self._registrar.epoch_claimed(newest)
         elif not leading.may_follow(node):
             self._refuse(link, Refusal(reason=f"node {node} does not keep the hall", epoch=self._led.epoch))
+        elif self._led.exclusion.refuses(link, node, self._led.epoch):
+            return
         elif not self._led.may_announce_epoch():
             # Nobody may hear of an epoch that a restart of this node could forget: it might be led once more, and then
             # epoch and index would not tell one entry from another.
@@ -99,7 +103,7 @@ class FollowerStreams:
         if diverged or not self._reaches(common + 1):
             reason = f"the log of the leader does not go on behind entry {common} of the follower's"
             self._refuse(
-                link, Refusal(reason=reason, epoch=self._led.epoch, refetch=not diverged, diverged=diverged), reason
+                link, Refusal(reason=reason, epoch=self._led.epoch, refetch=not diverged, incomplete=diverged), reason
             )
             if diverged and node in leading.in_sync:
                 self._led.renounce(f"node {node} has committed entries behind {common} that this node lacks")

@@ -56,8 +56,11 @@ class Taker(Protocol):
     def refetch(self, reason: str) -> None:
         """The log here cannot be continued."""
 
-    def diverge(self, reason: str) -> None:
+    def refuse_leader(self, reason: str) -> None:
         """The leader lacks entries that were committed here."""
+
+    def diverge(self, reason: str) -> None:
+        """The state here is not the majority's."""
 
 
 @final
@@ -153,7 +156,9 @@ class Following:
             refusal = refusal_of(body)
             if self._link is not None:
                 self._link.close(f"the leader refuses: {refusal.reason}")
-            if refusal.diverged:
+            if refusal.incomplete:
+                self._taker.refuse_leader(refusal.reason)
+            elif refusal.divergent:
                 self._taker.diverge(refusal.reason)
             elif refusal.refetch:
                 self._taker.refetch(refusal.reason)

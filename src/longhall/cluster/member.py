@@ -23,10 +23,14 @@ from typing import Final, final
 
 import msgspec
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.events import CommittedTo, EpochStarted, Truncated, encoder
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.rejoin import Rejoined
+from longhall.cluster.applier import Applier
 from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
+from longhall.cluster.digests import Comparison
+from longhall.cluster.exclusion import Exclusion
 from longhall.cluster.follower_streams import FollowerStreams
 from longhall.cluster.following import Following
 from longhall.cluster.kept import kept_from
@@ -34,9 +38,10 @@ from longhall.cluster.mending import Mender
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import Offer
 from longhall.cluster.releasing import Releases
+from longhall.cluster.repair import Diverged, Failure, log_failure
 from longhall.cluster.replica_notes import ReplicaNotes
 from longhall.cluster.roles import MemberOptions, MemberStatus, Record, Registrar, Role
-from longhall.cluster.standing import followers_of
+from longhall.cluster.standing import status_of
 from longhall.cluster.wire import Agreed, Beat, Follow, Push
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import encode_event
@@ -48,7 +53,6 @@ from longhall.shards.shard import SHARD
 
 __all__ = ["Member", "MemberOptions", "MemberStatus", "Record", "Registrar", "Role"]
 
-APPLIED_A_TURN: Final = 256  # Entries between two turns of the loop.
 NEVER: Final = 1 << 62
 NONCE_MAX: Final = 1 << 62
 
@@ -67,7 +71,8 @@ class Member(Feed):
         self.node = node
         self.on_step_down: Callable[[str], None] = _nobody  # Throw hall and member away and recover anew.
         self.on_refetch: Callable[[int, str], None] = _nobody  # The log here cannot go on: fetch all from there.
-        self.on_diverged: Callable[[int, str], None] = _nobody  # That leader lacks what was committed here.
+        self.on_incomplete_leader: Callable[[int, str], None] = _nobody  # That leader lacks what was committed here.
+        self.on_failure: Callable[[int, Failure], None] = _nobody  # Out of service: repair it, from that leader.
         self.on_level: Callable[[int], None] = self.raise_level  # The leader writes in this one: be ready for it first.
         self.on_bundle: Callable[[Bundle], None] = _nobody  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody  # and epoch and index of what is committed.
@@ -76,7 +81,6 @@ class Member(Feed):
         self.replica: Replica = hall.replica
         self.index = self.replica.index
         self._hall = hall
-        self._replay = rejoined.replay
         self._peers = peers
         self._registrar = registrar
         self._options = options
@@ -98,7 +102,7 @@ class Member(Feed):
         self._recent = Recent(options.recent_bytes)
         self._releases = Releases(hall.shards, hall.backlog)
         self._recording: asyncio.Task[None] | None = None
-        self._applying = False
+        self._applier = Applier(self.replica, rejoined.replay, lambda: self._following is not None, self.fail)
         for shard in hall.shards:
             shard.feed = self
         hall.journal.feed = self
@@ -106,6 +110,12 @@ class Member(Feed):
         self._offer = Offer(hall, peers)
         self._streams = FollowerStreams(self, hall, peers, registrar, self._recent, self._offer, options.credit_bytes)
         hall.on_release = partial(kept_from, hall, self._streams.by_node, options.wal_kept_bytes)
+        self.exclusion = Exclusion(node, self._streams.by_node, self.give_up, self.diverge)
+        self._offer.on_begin = self.exclusion.readmit
+        self.comparison = Comparison(
+            hall, self.replica, peers, lambda: self._leading, self.exclusion.exclude, self._options.digest_ms
+        )
+        rejoined.replay.on_mark = lambda mark: self.comparison.applied(mark, self._leader, self.replica.epoch)
         self.mender = Mender(hall, peers, lambda: self._leading)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
@@ -140,20 +150,7 @@ class Member(Feed):
 
     def status(self) -> MemberStatus:
         """How things stand."""
-        leading = self._leading
-        now_ms = self._clock.monotonic_ms()
-        return MemberStatus(
-            node=self.node,
-            role=self.role_of(CATALOGUE_SHARD),
-            leader=self._leader,
-            epoch=self.epoch,
-            index=self.index,
-            committed=self.replica.committed,
-            applied=self.replica.applied,
-            in_sync=sorted(leading.in_sync) if leading is not None else [],
-            followers=followers_of(leading, self._streams.by_node, self.index, now_ms) if leading is not None else [],
-            fetching=self._offer.fetching() if leading is not None else None,
-        )
+        return status_of(self, self._streams.by_node, self._offer.fetching(), self._clock.monotonic_ms())
 
     # Roles
 
@@ -167,12 +164,9 @@ class Member(Feed):
         self._stop_following()
         self.epoch = epoch
         self._leader = self.node
-        while self.replica.pending:
-            for _ in range(min(APPLIED_A_TURN, len(self.replica.pending))):
-                self._replay.take(self.replica.apply_any()[0])
-            await asyncio.sleep(0)
-            if self._ended or self.epoch != epoch or self._leader != self.node:
-                raise LonghallError(Code.NOT_LEADER, "a newer epoch began meanwhile")
+        told = (epoch, self.node)
+        if not await self._applier.apply_all(lambda: not self._ended and (self.epoch, self._leader) == told):
+            raise LonghallError(Code.NOT_LEADER, "a newer epoch began meanwhile, or the log cannot be applied")
         opened = self._opened = self._loop.create_future()
         self._begin_epoch(epoch, record)
         await opened
@@ -219,6 +213,23 @@ class Member(Feed):
         self._end()
         self._loop.call_soon(self.on_step_down, reason)
 
+    def fail(self, failure: Failure) -> None:
+        """Fail-stop: the state here is not what the log says, so it answers nobody and leads nothing from now on. A
+        leader that only differs from the majority goes on until another one leads.
+        """
+        if self._ended or self._hall.failed:
+            return
+        log_failure(failure)
+        self._hall.failed = str(failure)
+        leader = self._leader
+        if self._leading is None or isinstance(failure, ReplicaFailed):
+            self._end()
+        self._loop.call_soon(self.on_failure, leader, failure)
+
+    def diverge(self, reason: str) -> None:
+        """The majority has another state than this node."""
+        self.fail(Diverged(reason))
+
     def raise_level(self, level: int) -> None:
         """From now on entries may be written in the formats of this feature level; followers are told before any is."""
         if level > self._hall.feature_level:
@@ -248,6 +259,7 @@ class Member(Feed):
         self._hall.refusal = Code.NOT_LEADER
         self._stop_following()
         self.mender.stop()
+        self.comparison.stop()
         for timer in self._timers:
             timer.cancel()
         self._streams.close("the leader steps down")
@@ -384,6 +396,8 @@ class Member(Feed):
                 stream.close("the follower is silent")
         self._wish()
         self._refuse()
+        if self._serving and not self._yielding:
+            self.comparison.tick()
         self.on_beat()
 
     def _wish(self) -> None:
@@ -447,7 +461,7 @@ class Member(Feed):
         """Cut the log to where it agrees with the leader's; returns what is synced of that."""
         self._hear_level(agreed.level)
         if agreed.index < self.replica.committed:
-            self.diverge(f"the leader lacks entries from {agreed.index + 1} on that were committed here")
+            self.refuse_leader(f"the leader lacks entries from {agreed.index + 1} on that were committed here")
         elif agreed.index < self.replica.index:
             self._truncate(agreed.index)
         self._hear(agreed.committed)
@@ -481,12 +495,12 @@ class Member(Feed):
         try:
             for entry in push.decode():
                 replica.take(entry, push.time_ms)
-        except LonghallError:
+            hall.wal.append_together(push.entries, push.count)
+        except BaseException:  # What is not in the log here must not be counted, or it would be answered for.
             replica.truncate(before)
             raise
         self.index = replica.index
         hall.time.follow(push.time_ms)
-        hall.wal.append_together(push.entries, push.count)
         hall.journal.touch(hall.shards[0], True)
         hall.commits.kick()
         self._hear(push.committed)
@@ -505,12 +519,12 @@ class Member(Feed):
             self._end()
             self._loop.call_soon(self.on_refetch, leader, reason)
 
-    def diverge(self, reason: str) -> None:
+    def refuse_leader(self, reason: str) -> None:
         """The leader lacks what was committed here: nothing is discarded, and nothing is taken from it."""
         if not self._ended:
             leader = self._leader
             self._end()
-            self._loop.call_soon(self.on_diverged, leader, reason)
+            self._loop.call_soon(self.on_incomplete_leader, leader, reason)
 
     def _hear_level(self, level: int | msgspec.UnsetType) -> None:
         if isinstance(level, int) and level > self._hall.feature_level:
@@ -518,21 +532,7 @@ class Member(Feed):
 
     def _hear(self, committed: int) -> None:
         self.replica.commit(committed)
-        if not self._applying and self.replica.applied < self.replica.committed:
-            self._applying = True
-            self._loop.call_soon(self._apply)
-
-    def _apply(self) -> None:
-        """Some of what is committed, and the rest at the next turn."""
-        self._applying = False
-        if self._ended or self._following is None:
-            return
-        for _ in range(APPLIED_A_TURN):
-            found = self.replica.apply_next()
-            if found is None:
-                return
-            self._replay.take(found[0])
-        self._hear(self.replica.committed)
+        self._applier.schedule()
 
     # Notes in the log, for this node alone
 

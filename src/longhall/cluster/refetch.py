@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import msgspec
@@ -74,6 +75,7 @@ class Offer:
         self._release: asyncio.TimerHandle | None = None
         peers.serve(BEGIN, self._begin, Audience.MEMBERS)
         peers.serve(READ, self._read, Audience.MEMBERS)
+        self.on_begin: Callable[[int], object] = _nobody_minds  # A follower fetches everything from now on.
 
     def done(self, node: int) -> None:
         """This follower is back and follows."""
@@ -94,6 +96,7 @@ class Offer:
         if (self._preparing or (hall.pinned and not self._is_read())) and node != self._node:
             raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
         self._unpin()
+        self.on_begin(node)
         self._node = node
         self._preparing = True
         try:
@@ -158,6 +161,10 @@ class Offer:
             self._release = None
 
 
+def _nobody_minds(node: int) -> None:
+    """Until the member says otherwise."""
+
+
 def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:
     """The segments that a snapshot refers to. The cleaner may have made one smaller since, and whole at that."""
     found: list[tuple[str, int]] = []
@@ -182,7 +189,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     given_up: bool = False
 
 
-class Diverged(LonghallError):
+class IncompleteSource(LonghallError):
     """What was committed here is not part of the leader's history."""
 
 
@@ -288,7 +295,7 @@ def _check_history(disk: Disk, path: str, history: History | None) -> None:
     epochs = [(int(epoch), int(first)) for epoch, first in state["epochs"]]
     nonces = (state.get("nonces", {}), history.nonces)
     if not contains(epochs, state["index"], history.epochs, history.index, history.committed, nonces):
-        raise Diverged(
+        raise IncompleteSource(
             Code.STORAGE_DAMAGED,
             f"the leader's copy lacks entries that were committed here, up to {history.committed}: nothing is replaced",
         )

@@ -54,6 +54,7 @@ class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
     recent_bytes: int = 64 * 1024 * 1024  # Of the log in memory, for followers that are a little behind.
     mark_ms: int = 1_000  # How often the commit position is noted in the log, if it moved,
     mark_bytes: int = 4 * 1024 * 1024  # or after so much of it.
+    digest_ms: int = 60_000  # How often replicas compare their state, if the log has moved.
     wal_kept_bytes: int = 256 * 1024 * 1024  # Behind a checkpoint, for followers that come back.
 
 
@@ -89,3 +90,5 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
     in_sync: list[int]
     followers: list[FollowerStatus]  # Known to the leader alone.
     fetching: Fetching | None = None  # Likewise.
+    divergent: list[int] = []  # Likewise: nodes whose state is not the majority's, or differs without a majority.
+    compared: int = 0  # Likewise: marks at which the replicas compared their state.

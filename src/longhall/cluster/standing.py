@@ -1,11 +1,35 @@
-"""How the followers of a leader do, for `cluster status`."""
+"""How a member and its followers do, for `cluster status`."""
 
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import TYPE_CHECKING
 
-from longhall.cluster.roles import FollowerStatus
+from longhall.cluster.roles import Fetching, FollowerStatus, MemberStatus
+from longhall.names import CATALOGUE_SHARD
 from longhall.shards.leading import Leading
+
+if TYPE_CHECKING:
+    from longhall.cluster.member import Member
+
+
+def status_of(member: Member, connected: Container[int], fetching: Fetching | None, now_ms: int) -> MemberStatus:
+    """How things stand with a member; what only a leader knows is empty elsewhere."""
+    leading = member.leading
+    return MemberStatus(
+        node=member.node,
+        role=member.role_of(CATALOGUE_SHARD),
+        leader=member.leader_of(CATALOGUE_SHARD),
+        epoch=member.epoch,
+        index=member.index,
+        committed=member.replica.committed,
+        applied=member.replica.applied,
+        in_sync=sorted(leading.in_sync) if leading is not None else [],
+        followers=followers_of(leading, connected, member.index, now_ms) if leading is not None else [],
+        fetching=fetching if leading is not None else None,
+        divergent=sorted({*member.exclusion.reasons, *member.comparison.undecided}) if leading is not None else [],
+        compared=member.comparison.compared,
+    )
 
 
 def followers_of(leading: Leading, connected: Container[int], index: int, now_ms: int) -> list[FollowerStatus]:

@@ -106,7 +106,8 @@ class Refusal(msgspec.Struct, kw_only=True):
     reason: str
     epoch: int = 0
     refetch: bool = False  # The leader's log does not reach back to where the follower's ends.
-    diverged: bool = False  # The follower has committed entries that the leader lacks.
+    incomplete: bool = False  # The leader lacks entries that the follower has committed.
+    divergent: bool = False  # The follower's state is not the majority's.
 
 
 class Follow(msgspec.Struct, kw_only=True):

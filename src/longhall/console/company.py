@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from longhall.console.metrics import Family, Sample, gauge, labels
+from longhall.console.metrics import Family, Sample, counter, gauge, labels
 
 
 class HostView(msgspec.Struct, kw_only=True):
@@ -30,6 +30,7 @@ class HostView(msgspec.Struct, kw_only=True):
     http: str = ""
     peers: str = ""
     rack: str = ""
+    unfit: str = ""  # Why it should not lead: its disk is full, its copy is damaged, or it is being repaired.
     level_min: int | None = None  # The feature levels that it knows; null while it is away.
     level_max: int | None = None
 
@@ -64,6 +65,12 @@ class ClusterView(msgspec.Struct, kw_only=True):
     level: int = 1  # The feature level: what all of them may write.
     level_possible: int = 1  # What it could be raised to.
     wings: list[WingView] = []
+    divergent: list[int] = []  # Nodes whose state differs from the others', as the leader knows.
+    comparisons: int = 0  # Marks at which this node, as leader, compared the states of the replicas.
+    out_of_service: str = ""  # Why the replica on this host is being repaired; empty while it is not.
+    apply_failures: int = 0  # Of this process: entries that could not be applied,
+    divergences: int = 0  # states that were not those of the majority,
+    full_syncs: int = 0  # and copies that were given up for one of these reasons.
 
 
 def company_families(view: ClusterView) -> Iterator[Family]:
@@ -78,6 +85,23 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     yield gauge("longhall_cluster_nodes", "Nodes that live.", sum(host.alive for host in view.hosts))
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
     yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)
+    failed = float(bool(view.out_of_service))
+    divergent: list[Sample] = [
+        ("", labels(("node", str(host.node))), float(host.node in view.divergent)) for host in view.hosts if host.keeps
+    ]
+    help = "1 for a replica whose state differs from the others'; the leader knows."
+    yield Family("longhall_replica_divergent", "gauge", help, divergent)
+    yield counter("longhall_replica_comparisons_total", "Marks at which states were compared.", view.comparisons)
+    yield gauge("longhall_replica_out_of_service", "1 while the replica on this node is being repaired.", failed)
+    yield counter(
+        "longhall_replica_apply_failures_total", "Entries that the replica could not apply.", view.apply_failures
+    )
+    yield counter(
+        "longhall_replica_divergences_total", "Times that its state was not the majority's.", view.divergences
+    )
+    yield counter(
+        "longhall_replica_repairs_total", "Copies given up for a full sync for these reasons.", view.full_syncs
+    )
     placed: list[Sample] = [("", labels(("wing", wing.name)), float(wing.placed)) for wing in view.wings]
     yield Family("longhall_wing_placed", "gauge", "Topics and queues placed in a wing.", placed)
     lags = [host for host in view.hosts if host.lag_entries is not None]

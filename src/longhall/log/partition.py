@@ -28,6 +28,8 @@ from longhall.world.ports import Buffer, File
 
 READ_BYTES_MAX: Final = 4 * 1024 * 1024  # One read of one partition gives no more, unless a single batch is larger.
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+CHAIN_FACTOR: Final = 1_000_003  # Odd, so that the order of batches counts.
+CHAIN_MASK: Final = (1 << 32) - 1
 
 Told = Callable[[int], None]
 
@@ -51,6 +53,8 @@ class PartitionLog:
         self.unsynced: set[int] = set()  # Base offsets of segments written since `take_unsynced`.
         self.safe_offset = 0  # Below it no entry of the write-ahead log refers to a segment: the cleaner may go there.
         self.cleaned_offset = 0  # Below it the cleaner has been.
+        self.marked_offset = -1  # The next offset at the last mark in the log of the hall; -1 before the first one.
+        self.chain = 0  # A checksum over those of the batches since then.
         self._files = files
         self._directory = partition_directory(partition)
         self._tail: list[tuple[int, bytes, Segment]] = []  # Base offset, batch, where it belongs.
@@ -226,6 +230,12 @@ class PartitionLog:
         self.epochs.note(header.leader_epoch, header.base_offset)
         segment.note(header.base_offset, header.next_offset, header.size_bytes, header.max_timestamp_ms)
         self.next_offset = header.next_offset
+        self.chain = (self.chain * CHAIN_FACTOR + header.crc) & CHAIN_MASK
+
+    def mark(self) -> None:
+        """All replicas are at the same entry: checksums of batches begin anew."""
+        self.marked_offset = self.next_offset
+        self.chain = 0
 
     # Reading
 
@@ -513,6 +523,7 @@ class PartitionLog:
         self.damaged = [(int(first), int(behind)) for first, behind in numbers[4]]
         self.cleaned_offset = int(numbers[5])
         self.safe_offset = self.next_offset
+        self.marked_offset = -1
 
     def take_unsynced(self) -> set[int]:
         """The segments that the caller syncs now; it puts them back if it cannot."""

@@ -28,6 +28,7 @@ def view_of(fellowship: Fellowship) -> ClusterView:
     fetching = status.fetching if status is not None else None
     leaving = leaving_of(seat.state, seat.drained)
     outlook = seat.outlook
+    repairs = fellowship.place.repairs
     hosts: list[HostView] = []
     for node in sorted({*living, *seat.replicas(CATALOGUE_SHARD)}):
         view = HostView(
@@ -52,6 +53,7 @@ def view_of(fellowship: Fellowship) -> ClusterView:
                 host.rack,
             )
             view.level_min, view.level_max = OLDEST, newest_of(seat.living[node])
+            view.unfit = seat.living[node].unfit
         follower = followers.get(node)
         if follower is not None:
             view.connected, view.lag_entries, view.lag_ms = follower.connected, follower.lag_entries, follower.lag_ms
@@ -70,6 +72,12 @@ def view_of(fellowship: Fellowship) -> ClusterView:
         level=outlook.level,
         level_possible=outlook.possible,
         wings=_wings(fellowship),
+        divergent=status.divergent if status is not None else [],
+        comparisons=status.compared if status is not None else 0,
+        out_of_service=repairs.reason,
+        apply_failures=repairs.apply_failures,
+        divergences=repairs.divergences,
+        full_syncs=repairs.full_syncs,
     )
 
 

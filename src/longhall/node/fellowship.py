@@ -26,12 +26,14 @@ from longhall.cluster.controller import is_stale
 from longhall.cluster.copy_report import CopyReport
 from longhall.cluster.hosts import Hosts
 from longhall.cluster.joining import SHARDS, adopt_epoch
-from longhall.cluster.member import Member, Role
+from longhall.cluster.member import Member
 from longhall.cluster.member_report import report_of
 from longhall.cluster.peers import Audience, Peers
 from longhall.cluster.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
 from longhall.cluster.record_recovery import RecordRecovery
-from longhall.cluster.refetch import Diverged, History, fetch_beside, leavings
+from longhall.cluster.refetch import History, IncompleteSource, fetch_beside, leavings
+from longhall.cluster.repair import Diverged, Failure, Remedy
+from longhall.cluster.roles import Role
 from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
 from longhall.cluster.wings.answering import Answering
@@ -99,6 +101,7 @@ class Fellowship:
         self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
+        self._divergent = False  # It leads, and its state is not the majority's.
         self._fetching: asyncio.Task[None] | None = None
         self._withdrawing: asyncio.Task[None] | None = None
         self._watch: Watch | None = None
@@ -157,7 +160,8 @@ class Fellowship:
         member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
         member.on_step_down = self._fall
         member.on_refetch = self._refetch
-        member.on_diverged = self._diverge
+        member.on_incomplete_leader = self._refuse_leader
+        member.on_failure = self._repair
         member.on_level = self._raise_level
         member.on_beat = self._mind_doubts
         wanted = parse_address(settings.peers)
@@ -184,7 +188,7 @@ class Fellowship:
     async def settled(self) -> None:
         """Wait until clients can be sent somewhere."""
         while True:
-            if self.seat.has_leader:
+            if self.seat.has_leader and not self.damaged:
                 self._node.status.state = None
                 return
             await asyncio.sleep(LOOK_S)
@@ -265,6 +269,12 @@ class Fellowship:
 
     def _condition(self) -> str:
         """Why another node should lead, if one should."""
+        repairs = self.place.repairs
+        if repairs.reason and self._is_in_sync():
+            _log.info("this replica is repaired and in sync", extra={"reason": repairs.reason})
+            repairs.healed()
+        if repairs.reason:
+            return repairs.reason
         if self.member is not None and self.member.mender.is_unfit:
             return "damaged"
         if self.place.unclean and self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.LEADER:
@@ -272,6 +282,10 @@ class Fellowship:
                 return "not stopped cleanly"
             self.place.unclean = False  # It agrees with a leader.
         return "full" if self._node.hall.storage_full else ""
+
+    def _is_in_sync(self) -> bool:
+        fit = self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.ABSENT
+        return fit and not self._node.hall.failed and self.place.node in self.seat.in_sync(CATALOGUE_SHARD)
 
     def _mind_doubts(self) -> None:
         """While it is doubtful whether this node leads, nobody waits here for what it can hardly commit."""
@@ -284,7 +298,7 @@ class Fellowship:
             others = set(self.seat.in_sync(CATALOGUE_SHARD)) - {self.seat.node}
             if (
                 self.member is not None
-                and self.member.mender.is_unfit
+                and (self.member.mender.is_unfit or self._divergent)
                 and leader != self.seat.node
                 and (leader or others)
             ):
@@ -375,7 +389,7 @@ class Fellowship:
             if hall.on_removals is not None:
                 hall.on_removals()
 
-    def _diverge(self, leader: int, reason: str) -> None:
+    def _refuse_leader(self, leader: int, reason: str) -> None:
         """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""
         member, state = self.member, self.seat.state
         assert member is not None
@@ -389,6 +403,26 @@ class Fellowship:
             epoch=state.epoch,
         )
         self._fall(reason)
+
+    def _repair(self, leader: int, failure: Failure) -> None:
+        """The replica is out of service: rebuild it from the disk, or from the leader."""
+        remedy = self.place.repairs.failed(failure)
+        if isinstance(failure, Diverged) and leader == self.place.node:
+            self._divergent = True
+            return  # It is unfit: another one leads soon, and then everything is fetched from that one.
+        self._node.status.state = f"this replica is being repaired: {failure}"
+        if remedy is Remedy.RESTART:
+            self._fall(f"the state is rebuilt from the disk: {failure}")
+        else:
+            self._give_up_copy(leader, str(failure))
+
+    def _give_up_copy(self, leader: int, reason: str) -> None:
+        """Nothing begins with what is in the directory until everything is fetched."""
+        self.damaged = True
+        if leader in (NOBODY, self.place.node):
+            self._fall(reason)  # Whoever leads next is asked.
+        else:
+            self._refetch(leader, reason)
 
     def _refetch(self, node: int, reason: str, *, given_up: bool = False) -> None:
         if self._fetching is None and self.member is not None:
@@ -413,11 +447,13 @@ class Fellowship:
                 if await self._fetched(node, rate, history):
                     break
                 await asyncio.sleep(TURN_S)
-        except Diverged as error:
-            self._diverge(node, str(error))
+        except IncompleteSource as error:
+            self._refuse_leader(node, str(error))
             return
         except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
             _log.warning("the full sync failed; it is tried again", extra={"reason": str(error)})
+        else:
+            self.damaged = False
         self._fall(f"everything is fetched from node {node}")
 
     async def _fetched(self, node: int, bytes_a_second: int, history: History) -> bool:

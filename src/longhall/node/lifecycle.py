@@ -20,8 +20,10 @@ from typing import Any, Final, final
 
 import msgspec
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.recover import read_identity
 from longhall.cluster.card import CARD, read_card
+from longhall.cluster.repair import Remedy, Repairs
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, Wing
 from longhall.coordination.worker import worker_coordinator
@@ -102,6 +104,7 @@ class Life:
         self.wardens = Wardens()  # Of the wings that are on the same host.
         self.announced = False
         self.ended = False  # It was told to stop while it waited.
+        self.repairs = Repairs()
         self.refetch_from = 0
         self.damaged = False  # What is on the disk cannot be led from, nor continued.
         self.doubt: RecordDoubted | None = None  # Why it takes no part until there is another record.
@@ -144,6 +147,10 @@ async def _live(life: Life) -> int | None:
     except LonghallError as error:
         return refuse(str(error))
     except OSError as error:
+        if error.errno == errno.EIO and settings.coordinator is not None and life.repairs.may_read_again():
+            _log.error("the data directory cannot be read; it is tried again", extra={"reason": str(error)})
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+            return None
         if error.errno == errno.ENOSPC and life.announced and settings.coordinator is not None:
             _log.warning("there is no space to start anew; it is tried again", extra={"reason": str(error)})
             await asyncio.sleep(SPACE_PAUSE_S)
@@ -166,6 +173,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
         watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
         coordinator = root.beside(life.wing.name)
         await coordinator.start()
+    place: Place | None = None
     try:
         if life.doubt is not None:
             doubt, life.doubt = life.doubt, None
@@ -183,7 +191,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
             patience_ms=2 * settings.session_timeout_ms,
             secrets=life.secret_file.secrets,
         )
-        place.root, place.wing = root, life.wing
+        place.root, place.wing, place.repairs = root, life.wing, life.repairs
         life.damaged = life.damaged and not place.fetched
         life.refetch_from = 0
         if life.damaged:  # Nobody had it to give just now, or broke off. With what is here nothing is begun.
@@ -196,8 +204,15 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
         life.doubt = doubt
         return None
     except LonghallError as error:
+        if isinstance(error, ReplicaFailed) and life.repairs.failed(error) is Remedy.RESTART:
+            _log.error("the state cannot be rebuilt from the disk; it is tried again", extra={"reason": str(error)})
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+            return None
         state = await coordinator.shard(CATALOGUE_SHARD)
-        if error.code is not Code.STORAGE_DAMAGED or state is None or state.leader == NOBODY or life.damaged:
+        if error.code is not Code.STORAGE_DAMAGED or state is None or life.damaged:
+            raise
+        others = place is not None and any(node != place.node for node in state.in_sync)
+        if state.leader == NOBODY and not others:
             raise
         _log.error("the data is damaged; everything is fetched from the leader", extra={"reason": str(error)})
         life.damaged = True
@@ -412,4 +427,6 @@ def about(settings: Settings, error: OSError) -> str:
         return f"cannot listen at {', '.join(addresses)} ({error.strerror}): choose others"
     if error.errno == errno.ENOSPC:
         return f"there is no space left in {settings.data}: free some, or choose another directory with --data"
+    if error.errno == errno.EIO:
+        return f"the disk of {settings.data} does not answer ({error}): look at the disk, then start again"
     return str(error)

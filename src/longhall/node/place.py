@@ -17,6 +17,7 @@ from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.peers import Peers
 from longhall.cluster.receipt_secret import learn_secret
 from longhall.cluster.refetch import BYTES_A_SECOND, fetch, finish_switch
+from longhall.cluster.repair import Repairs
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import Coordinator, ShardState, Wing
 from longhall.errors import Code, LonghallError
@@ -54,6 +55,7 @@ class Place:
         self.secrets = Secrets()  # That processes of the cluster prove to each other.
         self.root = coordinator  # Of the cluster; that of a wing is a part of it.
         self.wing: Wing | None = None  # The one that this node belongs to, if it is one.
+        self.repairs = Repairs()  # What this process remembers of failures of its replica.
         self.fetched = False  # Everything in the directory came from another node just now.
         self.unclean = False  # The node was not stopped cleanly, and is in sync all the same: others went down with it.
 

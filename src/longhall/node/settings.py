@@ -149,6 +149,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),
     ] = 3 * _SECOND
 
+    digest_interval_ms: Annotated[
+        int,
+        _duration(
+            "How often the nodes of a cluster compare digests of their state, if something was written.",
+            least=100,
+            most=60 * _MINUTE,
+        ),
+    ] = _MINUTE
+
     copy_bytes_a_second: Annotated[
         int,
         _size("A node that fetches everything from another takes no more than this.", least=64 * _KIB, most=100 * _GIB),

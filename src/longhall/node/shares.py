@@ -56,6 +56,7 @@ def member_options(settings: Settings) -> MemberOptions:
     return MemberOptions(
         in_sync_min=settings.in_sync_min,
         lag_ms_max=settings.lag_ms_max,
+        digest_ms=settings.digest_interval_ms,
         recent_bytes=min(settings.memory_bytes // RECENT_SHARE, RECENT_BYTES_MAX),
         credit_bytes=min(settings.memory_bytes // CREDIT_SHARE, CREDIT_BYTES_MAX),
     )

@@ -78,18 +78,15 @@ class Replica:
         """Everything up to `index`, as far as it is here, is committed."""
         self.committed = max(self.committed, min(index, self.index))
 
-    def apply_next(self) -> tuple[Entry, int] | None:
-        """The next entry that is committed and not applied; the caller applies it now."""
-        if self.applied >= self.committed or not self.pending:
-            return None
-        return self.apply_any()
+    def next_committed(self) -> Entry | None:
+        """The next entry that is committed and not applied. It stays pending until `advance`."""
+        return self.pending[0][0] if self.applied < self.committed and self.pending else None
 
-    def apply_any(self) -> tuple[Entry, int]:
-        """The next pending entry, committed or not: whoever is to lead applies everything it has."""
-        found = self.pending.popleft()
-        self.pending_bytes -= found[0].size_bytes
+    def advance(self) -> None:
+        """The first pending entry has been applied."""
+        entry, _ = self.pending.popleft()
+        self.pending_bytes -= entry.size_bytes
         self.applied += 1
-        return found
 
     def truncate(self, index: int) -> int:
         """Forget every entry behind `index`; returns how many messages that were. What is committed cannot be

@@ -16,6 +16,7 @@ from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_peers import PEER_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
+from longhall.simulation.planted_repairs import REPAIR_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
@@ -31,6 +32,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **WING_BUGS,
     **DISK_BUGS,
     **PEER_BUGS,
+    **REPAIR_BUGS,
 }
 
 

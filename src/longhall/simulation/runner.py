@@ -31,6 +31,7 @@ from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
 from longhall.simulation.scenarios.plays import IN_TURN, SCENARIOS
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
+from longhall.simulation.scenarios.repairs import REPAIR_SCENARIOS
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.scenarios.wings import WING_SCENARIOS
 from longhall.simulation.world import Simulation
@@ -81,6 +82,7 @@ def kind_of(scenario: str) -> str:
         WING_SCENARIOS,
         BAD_CLUSTER_DISKS,
         LOST_COORDINATORS,
+        REPAIR_SCENARIOS,
         MACHINE_SCENARIOS,
     )
     if any(scenario in some for some in clusters):

@@ -325,6 +325,14 @@ class Groups:
         if group.expiry_timer.due_ms < 0 or isinstance(event, GroupEmptied):
             self._membership.rebalance.expect_expiry(group, now_ms)
 
+    def written(self) -> list[str]:
+        """The ids of groups of which something was written."""
+        return [group.group_id for group in self._groups.values() if group.is_written]
+
+    def offsets_of(self, group_id: str) -> list[Any]:
+        """The offsets of a group as its snapshot has them."""
+        return self._groups[group_id].offsets.snapshot()
+
     def snapshot(self) -> dict[str, Any]:
         """Builtins only; groups of which nothing was written are not in it."""
         return {

@@ -330,23 +330,18 @@ class ProducerTable:
 
     # Keeping
 
+    def rows_since(self, offset: int) -> list[list[Any]]:
+        """The producers that wrote at this offset or behind it, by their ids."""
+        rows = [_row_of(number, one) for number, one in self._producers.items() if one.last_offset >= offset]
+        rows.sort(key=_first_of)
+        return rows
+
     def snapshot(self) -> dict[str, Any]:
         """Builtins only; `restore` takes it back."""
         return {
             "start": self._start_offset,
             "aborted": self._aborted.tolist(),
-            "producers": [
-                [
-                    producer_id,
-                    producer.epoch,
-                    producer.last_offset,
-                    producer.last_timestamp_ms,
-                    producer.transaction_start_offset,
-                    producer.coordinator_epoch,
-                    list(producer.batches),
-                ]
-                for producer_id, producer in self._producers.items()
-            ],
+            "producers": [_row_of(number, producer) for number, producer in self._producers.items()],
         }
 
     def restore(self, state: dict[str, Any], now_ms: int) -> None:
@@ -369,6 +364,22 @@ class ProducerTable:
                 opened.append((producer.transaction_start_offset, int(row[0])))
         opened.sort()
         self._open = {producer_id: first_offset for first_offset, producer_id in opened}
+
+
+def _row_of(producer_id: int, producer: _Producer) -> list[Any]:
+    return [
+        producer_id,
+        producer.epoch,
+        producer.last_offset,
+        producer.last_timestamp_ms,
+        producer.transaction_start_offset,
+        producer.coordinator_epoch,
+        list(producer.batches),
+    ]
+
+
+def _first_of(row: list[Any]) -> int:
+    return int(row[0])
 
 
 def _first_offset_of(aborted: tuple[int, int]) -> int:

@@ -242,6 +242,14 @@ class Transactions:
         else:
             self._timers.cancel(transaction.timer)
 
+    def names(self) -> list[str]:
+        """All transactional ids."""
+        return list(self._transactions)
+
+    def row_of(self, transactional_id: str) -> list[Any]:
+        """One of them as the snapshot has it."""
+        return self._transactions[transactional_id].snapshot()
+
     def snapshot(self) -> dict[str, Any]:
         """Builtins only; `restore` takes it back."""
         return {"transactions": [transaction.snapshot() for transaction in self._transactions.values()]}

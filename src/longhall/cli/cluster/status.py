@@ -51,6 +51,9 @@ def status(
         level, possible = rows[0]["level"], rows[0]["level_possible"]
         more = f"; `longhall cluster upgrade` raises it to {possible}" if possible != level else ""
         note(f"feature level {level}{more}")
+        for row in rows:
+            if row["unfit"]:
+                note(f"node {row['node']} should not lead: {row['unfit']}")
 
 
 def _look(place: str) -> list[Row]:
@@ -124,6 +127,7 @@ def behind_of(host: HostView) -> str:
 def _row(view: ClusterView, host: HostView) -> Row:
     role = "leader" if host.leads else "follower" if host.keeps else "drained" if host.drained else "doors"
     words = [role, *(["manager"] if host.manages else []), *(["leaving"] if host.leaving else [])]
+    words += ["unfit"] if host.unfit else []
     return {
         "node": host.node,
         "role": ", ".join(words),
@@ -150,6 +154,7 @@ def _row(view: ClusterView, host: HostView) -> Row:
         "level_max": host.level_max,
         "levels": _levels(host),
         "rack": host.rack,
+        "unfit": host.unfit,
     }
 
 

@@ -56,6 +56,19 @@ class DiskFaults:
         await asyncio.sleep(self._chance.uniform(0.2, 2))
         faults.sync_error_chance = 0.0
 
+    async def restart_with_failing_reads(self) -> None:
+        """A node that follows is stopped cleanly, and when it is back its disk fails some reads. It has to read what it
+        appends to for the first time.
+        """
+        followers = [node for node in self._nodes if node != self._cluster.leader_number()]
+        node = self._chance.choice(followers)
+        await self._cluster.stop(node)
+        await asyncio.sleep(self._chance.uniform(0.0, 2.0))
+        faults = self._cluster.host(node).faults
+        faults.read_error_chance = self._chance.choice((0.1, 0.3, 0.6))
+        await asyncio.sleep(self._chance.uniform(0.5, 4.0))
+        faults.read_error_chance = 0.0
+
     async def full_disk(self) -> None:
         """Little or no room is left, for some seconds; then somebody makes room."""
         host = self._one()

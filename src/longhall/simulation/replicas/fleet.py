@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.gates import NEWEST
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import read_identity
@@ -23,6 +24,7 @@ from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
 from longhall.cluster.moving import leaving_of
 from longhall.cluster.refetch import WHOLE
+from longhall.cluster.repair import Remedy, Repairs
 from longhall.coordination.encoding import LEVEL, SHARDS, WINGS, decode_level, decode_shard
 from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Wing
 from longhall.errors import Code, LonghallError
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 SESSION_MS: Final = 4_000
 LAG_MS: Final = 1_500
+DIGEST_MS: Final = 2_000
 LOOK_S: Final = 0.05
 STOP_S: Final = 60.0
 
@@ -87,6 +90,7 @@ class Fleet:
         self.refusals = 0  # Of nodes whose version is too old.
         self._factor = factor
         self.on_node: Callable[[Node], None] = _nothing  # Told of every node before it starts.
+        self.repairs: dict[int, Repairs] = {}  # By node: what its process remembers of failures of its replica.
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
         self._doubts: dict[int, RecordDoubted] = {}  # Nodes that take no part until there is another record.
@@ -294,7 +298,9 @@ class Fleet:
             self._doubts[node] = error
             return
         if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED and self.damage_allowed:
-            self._damaged.add(node)
+            repairs = self.repairs.setdefault(node, Repairs())
+            if not isinstance(error, ReplicaFailed) or repairs.failed(error) is Remedy.FULL_SYNC:
+                self._damaged.add(node)
             return
         if isinstance(error, LonghallError) and error.code is Code.NOT_READY:
             return
@@ -333,6 +339,7 @@ class Fleet:
             secrets=SECRETS,
         )
         place.root, place.wing = root, self.wing
+        place.repairs = self.repairs.setdefault(number, place.repairs)
         if place.fetched:
             self._damaged.discard(number)
         self.fetches[number] += place.fetched or fetched_before
@@ -389,6 +396,7 @@ class Fleet:
             node_id=number,
             session_timeout_ms=SESSION_MS,
             lag_ms_max=LAG_MS,
+            digest_interval_ms=DIGEST_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
             replication_factor=self._factor,
         )

@@ -36,6 +36,7 @@ class Watch:
     def __init__(self, fleet: Fleet) -> None:
         self.damage_allowed = False  # Somebody flips bits.
         self.lookers: list[Callable[[Member], None]] = []  # Told of every member before it takes its seat.
+        self._altered: dict[int, int] = {}  # Nodes whose state was changed, and how often they had differed before.
         self._fleet = fleet
         self.truth = Truth()
         self._lives: dict[str, tuple[Life, Member]] = {}
@@ -78,9 +79,30 @@ class Watch:
                     life, member = self._lives[process.name]
                     if member.role_of(0) is Role.FOLLOWER:
                         life.followed(member.replica.applied)
+            self._check_comparisons()
             looks += 1
             if looks % COMPARE_EVERY == 0:
                 self._compare(whole=False)
+
+    def alter(self, number: int) -> None:
+        """Somebody changes the state of this node behind its back: it differs until it is repaired."""
+        self._altered[number] = self._fleet.repairs[number].divergences
+
+    def is_altered(self, number: int) -> bool:
+        """Whether it differs still, and nobody has noticed."""
+        return number in self._altered and self._fleet.repairs[number].divergences <= self._altered[number]
+
+    def _check_comparisons(self) -> None:
+        """Nodes find that they differ where somebody has seen to it, and nowhere else."""
+        for number, repairs in self._fleet.repairs.items():
+            found = repairs.divergences == 0 or number in self._altered
+            demand(found, f"{name_of(number)} is said to differ, and does not: {repairs.reason}")
+        found_leader = self._fleet.leader()
+        member = member_of(found_leader) if found_leader is not None else None
+        if member is not None:
+            demand(not member.comparison.failures, "the leader cannot digest its state")
+            undecided = member.comparison.undecided
+            demand(not undecided or bool(self._altered), f"nodes {sorted(undecided)} are said to differ, and do not")
 
     async def check_copies(self) -> None:
         """Everybody is silent: soon all who keep the hall have the same."""
@@ -95,7 +117,7 @@ class Watch:
         """Look at those who have applied as much as the leader; whether these are all who keep the hall."""
         leader = self._fleet.leader()
         member = member_of(leader) if leader is not None else None
-        if leader is None or member is None:
+        if leader is None or member is None or any(map(self.is_altered, self._fleet.numbers)):
             return False
         same: dict[int, Hall] = {}
         keeping = set(self._fleet.in_sync())

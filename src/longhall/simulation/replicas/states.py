@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from longhall.broker.digest import offset_rows, queue_rows
 from longhall.broker.hall import Hall
 from longhall.broker.queues.running import RunningQueue
-from longhall.queues.leases import FREE, LEASED
+from longhall.queues.leases import LEASED
 from longhall.simulation.checkers.violation import demand
 
 
@@ -43,27 +44,15 @@ def tables_of(hall: Hall) -> dict[str, object]:
             state: dict[str, Any] = producers.snapshot()
             found[f"producers {number}"] = (sorted(state["producers"]), state["aborted"])
     for number, queue in hall.queues.items():
-        found[f"queue {number}"] = _queue_of(queue)
+        found[f"queue {number}"] = queue_rows(queue)
     for shard in range(len(hall.shards) - 1):
         found[f"moves {shard}"] = hall.redrives[shard].snapshot()
         found[f"uploads {shard}"] = hall.uploads[shard].snapshot()
         found[f"wholes {shard}"] = hall.wholes[shard].snapshot()
         groups = hall.groups[shard].snapshot()["groups"]
-        found[f"offsets {shard}"] = sorted(repr((group, sorted(offsets[1], key=repr))) for group, _, offsets in groups)
+        found[f"offsets {shard}"] = sorted(repr((group, offset_rows(offsets))) for group, _, offsets in groups)
         found[f"transactions {shard}"] = sorted(map(repr, hall.transactions[shard].snapshot()["transactions"]))
     return found
-
-
-def _queue_of(queue: RunningQueue) -> object:
-    state = queue.queue.state
-    leases = state.leases
-    outstanding = sorted(
-        (leases.lane[row], leases.offset[row], leases.attempts[row], leases.number[row])
-        for row in range(len(leases.state))
-        if leases.state[row] != FREE
-    )
-    scans = sorted((lane.cursor.lane, lane.cursor.scan) for lane in state.lanes.values())
-    return (state.paused, state.messages, state.purged_ms, state.next_number, sorted(state.deaths), scans, outstanding)
 
 
 def _leases_of(hall: Hall) -> dict[tuple[int, int, int], int]:

@@ -26,6 +26,7 @@ from longhall.simulation.scenarios.nemesis import EVERYTHING
 from longhall.simulation.scenarios.play import Play, places_of
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
+from longhall.simulation.scenarios.repairs import REPAIR_SCENARIOS
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.scenarios.wings import WING_SCENARIOS
 from longhall.simulation.scenarios.writers import write_evenly, write_keys
@@ -125,6 +126,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **REPLICA_SCENARIOS,
     **CLUSTER_SCENARIOS,
     **HISTORIES,
+    **REPAIR_SCENARIOS,
     **VERSION_SCENARIOS,
     **WING_SCENARIOS,
     **BAD_CLUSTER_DISKS,
