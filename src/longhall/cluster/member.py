@@ -509,7 +509,7 @@ class Member(Feed):
         self.replica.truncate(index)
         _log.info("the log was cut", extra={"index": index, "from_index": self.index})
         self.index = index
-        hall.journal.write(hall.time.now_ms())  # So that the note begins a frame.
+        hall.commits.write()  # So that the note begins a frame.
         hall.positions.cut_behind(index, hall.wal.end)
         self._synced = min(self._synced, index)
         self._cut = min(self._cut, index)
