@@ -107,8 +107,8 @@ class Commits:
     def _begin(self, at_rest: bool) -> None:
         try:
             round = self._round = self._journal.begin()
-        except OSError as error:  # A segment cannot be opened: what the round must sync is no longer known.
-            self.fail(error)
+        except OSError as failure:  # A segment cannot be opened: what the round must sync is no longer known.
+            self.fail(failure)
             return
         size = round.position - self._begun_position
         self._begun_position = round.position

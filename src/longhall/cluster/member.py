@@ -204,7 +204,7 @@ class Member(Feed):
         self._leader = leader
         if leader not in (0, self.node):
             silence_s = self._options.lag_ms_max / 1000
-            self._following = Following(self, self._peers, leader, epoch, silence_s)
+            self._following = Following(self, self._peers, leader, epoch, silence_s, self._hall.background)
 
     def stand_aside(self, aside: bool) -> None:
         """Take no more messages while somebody else is about to lead, or take them again."""
@@ -448,7 +448,8 @@ class Member(Feed):
         wish = leading.wish(self._options.lag_ms_max, self._clock.monotonic_ms())
         if wish is not None:
             leading.ask(wish)
-            self._recording = self._loop.create_task(self._record(leading, wish), name="in-sync")
+            work = partial(self._record, leading, wish)
+            self._recording = self._hall.background.start("in-sync set", work, fatal=True)
 
     async def _record(self, leading: Leading, wish: frozenset[int]) -> None:
         try:

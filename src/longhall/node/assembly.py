@@ -23,6 +23,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import Identity, identify, read_identity, recover
 from longhall.broker.transact import Transactor
+from longhall.cluster.liveness import Liveness
 from longhall.cluster.wings.concourse import Concourse
 from longhall.console.api.hosts import host_routes
 from longhall.console.api.routes import ROUTES
@@ -49,6 +50,7 @@ from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
 from longhall.node.fellowship import Fellowship
 from longhall.node.place import Place
+from longhall.node.readiness import Readiness
 from longhall.node.scaling import scaler_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
@@ -113,7 +115,8 @@ class Node:
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
-        self.status = NodeStatus(self.hall, self._kafka, budget)
+        readiness = Readiness(self.hall, budget)
+        self.status = NodeStatus(self.hall, self._kafka, budget, readiness)
         label = colleagues.label if colleagues is not None else ""
         if place is not None and place.wing is not None:
             label = labels(("wing", place.wing.name))
@@ -124,15 +127,17 @@ class Node:
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
         if self.fellowship is not None:
-            self._console.show("/cluster", partial(company.answer, self.fellowship))
-            registry.collect(partial(company.families_of, self.fellowship))
+            readiness.serve(self.fellowship.peers, self.fellowship)
+            liveness = Liveness(self.fellowship.peers)
+            self._console.show("/cluster", partial(company.answer, self.fellowship, liveness))
+            registry.collect(partial(company.families_of, self.fellowship, liveness))
             api.answer_also(host_routes(self.fellowship.hosts))
             if self.fellowship.wings is not None:
                 api.answer_also(wing_routes(self.fellowship.wings))
         if colleagues is not None:
             registry.others = colleagues.others_metrics
             self._console.show("/metrics", partial(colleagues.show_metrics, registry))
-            colleagues.attach(self)
+            readiness.serve(colleagues.attach(self))
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""
@@ -247,6 +252,7 @@ class Node:
     async def stop(self) -> None:
         """Drain, write everything down, and close. A leader hands over first, and then has nothing to write down."""
         self.status.state = "draining"
+        self.hall.background.close()
         if self.fellowship is not None and await self.fellowship.hand_over():
             await self.drop()
             return
@@ -288,6 +294,7 @@ class Node:
 
     async def drop(self) -> None:
         """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
+        self.hall.background.close()
         await self._scaler.stop()
         self.status.state = self.status.state or "starting anew"
         self.hall.commits.abandon()  # From here on nothing is written.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
@@ -272,7 +273,8 @@ class Fellowship:
     def _refetch(self, node: int, reason: str) -> None:
         if self._fetching is None:
             _log.info("everything is fetched", extra={"from": node, "reason": reason})
-            self._fetching = asyncio.get_running_loop().create_task(self._fetch(node), name="fetch everything")
+            background = self._node.hall.background
+            self._fetching = background.start("fetch everything", partial(self._fetch, node), fatal=True)
 
     async def _fetch(self, node: int) -> None:
         """Beside what is here, so that the doors stay open; the next life puts it in its place."""

@@ -28,6 +28,7 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node, options_of
 from longhall.node.colleagues import Colleagues
+from longhall.node.exceptions import ExceptionHandler
 from longhall.node.logs import configure
 from longhall.node.place import Place, take_place
 from longhall.node.settings import Settings
@@ -42,6 +43,7 @@ from longhall.world.real.world import RealWorld, real_world
 OK: Final = 0
 REFUSED: Final = 1
 DISK_FAILED: Final = 5
+STATE_FAILED: Final = 6  # An error in the program: state and log may have differed.
 
 # A young generation this large is collected rarely; what hot paths make dies by itself.
 GC_YOUNG_OBJECTS: Final = 50_000
@@ -216,6 +218,7 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
     else:
         watch_parent(loop, end)
     node = Node(world, settings, place, colleagues)
+    loop.set_exception_handler(ExceptionHandler(node.hall.halt))
     if settings.credentials or settings.keys:
         loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, life.wardens))
     await node.start(end)
@@ -242,15 +245,27 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
     if settings.ready_file:
         remove(settings.ready_file)
     if failure is not None:
-        print(
-            f"longhall: the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
-            "Look at the disk, then start again: recovery finds what is there",
-            file=sys.stderr,
-        )
-        return DISK_FAILED
+        return _failed(failure)
     minding.cancel()
     await asyncio.gather(life.wardens.stop(settings.drain_ms / 1000), node.stop())
     return OK
+
+
+def _failed(failure: OSError) -> int:
+    """Say why the node cannot go on; returns the exit code."""
+    if failure.errno == errno.ENOTRECOVERABLE:
+        print(
+            f"longhall: an internal error stopped the node ({failure.strerror}); what was acknowledged is safe. "
+            "Start again: recovery rebuilds everything from the log. Please report what the log says",
+            file=sys.stderr,
+        )
+        return STATE_FAILED
+    print(
+        f"longhall: the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
+        "Look at the disk, then start again: recovery finds what is there",
+        file=sys.stderr,
+    )
+    return DISK_FAILED
 
 
 def _mind(life: Life, node: Node) -> asyncio.Task[None]:
@@ -261,7 +276,7 @@ def _mind(life: Life, node: Node) -> asyncio.Task[None]:
         wardens.settings_for = lambda wing: settings_of(settings, wing, place.node, place.level)
         fellowship.estate.on_wings = wardens.want
         fellowship.estate.start()
-    return asyncio.get_running_loop().create_task(wardens.mind(), name="mind wings")
+    return node.hall.background.start("mind wings", wardens.mind)
 
 
 def _reload(node: Node, wardens: Wardens) -> None:

@@ -15,6 +15,7 @@ from typing import Final, final
 from longhall.broker.leadership import NOBODY, Host
 from longhall.cluster.peers import Peers
 from longhall.cluster.routing import Router, addresses_of
+from longhall.coordination.following import report_failure
 from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Watch
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
@@ -50,6 +51,7 @@ class Guest:
         self._watches: list[Watch] = []
         self._changed = asyncio.Event()
         self._meeting = asyncio.get_running_loop().create_task(self._meet(), name=f"meet {label}")
+        self._meeting.add_done_callback(report_failure)
 
     async def close(self) -> None:
         """Hear and ask nothing any more."""
