@@ -38,6 +38,7 @@ from longhall.node.worker import Orders, watch_parent
 from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import give_back_memory, keep_memory
 from longhall.world.real.network import RealNetwork
+from longhall.world.real.watchdog import Watchdog
 from longhall.world.real.world import RealWorld, real_world
 
 OK: Final = 0
@@ -236,7 +237,11 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
             announce(settings, addresses_of(node))
         life.announced = True
     if node.fellowship is not None:
+        watchdog = Watchdog(settings.hang_ms_max)
+        if settings.watchdog:
+            watchdog.start()
         await _first(ended, node.fellowship.fallen)
+        watchdog.stop()
         if not ended.done():
             minding.cancel()
             await _begin_anew(life, node)
