@@ -89,6 +89,7 @@ class KafkaServer(Gate):
 
     def _sweep(self) -> None:
         """Close connections that stall: no request, half a request, or silence for too long."""
+        self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)  # First: a failure costs one sweep and no more.
         now_s = self._loop.time()
         for connection in list(self.crowd.guests):
             silent_s = now_s - connection.active_s
@@ -99,7 +100,6 @@ class KafkaServer(Gate):
             )
             if stalled:
                 connection.close()
-        self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
 
     def let_go(self) -> None:
         """Hang up on whoever waits in vain: a client that is hung up on asks again, and asks who leads before."""

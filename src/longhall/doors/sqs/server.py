@@ -150,12 +150,12 @@ class SqsServer(HttpGate):
 
     def _sweep(self) -> None:
         """Let go of connections that stall."""
+        self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)  # First: a failure costs one sweep.
         self._tell_date()
         now_s = self._loop.time()
         for connection in list(self.crowd.guests):
             if self._patience.is_over(connection, now_s):
                 connection.abort()
-        self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)
 
     # Gate
 

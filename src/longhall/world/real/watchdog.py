@@ -39,7 +39,7 @@ class Watchdog:
         with theirs:
             command = [sys.executable, "-I", "-S", watchdog_process.__file__, str(os.getpid()), str(self._hang_ms_max)]
             try:
-                self._process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.DEVNULL)
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
             except OSError as error:
                 _log.warning("the node has no watchdog", extra={"reason": str(error)})
                 ours.close()
