@@ -7,6 +7,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -61,6 +62,35 @@ def test_clients_of_a_leader_that_hangs_are_answered_by_the_next_one(cluster: Cl
     assert left == 0, "the producer still waits for the leader that hangs"
     assert code == -signal.SIGKILL
     assert "has not run for" in leader.log_text()
+
+
+def test_the_watchdog_is_as_the_settings_say(cluster: Cluster) -> None:
+    first, second = (cluster.nodes[number] for number in cluster.followers())
+    assert _watchdogs(first) == ["6000"]
+    before = list(first.options), list(second.options)
+    try:
+        _restart({first: [*before[0], "--set", "hang_ms_max=30s"], second: [*before[1], "--set", "watchdog=false"]})
+        assert _watchdogs(first) == ["30000"]
+        assert _watchdogs(second) == []
+    finally:
+        _restart({first: before[0], second: before[1]})
+
+
+def _restart(nodes: dict[Node, list[str]]) -> None:
+    """All at once, each with these options."""
+    for node, options in nodes.items():
+        node.kill()
+        node.options = options
+        node.launch()
+    for node in nodes:
+        node.wait_ready()
+
+
+def _watchdogs(node: Node) -> list[str]:
+    """The silence in milliseconds that each watchdog of the node allows."""
+    children = Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()
+    commands = [Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in children]
+    return [command[-2].decode() for command in commands if any(b"watchdog" in word for word in command)]
 
 
 def _ready(node: Node) -> tuple[int, str]:

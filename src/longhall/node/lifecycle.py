@@ -232,14 +232,14 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
         minding.cancel()
         await _begin_anew(life, node)
         return None
+    watchdog = Watchdog(settings.hang_ms_max)
+    if settings.watchdog and node.fellowship is not None:
+        watchdog.start()
     if not life.announced:
         if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
         life.announced = True
     if node.fellowship is not None:
-        watchdog = Watchdog(settings.hang_ms_max)
-        if settings.watchdog:
-            watchdog.start()
         await _first(ended, node.fellowship.fallen)
         watchdog.stop()
         if not ended.done():
