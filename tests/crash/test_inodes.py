@@ -30,10 +30,12 @@ def test_messages_are_refused_and_none_is_stored_twice(new_node: NewNode, mount:
         future.result(30)
 
     producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "linger.ms": 0})
-    acknowledged: list[bytes] = []
+    acknowledged: list[bytes | None] = []
     for number in range(ROUNDS):
         for name in TOPICS:
-            producer.produce(name, _body(name, number), on_delivery=lambda e, m: acknowledged.append(m.value()))
+            producer.produce(
+                name, _body(name, number), on_delivery=lambda error, message: acknowledged.append(message.value())
+            )
             producer.poll(0)
     _wait(lambda: _metric(node, "longhall_disk_full") == 1, producer)
     status, reason = _ready(node)
@@ -69,11 +71,13 @@ def _stored(node: Node) -> dict[str, list[bytes]]:
         message = consumer.poll(1.0)
         if message is None:
             continue
-        if message.error() is None:
-            found[message.topic()].append(message.value())
+        error, topic, value = message.error(), message.topic(), message.value()
+        assert topic is not None
+        if error is None:
+            found[topic].append(value or b"")
         else:
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-            ended.add(message.topic())
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            ended.add(topic)
     consumer.close()
     return found
 
