@@ -76,7 +76,8 @@ class Housekeeper:
     async def _every_second(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            self._look_at_directory()
+            if self._hall.commits.failure is not None or not self._has_directory():
+                return  # The node stops, or starts anew: nothing is written any more.
             self._look_at_space()
             for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
                 self._hall.settle_tail(partition)
@@ -136,12 +137,16 @@ class Housekeeper:
                 hall.removals[: len(paths)] = cast(list[str], done["left"])
                 await asyncio.sleep(REMOVAL_STEP_S)
 
-    def _look_at_directory(self) -> None:
-        """Stop when the data directory was removed or replaced: what is written to files without a name is lost."""
+    def _has_directory(self) -> bool:
+        """False if the data directory was removed or replaced. The node stops then, because what is written to files
+        without a name is lost.
+        """
         hall = self._hall
-        if hall.commits.failure is None and not hall.world.disk.is_linked(hall.wal.current_file):
-            reason = "the data directory was removed or replaced while the node was running"
-            hall.commits.fail(OSError(errno.ENOENT, reason))
+        if hall.world.disk.is_linked(hall.wal.current_file):
+            return True
+        reason = "the data directory was removed or replaced while the node was running"
+        hall.commits.fail(OSError(errno.ENOENT, reason))
+        return False
 
     def _look_at_space(self) -> None:
         """Refuse producers before the disk is full, and let them in again when it is not."""

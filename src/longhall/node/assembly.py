@@ -141,8 +141,9 @@ class Node:
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""
+        self.hall.commits.on_failure = on_failure
         if self.keeps:
-            await self._recover(on_failure)
+            await self._recover()
         await self._open()
         if self.fellowship is not None:
             await self.fellowship.join()
@@ -152,9 +153,8 @@ class Node:
             return
         self.status.state = None
 
-    async def _recover(self, on_failure: Callable[[OSError], None]) -> None:
+    async def _recover(self) -> None:
         hall = self.hall
-        hall.commits.on_failure = on_failure
         began_ms = self.world.clock.monotonic_ms()
         report = recover(hall) if self.fellowship is None else await self.fellowship.recover()
         await hall.commits.durable()

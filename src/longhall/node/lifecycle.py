@@ -265,6 +265,9 @@ def _failed(failure: OSError) -> int:
             file=sys.stderr,
         )
         return STATE_FAILED
+    if failure.errno == errno.ENOENT:
+        print(f"longhall: {failure.strerror}; put it back, or choose another with --data", file=sys.stderr)
+        return DISK_FAILED
     print(
         f"longhall: the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
         "Look at the disk, then start again: recovery finds what is there",
