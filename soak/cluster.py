@@ -194,7 +194,7 @@ class Cluster:
             view = self.view()
             if view is None or not all(wing.leader and len(wing.in_sync) >= count for wing in view.wings):
                 return False
-            return sum(host.in_sync and host.alive for host in view.hosts) >= count
+            return sum(host.in_sync and host.alive is True for host in view.hosts) >= count
 
         wait_until(in_sync, f"{count} nodes are in sync", self.log_tails)
 

@@ -23,6 +23,7 @@ LOOPBACK: Final = "127.0.0.1"
 _SPACES: Final = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 TRY_SECONDS_MAX: Final = 60.0
 RESIZES_MAX: Final = 20
+FILES_MAX: Final = 1 << 20  # Inodes of a disk that is not short of them.
 
 
 class FieldFailed(RuntimeError):
@@ -125,6 +126,19 @@ def resize_memory(directory: Path, left_bytes: int) -> None:
         except FieldFailed:
             continue  # Somebody has written more meanwhile.
     raise FieldFailed(f"{directory} could not be made smaller")
+
+
+def limit_files(directory: Path, left: int | None) -> None:
+    """Let such a disk have only so many files more; None for as many as anybody wants."""
+    for _ in range(RESIZES_MAX):
+        now = os.statvfs(directory)
+        files = FILES_MAX if left is None else now.f_files - now.f_ffree + left
+        try:
+            _run("mount", "-o", f"remount,nr_inodes={files}", str(directory))
+            return
+        except FieldFailed:
+            continue  # Somebody has made more meanwhile.
+    raise FieldFailed(f"the files of {directory} could not be limited")
 
 
 def _run(*command: str) -> None:

@@ -17,14 +17,16 @@ from longhall.cluster.wire import CHALLENGE, REFUSAL
 from longhall.node.settings import Settings
 from soak import stranger
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
-from soak.field import resize_memory
+from soak.field import limit_files, resize_memory
 from soak.kill import Say
 from soak.replicas import is_of_the_load
 from soak.stall import MEMORY_SHARE, stall
 
 READY_SECONDS: Final = 90.0
+HUNG_SECONDS: Final = 60.0  # Until a watchdog has ended its node.
 BEYOND_SECONDS: Final = 2.0  # How much longer than the session something lasts that is to outlast it.
 LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to nothing, or less than is kept in reserve.
+LEFT_FILES: Final = (1, 12)  # Inodes that are left when they run out.
 SEGMENT_BYTES_MIN: Final = 4096
 FAILING_READS_MAX: Final = 6
 NOTICED: Final = "a message cannot be read here"
@@ -49,6 +51,7 @@ class Nemesis:
             self.kill_the_manager,
             self.pause_the_leader,
             self.pause_a_follower,
+            self.hang_the_leader,
             self.restart_in_turn,
             self.cut_the_power,
             self.lose_a_disk,
@@ -65,6 +68,7 @@ class Nemesis:
             self.cut_the_leader_off,
             self.cut_one_way,
             self.fill_the_disk_of_the_leader,
+            self.use_up_the_inodes_of_the_leader,
             self.damage_the_leader,
         ]
         self.menu = always + (in_a_field if cluster.field is not None else [])
@@ -117,6 +121,19 @@ class Nemesis:
         finally:
             self._cluster.nodes[number].resume()
             self._cluster.asleep.discard(number)
+
+    def hang_the_leader(self) -> None:
+        """SIGSTOP of the leader's process alone: its watchdog ends it, and it is started again."""
+        number = self._cluster.leader()
+        node = self._cluster.nodes[number]
+        self._cluster.asleep.add(number)
+        node.hang()
+        try:
+            code = node.wait_end(HUNG_SECONDS)
+            assert code != 0, f"node {number} was to be killed by its watchdog\n{node.log_tail()}"
+        finally:
+            self._cluster.asleep.discard(number)
+        self._start(number)
 
     def restart_in_turn(self) -> None:
         """SIGTERM of each node in turn."""
@@ -254,6 +271,17 @@ class Nemesis:
         resize_memory(disk, self._random.choice(LEFT_BYTES))
         self._outlast_the_session()
         resize_memory(disk, DISK_BYTES)
+        if not self._cluster.nodes[number].running:
+            self._say(f"  node {number} had ended")
+            self._start(number)
+
+    def use_up_the_inodes_of_the_leader(self) -> None:
+        """Hardly any file can be made where the leader keeps everything, until files can be made again."""
+        number = self._cluster.leader()
+        disk = self._cluster.disk(number)
+        limit_files(disk, self._random.choice(LEFT_FILES))
+        self._outlast_the_session()
+        limit_files(disk, None)
         if not self._cluster.nodes[number].running:
             self._say(f"  node {number} had ended")
             self._start(number)

@@ -168,6 +168,10 @@ class Node:
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGSTOP)
 
+    def hang(self) -> None:
+        """Stop the node's own process alone: its helpers go on, its watchdog among them."""
+        os.kill(self.pid, signal.SIGSTOP)
+
     def resume(self) -> None:
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGCONT)

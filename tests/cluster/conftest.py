@@ -16,6 +16,7 @@ REAL = (
     "rolling.py",
     "test_any_node.py",
     "test_growing.py",
+    "test_health.py",
     "test_leader_keeps.py",
     "test_lost_coordinator.py",
     "test_power_cut.py",

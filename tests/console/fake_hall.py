@@ -42,6 +42,9 @@ class FakeHall:
     def ready(self) -> str | None:
         return self.not_ready
 
+    async def send_trouble(self) -> str | None:
+        return self.ready()
+
     def healthy(self) -> str | None:
         return self.sick
 

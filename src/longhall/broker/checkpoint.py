@@ -146,7 +146,7 @@ async def _committed(replica: Replica, index: int) -> None:
 
 def _write_all(hall: Hall) -> None:
     while hall.journal.pending:  # Whoever is released by a write may append at once.
-        hall.journal.write(hall.time.now_ms())
+        hall.commits.write()
 
 
 async def _flush(hall: Hall, index_unsaved_bytes_max: int) -> None:

@@ -62,12 +62,27 @@ class Commits:
     def sync_soon(self) -> None:
         """Sync what was written, although nobody waits for it."""
         if self._round is None and self.failure is None and self._journal.wal.end > self._journal.wal.horizon:
-            self._journal.write(self._time.now_ms())
+            try:
+                self.write()
+            except OSError:
+                return
             self._begin(at_rest=False)
+
+    def write(self) -> None:
+        """Write what was appended to the page cache. On OSError the node stops: a part of it may be there, and it must
+        not be written twice. After a failure nothing is written any more.
+        """
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._journal.write(self._time.now_ms())
+        except OSError as error:
+            self.fail(error)
+            raise
 
     async def durable(self) -> None:
         """Wait until everything appended so far is on the disk."""
-        self._journal.write(self._time.now_ms())
+        self.write()
         position = self._journal.wal.end
         while self._journal.wal.horizon < position:
             if self.failure is not None:
@@ -83,15 +98,18 @@ class Commits:
         if self.failure is not None:
             return
         try:
-            self._journal.write(self._time.now_ms())
-        except OSError as error:
-            self.fail(error)
+            self.write()
+        except OSError:
             return
         if self._round is None and self._journal.sync_wanted:
             self._begin(at_rest)
 
     def _begin(self, at_rest: bool) -> None:
-        round = self._round = self._journal.begin()
+        try:
+            round = self._round = self._journal.begin()
+        except OSError as failure:  # A segment cannot be opened: what the round must sync is no longer known.
+            self.fail(failure)
+            return
         size = round.position - self._begun_position
         self._begun_position = round.position
         self._began_us = self._clock.monotonic_us()
@@ -134,7 +152,11 @@ class Commits:
             self._turn(at_rest=False)
 
     def fail(self, error: OSError) -> None:
-        """The disk broke its word: stop everything that waits, and tell the node."""
+        """The disk broke its word: stop everything that waits, and tell the node. The first failure is the one that
+        counts.
+        """
+        if self.failure is not None:
+            return
         self.failure = error
         self._wake()
         if self.on_failure is not None:

@@ -7,11 +7,14 @@ touches it, so nothing here locks.
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, final
 
+from longhall.broker.background import BackgroundTasks
 from longhall.broker.catalogue import Catalogue, Topic
 from longhall.broker.commits import Commits
 from longhall.broker.configuration import TopicOptions, resolve
@@ -65,6 +68,8 @@ WAL_KEPT_CHECKPOINTS: Final = 3  # While one is taken, the log goes on: its ring
 EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, kept for what is not a message.
 JOINS_MAX: Final = 4  # Large messages put together at the same time.
 
+_log = logging.getLogger("longhall.hall")
+
 # Appends a batch and the copies of its messages that have a priority: partition, header, frame, place in it, time, and
 # whether it counts as a message.
 Lift = Callable[[Partition, BatchHeader, bytes, int, int, bool], Code | None]
@@ -100,7 +105,9 @@ class Hall:
         self.transactions: list[Transactions] = []
         self.traffic = Traffic()
         self.topic_traffic: dict[str, Traffic] = {}
+        self.background = BackgroundTasks(self.halt)
         self.storage_full = False
+        self.write_failed = False  # A file could not be made or written since the disk was last seen to take one.
         self.space_bytes = 1 << 62  # What messages may still take before the reserve, as of the last look at the disk.
         self.draining = False
         self.leadership: Leadership | None = None  # None: alone, and leader of everything.
@@ -125,8 +132,9 @@ class Hall:
         self.checkpoint_steps = 0  # And how much had happened by then.
         self.checkpoint_wanted = False  # Somebody waits for it with space to give back.
         self.checkpoints = 0
-        self.checkpointed_ms = 0
         self.messages_cut = 0  # Messages of entries that were cut off because a new leader did not have them.
+        self.checkpointed_ms = 0  # Hall time of the last checkpoint, 0 before the first,
+        self.recovered_ms = 0  # and of the end of recovery.
         self.mended = 0  # Damaged stretches of segments that were put right from another node.
         self.recovery_seconds = 0.0
         self.on_topic_deleted: list[Callable[[str], None]] = []
@@ -205,9 +213,30 @@ class Hall:
             return True
         try:
             self.wal.prepare_room(size_bytes)
-        except OSError:
-            self.storage_full = True
+        except OSError as error:
+            self.refuse_storage(error)
         return self.wal.room_bytes() >= size_bytes
+
+    def refuse_storage(self, error: OSError) -> Code:
+        """A file could not be made, read or written, and nothing has changed: messages are refused until the disk takes
+        one again. Returns the code for whoever asked.
+        """
+        if not self.storage_full:
+            _log.warning("the disk takes no writes; messages are refused", extra={"reason": str(error)})
+        self.storage_full = True
+        self.write_failed = True
+        return Code.STORAGE_FULL
+
+    def halt(self, error: Exception) -> None:
+        """Stop the node: applying an entry that was appended has failed, or an error that nobody expected came out of
+        code that owns state, so that state and log may differ. Nothing more is written or acknowledged; recovery
+        rebuilds the state from the log.
+        """
+        if self.commits.failure is None:
+            _log.critical("an internal error stops the node", exc_info=error)
+        failure = OSError(errno.ENOTRECOVERABLE, f"internal error: {error!r}")
+        failure.__cause__ = error
+        self.commits.fail(failure)
 
     def append_event(self, shard: Shard, room: int, event: object) -> None:
         """Append an event that has been applied or is about to be; the caller waits on the shard."""
@@ -219,7 +248,11 @@ class Hall:
         """Append and apply a change of the catalogue; `target` hears when it is committed."""
         shard = self.shards[CATALOGUE_SHARD]
         self.append_event(shard, CATALOGUE, event)
-        self.apply_catalogue(event)
+        try:
+            self.apply_catalogue(event)
+        except Exception as error:
+            self.halt(error)
+            raise
         shard.wait(target, 0)
 
     def apply_catalogue(self, event: CatalogueEvent, replayed: bool = False) -> None:
@@ -433,8 +466,12 @@ class Hall:
         """
         log = partition.log
         if len(self.tails) > self.options.behind_tails_min and log.tail_bytes >= self.options.behind_bytes_min:
-            if log.flush_behind(partial(self._left_tail, partition)):
-                return True
+            try:
+                if log.flush_behind(partial(self._left_tail, partition)):
+                    return True
+            except OSError as error:
+                self.refuse_storage(error)
+                return False
         return self.flush_tail(partition)
 
     def _left_tail(self, partition: Partition, size_bytes: int) -> None:
@@ -450,8 +487,8 @@ class Hall:
         before = partition.log.tail_bytes
         try:
             partition.log.flush()
-        except OSError:
-            self.storage_full = True
+        except OSError as error:
+            self.refuse_storage(error)
         self.tail_bytes -= before - partition.log.tail_bytes
         if partition.log.tail_bytes:
             return False

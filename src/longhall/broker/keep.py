@@ -8,6 +8,7 @@ Every few: retention and compaction. Files that nothing refers to any more go in
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from typing import Final, cast, final
 
@@ -20,6 +21,9 @@ from longhall.errors import LonghallError
 TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
 RESERVE_MARGIN: Final = 16
+FILES_RESERVE: Final = 16  # Inodes kept for snapshots and indexes: with fewer free, messages are refused.
+PROBE: Final = "probe"  # A file that is made, written and removed to see whether the disk takes writes again.
+PROBE_BYTES: Final = 4096
 REFERENCED_SHARE: Final = 16
 TAILS_FLUSHED_MAX: Final = 256  # In one second.
 REMOVED_BYTES_MAX: Final = 16 * 1024 * 1024  # In one step: syncs wait for no more than that.
@@ -45,13 +49,14 @@ class Housekeeper:
 
     def start(self) -> None:
         """Begin."""
+        self._hall.recovered_ms = self._hall.time.now_ms()
         self._look_at_space()
-        loop = asyncio.get_running_loop()
+        background = self._hall.background
         self._tasks = [
-            loop.create_task(self._every_second(), name="keep"),
-            loop.create_task(self._when_names_are_wanted(), name="names"),
-            loop.create_task(self._clean(), name="clean"),
-            loop.create_task(self._remove(), name="remove"),
+            background.start("keep", self._every_second),
+            background.start("names", self._when_names_are_wanted),
+            background.start("clean", self._clean),
+            background.start("remove", self._remove),
         ]
         self._hall.on_removals = self._removals_wanted.set
         self._sync_weak()
@@ -73,6 +78,8 @@ class Housekeeper:
     async def _every_second(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
+            if self._hall.commits.failure is not None or not self._has_directory():
+                return  # The node stops, or starts anew: nothing is written any more.
             self._look_at_space()
             self._backpressure.look()
             for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
@@ -93,8 +100,10 @@ class Housekeeper:
         """Large batches go straight to their segment only when its name is durable: see to it beside the loop."""
         try:
             await sync_names(self._hall)
+            self._hall.background.succeeded("names")
         except OSError as error:
             _log.warning("names of files could not be made durable", extra={"reason": str(error)})
+            self._hall.background.failed("names", error)
 
     async def _clean(self) -> None:
         while True:
@@ -106,8 +115,10 @@ class Housekeeper:
             self._hall.cleaning = True
             try:
                 await self._cleaner.run()
+                self._hall.background.succeeded("clean")
             except (OSError, LonghallError) as error:
                 _log.warning("cleaning stopped", extra={"reason": str(error)})
+                self._hall.background.failed("clean", error)
             finally:
                 self._hall.cleaning = False
 
@@ -123,9 +134,22 @@ class Housekeeper:
                     done = await hall.world.janitor.run("remove", {"paths": paths, "bytes_max": REMOVED_BYTES_MAX})
                 except (OSError, LonghallError) as error:
                     _log.warning("files could not be removed", extra={"reason": str(error)})
+                    hall.background.failed("remove", error)
                     break  # After the next checkpoint they are tried again.
+                hall.background.succeeded("remove")
                 hall.removals[: len(paths)] = cast(list[str], done["left"])
                 await asyncio.sleep(REMOVAL_STEP_S)
+
+    def _has_directory(self) -> bool:
+        """False if the data directory was removed or replaced. The node stops then, because what is written to files
+        without a name is lost.
+        """
+        hall = self._hall
+        if hall.world.disk.is_linked(hall.wal.current_file):
+            return True
+        reason = "the data directory was removed or replaced while the node was running"
+        hall.commits.fail(OSError(errno.ENOENT, reason))
+        return False
 
     def _look_at_space(self) -> None:
         """Refuse producers before the disk is full, and let them in again when it is not."""
@@ -134,10 +158,28 @@ class Housekeeper:
         hall.space_bytes = free - hall.options.disk_reserve_bytes - hall.tail_bytes
         # A little more than the reserve, so that what was refused for its size is not followed by what is smaller.
         margin = hall.options.disk_reserve_bytes // RESERVE_MARGIN
-        full = hall.space_bytes < margin or not hall.log_has_room(2 * EVENT_ROOM_BYTES)
+        files = hall.world.disk.free_files()
+        full = hall.space_bytes < margin or files < FILES_RESERVE or not hall.log_has_room(2 * EVENT_ROOM_BYTES)
+        if not full and hall.write_failed:
+            full = not self._takes_writes()
         if full != hall.storage_full:
-            _log.warning("the disk is full" if full else "the disk is no longer full", extra={"free_bytes": free})
+            told = {"free_bytes": free, "free_files": files}
+            _log.warning("the disk is full" if full else "the disk is no longer full", extra=told)
         hall.storage_full = full
+        hall.write_failed = hall.write_failed and full
+
+    def _takes_writes(self) -> bool:
+        disk = self._hall.world.disk
+        try:
+            file = disk.open(PROBE, create=True)
+            try:
+                file.write_at(0, (bytes(PROBE_BYTES),))
+            finally:
+                file.close()
+                disk.remove(PROBE)
+        except OSError:
+            return False
+        return True
 
     def _checkpoint_due(self) -> bool:
         hall = self._hall
@@ -151,7 +193,11 @@ class Housekeeper:
         return grown or aged or bool(hall.dropped) or bool(hall.dead_segments) or hall.checkpoint_wanted
 
     async def _checkpoint(self) -> None:
+        background = self._hall.background
         try:
             await checkpoint(self._hall)
+            background.succeeded("checkpoint")
         except (OSError, LonghallError) as error:
             _log.warning("no checkpoint could be taken", extra={"reason": str(error)})
+            if not isinstance(error, OSError) or error.errno != errno.EAGAIN:  # Else it waits for other members.
+                background.failed("checkpoint", error)

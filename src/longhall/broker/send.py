@@ -11,7 +11,6 @@ Batches are not opened: their records stay as the producer made them, compressed
 
 from __future__ import annotations
 
-import errno
 from typing import Final, final
 
 from longhall.broker.configuration import ALWAYS, AS_PRODUCED, TopicOptions
@@ -166,47 +165,76 @@ def append_here(
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
             return Code.STORAGE_FULL
         hall.space_bytes -= size  # A fast producer could use up the reserve between two looks.
+    header.base_offset = partition.log.next_offset
+    header.leader_epoch = partition.shard.epoch
+    try:
+        direct = (size > ONE_ENTRY_BYTES_MAX and not whole) or (
+            size >= DIRECT_BYTES_MIN and not whole and _goes_direct(hall, partition.log, header, now_ms)
+        )
+        if direct:
+            return _append_direct(hall, partition, header, frame, at, now_ms)
+        return _append_entry(hall, partition, header, frame, at, now_ms)
+    except OSError as error:
+        return hall.refuse_storage(error)
+
+
+def _append_entry(
+    hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int
+) -> Code | None:
+    """The batch goes into the write-ahead log. On OSError nothing changed."""
+    size = header.size_bytes
+    prefix = stored_prefix(header.base_offset, size, header.leader_epoch)
+    stored = b"".join((prefix, memoryview(frame)[at + _PREFIX_BYTES : at + size]))
+    flags = partition.log.append(header, stored, now_ms)
+    try:
+        if size > ONE_ENTRY_BYTES_MAX:
+            partition.shard.append_batch_in_parts(partition.log.partition, flags, stored)
+        else:
+            partition.shard.append_batch(partition.log.partition, flags, stored)
+        hall.note_tail(partition, size)
+        _apply(hall, partition, header, stored, now_ms)
+    except LonghallError:  # This node leads no more, and its hall is about to be thrown away.
+        raise
+    except Exception as error:
+        hall.halt(error)
+        raise
+    return None
+
+
+def _append_direct(
+    hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int
+) -> Code | None:
+    """The batch goes to its segment, and the write-ahead log refers to it. On OSError nothing changed."""
     log = partition.log
-    shard = partition.shard
-    header.base_offset = log.next_offset
-    header.leader_epoch = shard.epoch
-    prefix = stored_prefix(header.base_offset, size, shard.epoch)
-    journal = hall.journal
-    if (size > ONE_ENTRY_BYTES_MAX and not whole) or (
-        size >= DIRECT_BYTES_MIN and not whole and _goes_direct(hall, log, header, now_ms)
-    ):
-        tail_before = log.tail_bytes
-        try:
-            flags, position, file = log.append_direct(
-                header, prefix, memoryview(frame)[at + _PREFIX_BYTES : at + size], now_ms
-            )
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            hall.storage_full = True
-            return Code.STORAGE_FULL
-        finally:
-            hall.tail_bytes -= tail_before - log.tail_bytes
-        journal.touch_file(file)
+    size = header.size_bytes
+    prefix = stored_prefix(header.base_offset, size, header.leader_epoch)
+    tail_before = log.tail_bytes
+    try:
+        rest = memoryview(frame)[at + _PREFIX_BYTES : at + size]
+        flags, position, file = log.append_direct(header, prefix, rest, now_ms)
+    finally:
+        hall.tail_bytes -= tail_before - log.tail_bytes
+    try:
+        hall.journal.touch_file(file)
         hall.referenced_bytes += size
         stored = prefix + frame[at + _PREFIX_BYTES : at + HEADER_BYTES]
-        shard.append_reference(log.partition, flags, position, stored)
-    else:
-        stored = b"".join((prefix, memoryview(frame)[at + _PREFIX_BYTES : at + size]))
-        flags = log.append(header, stored, now_ms)
-        if size > ONE_ENTRY_BYTES_MAX:
-            shard.append_batch_in_parts(log.partition, flags, stored)
-        else:
-            shard.append_batch(log.partition, flags, stored)
-        hall.note_tail(partition, size)
-    partition.fold(header, stored, now_ms)
-    journal.touch(shard, options.durability == ALWAYS)
-    if options.durability == ALWAYS:
-        shard.wait(partition, header.next_offset)
-    else:
-        journal.wait_written(partition, header.next_offset)
-    hall.commits.kick()
+        partition.shard.append_reference(log.partition, flags, position, stored)
+        _apply(hall, partition, header, stored, now_ms)
+    except Exception as error:
+        hall.halt(error)
+        raise
     return None
+
+
+def _apply(hall: Hall, partition: Partition, header: BatchHeader, stored: bytes, now_ms: int) -> None:
+    partition.fold(header, stored, now_ms)
+    always = partition.options.durability == ALWAYS
+    hall.journal.touch(partition.shard, always)
+    if always:
+        partition.shard.wait(partition, header.next_offset)
+    else:
+        hall.journal.wait_written(partition, header.next_offset)
+    hall.commits.kick()
 
 
 def wait(hall: Hall, partition: Partition, target: Committable, value: int, *, leader_only: bool = False) -> None:

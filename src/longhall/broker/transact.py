@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Final, final
 
 from longhall.broker.coordinate import Coordinator
@@ -21,7 +22,7 @@ from longhall.broker.declare import take_producer_id
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.send import append
 from longhall.broker.waiting import committed
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 from longhall.records.batch import parse_header
 from longhall.records.control import build_marker
 from longhall.shards.shard import TRANSACTIONS, Shard
@@ -209,14 +210,18 @@ class Transactor:
         shard = self._hall.shard_of(transactional_id)
         for event in events:
             self._hall.append_event(shard, TRANSACTIONS, event)
-            self._hall.transactions_of(transactional_id).apply(event)
+            try:
+                self._hall.transactions_of(transactional_id).apply(event)
+            except Exception as error:
+                self._hall.halt(error)
+                raise
             if isinstance(event, TransactionPrepared):
                 self._finish_soon(transactional_id)
         self.arm()
 
     def _finish_soon(self, transactional_id: str) -> None:
         before = self._finishing.get(transactional_id)
-        task = asyncio.get_running_loop().create_task(self._finish(transactional_id, before))
+        task = self._hall.background.start("finish transactions", partial(self._finish, transactional_id, before))
         self._finishing[transactional_id] = task
 
     async def _finish(self, transactional_id: str, before: asyncio.Task[None] | None) -> None:
@@ -250,7 +255,9 @@ class Transactor:
             marker = build_marker(
                 markers.committed, markers.producer_id, markers.producer_epoch, coordinator_epoch, now_ms
             )
-            append(hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
+            code = append(hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
+            if code is not None:  # A marker that is written twice does no harm: all of them are tried again.
+                raise LonghallError(code, "the outcome of a transaction could not be written")
             shards[partition.shard.number] = partition.shard
         for group_id in markers.groups:
             shard = self._coordinator.end_transaction(group_id, markers.producer_id, markers.committed)

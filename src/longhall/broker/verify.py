@@ -35,7 +35,11 @@ def verify(
     )
     for event in decision.events:
         hall.append_event(hall.shard_of(transactional_id), TRANSACTIONS, event)
-        transactions.apply(event)
+        try:
+            transactions.apply(event)
+        except Exception as error:
+            hall.halt(error)
+            raise
     if decision.events:
         hall.on_transaction_changed()
     return decision.code

@@ -184,16 +184,19 @@ class Controller:
         candidates say what they have.
         """
         candidates = [wanted.leader, *(node for node in wanted.in_sync if node not in (wanted.leader, state.leader))]
-        progress = asyncio.ensure_future(self._coordinator.progress())
+        state, noted = await asyncio.gather(self._deposed(term, state), self._coordinator.progress())
+        committed = (noted.epoch, noted.index) if noted.epoch > state.unclean_epoch else (0, 0)
+        leader = await most_complete(self._ask_standing, candidates, state.epoch, len(state.in_sync), committed)
+        return (state, wanted._replace(leader=leader)) if leader is not None else None
+
+    async def _deposed(self, term: Manager, state: ShardState) -> ShardState:
+        """The record without a leader, under an epoch of its own."""
         if state.leader != NOBODY:
             epoch = await self._coordinator.next_epoch(above=state.epoch)
             after = msgspec.structs.replace(state, leader=NOBODY, epoch=epoch)
             state = await self._coordinator.change_shard(state, after, under=term)
             self._office.take_state(state)
-        noted = await progress
-        committed = (noted.epoch, noted.index) if noted.epoch > state.unclean_epoch else (0, 0)
-        leader = await most_complete(self._ask_standing, candidates, state.epoch, len(state.in_sync), committed)
-        return (state, wanted._replace(leader=leader)) if leader is not None else None
+        return state
 
     async def _ask_standing(self, node: int, epoch: int) -> Standing:
         if node == self._office.node:

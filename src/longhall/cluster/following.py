@@ -13,6 +13,7 @@ import asyncio
 import logging
 from typing import Final, Protocol, final
 
+from longhall.broker.background import BackgroundTasks
 from longhall.cluster.link import Link
 from longhall.cluster.peers import FOLLOW_PURPOSE, Peers
 from longhall.cluster.wire import (
@@ -67,7 +68,9 @@ class Taker(Protocol):
 class Following:
     """See the module."""
 
-    def __init__(self, taker: Taker, peers: Peers, leader: int, epoch: int, silence_s: float) -> None:
+    def __init__(
+        self, taker: Taker, peers: Peers, leader: int, epoch: int, silence_s: float, background: BackgroundTasks
+    ) -> None:
         self.leader = leader
         self.epoch = epoch
         self.is_connected = False
@@ -79,7 +82,7 @@ class Following:
         self._heard = False
         self._agreed = False
         self._ended = False
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"follow {leader}")
+        self._task = background.start("follow", self._run)
 
     def stop(self) -> None:
         """No more is taken and no more answered, from this moment on."""

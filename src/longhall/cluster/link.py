@@ -91,6 +91,10 @@ class Link(asyncio.BufferedProtocol):
         except LonghallError as error:
             self.is_garbled = True
             self.abort(str(error))
+        except Exception as error:  # Said here: a loop takes an OSError for one of the connection's, and is silent.
+            self.abort("an internal error")
+            told = {"message": "a frame of another node could not be taken", "exception": error, "protocol": self}
+            asyncio.get_running_loop().call_exception_handler(told)
 
     def pause_writing(self) -> None:
         self.is_full = True

@@ -192,7 +192,7 @@ class Member(Feed):
         self._leader = leader
         if leader not in (0, self.node):
             silence_s = self._options.lag_ms_max / 1000
-            self._following = Following(self, self._peers, leader, epoch, silence_s)
+            self._following = Following(self, self._peers, leader, epoch, silence_s, self._hall.background)
 
     def stand_aside(self, aside: bool) -> None:
         """Take no more messages while somebody else is about to lead, or take them again."""
@@ -408,7 +408,8 @@ class Member(Feed):
         wish = leading.wish(self._options.lag_ms_max, self._clock.monotonic_ms())
         if wish is not None:
             leading.ask(wish)
-            self._recording = self._loop.create_task(self._record(leading, wish), name="in-sync")
+            work = partial(self._record, leading, wish)
+            self._recording = self._hall.background.start("in-sync set", work, fatal=True)
 
     async def _record(self, leading: Leading, wish: frozenset[int]) -> None:
         try:
@@ -475,7 +476,7 @@ class Member(Feed):
         # They were not committed. Whoever appended them may have acknowledged them alone, where a topic allows it.
         _log.warning("the log was cut", extra={"index": index, "entries": cut, "messages": messages})
         self.index = index
-        hall.journal.write(hall.time.now_ms())  # So that the note begins a frame.
+        hall.commits.write()  # So that the note begins a frame.
         hall.positions.cut_behind(index, hall.wal.end)
         self._synced = min(self._synced, index)
         self._cut = min(self._cut, index)

@@ -79,7 +79,7 @@ class Mender:
             if len(waiting) < TOLD_MAX:
                 waiting.append(told)
             if self._task is None:
-                self._task = self._loop.create_task(self._run(), name="mend")
+                self._task = self._hall.background.start("mend", self._run)
         return True
 
     def stop(self) -> None:
@@ -105,18 +105,16 @@ class Mender:
 
     async def _run(self) -> None:
         """One segment after another; those that have to be tried again wait for their turn."""
-        try:
-            while self._waiting:
-                again = False
-                for key in list(self._waiting):
-                    if await self._try(key):
-                        self._tell(key)
-                    else:
-                        again = True
-                if again:
-                    await asyncio.sleep(AGAIN_S)
-        finally:
-            self._task = None
+        while self._waiting:
+            again = False
+            for key in list(self._waiting):
+                if await self._try(key):
+                    self._tell(key)
+                else:
+                    again = True
+            if again:
+                await asyncio.sleep(AGAIN_S)
+        self._task = None  # Not after a failure: then it is begun again.
 
     async def _try(self, key: tuple[int, int]) -> bool:
         try:

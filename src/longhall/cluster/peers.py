@@ -474,6 +474,9 @@ class _Answerer:
             answer = encode_answer(number, Code.NOT_READY, str(error).encode())
         except msgspec.DecodeError as error:
             answer = encode_answer(number, Code.INVALID_REQUEST, str(error).encode())
+        except Exception as error:
+            _log.exception("a request of another node failed", extra={"node": self._node})
+            answer = encode_answer(number, Code.NOT_READY, f"an internal error: {error!r}".encode())
         finally:
             self._running -= 1
         self._link.write(answer)

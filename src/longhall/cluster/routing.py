@@ -9,6 +9,7 @@ cannot be reached is left alone for a moment (the breaker), so that clients hear
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, final
 
@@ -36,6 +37,8 @@ CHANGED_S: Final = 0.25  # How often whoever waits for an answer looks whether i
 Answer = Callable[[str, str, bytes], Coroutine[Any, Any, bytes]]  # Door, client and request, at this node.
 # Begins with a request: tells its answer sooner or later, or has still to be waited for.
 Begin = Callable[[bytes, Reply], Coroutine[Any, Any, bytes] | None]
+
+_log = logging.getLogger("longhall.routing")
 
 
 class Carried(msgspec.Struct, array_like=True):
@@ -282,8 +285,13 @@ class Router:
     def _finished(self, key: tuple[int, int], work: asyncio.Task[bytes], reply: Reply) -> None:
         self._working.pop(key, None)
         self._waiting.discard(key)
-        if not work.cancelled():  # Else nobody waits any more.
+        if work.cancelled():
+            return  # Nobody waits any more.
+        error = work.exception()
+        if error is None:
             reply(self._packed(key, work.result()))
+        else:
+            _log.error("a request of another worker failed", exc_info=error)
 
     async def _hold(self, node: int, body: bytes) -> bytes:
         carried = _decode(body)

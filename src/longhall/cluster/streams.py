@@ -100,7 +100,7 @@ class Stream:
             if bundle is not None:
                 self._push(bundle.first, bundle.count, bundle.time_ms, bundle.pieces, bundle.size_bytes, bundle.crc)
             elif self.next < self._recent.first:
-                self._reading = asyncio.get_running_loop().create_task(self._read(), name=f"catch-up {self.node}")
+                self._reading = self._hall.background.start("catch-up", self._read)
             else:
                 return
 
@@ -135,6 +135,9 @@ class Stream:
             self.link.close(str(error))
         except OSError as error:
             self.link.abort(f"the log cannot be read: {error}")
+        except Exception:
+            self.link.abort("an internal error")  # The follower comes back, and is read to anew.
+            raise
         finally:
             self._reading = None
         self.pump()

@@ -13,7 +13,7 @@ class HostView(msgspec.Struct, kw_only=True):
     """One host. How far it is behind only the leader knows; elsewhere that is null."""
 
     node: int
-    alive: bool
+    alive: bool | None  # Null for one that is registered and does not answer.
     leads: bool
     manages: bool
     in_sync: bool
@@ -82,7 +82,7 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     keepers = sum(host.keeps for host in view.hosts)
     yield gauge("longhall_cluster_keepers", "Nodes that keep the hall, in sync or not.", keepers)
     yield gauge("longhall_cluster_factor", "How many nodes should.", view.factor)
-    yield gauge("longhall_cluster_nodes", "Nodes that live.", sum(host.alive for host in view.hosts))
+    yield gauge("longhall_cluster_nodes", "Nodes that answer.", sum(host.alive is True for host in view.hosts))
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
     yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)
     failed = float(bool(view.out_of_service))

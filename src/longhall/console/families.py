@@ -230,9 +230,17 @@ class HallFamilies:
             "longhall_mended_ranges_total", "Damaged ranges put right from another node.", state.mended_ranges
         )
         yield gauge("longhall_disk_free_bytes", "Free bytes where the data directory is.", state.disk_free_bytes)
+        yield gauge("longhall_disk_free_files", "Free inodes where the data directory is.", state.disk_free_files)
         yield gauge("longhall_disk_full", "1 while producing is refused for want of space.", int(state.disk_full))
         yield gauge("longhall_transactions_open", "Transactions that are not finished.", state.transactions_open)
-        yield gauge("longhall_ready", "1 when every door is open.", int(self._hall.ready() is None))
+        failures = [("", labels(("task", name)), count) for name, count in sorted(state.background_failures.items())]
+        help_failures = "Failures of background tasks; each is tried again, or stops the node."
+        yield Family("longhall_background_failures_total", "counter", help_failures, failures)
+        failing: list[Sample] = [("", labels(("task", name)), 1) for name in state.background_failing]
+        yield Family("longhall_background_failing", "gauge", "1 for a task whose last run failed.", failing)
+        yield gauge(
+            "longhall_ready", "1 when this node works; /readyz asks the leader too.", int(not self._hall.ready())
+        )
 
 
 def _broker_families(hall: HallStatus) -> Iterator[Family]:

@@ -146,6 +146,7 @@ class HttpServer(HttpGate):
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let go of who stalls: half a head, an answer not taken, silence for too long."""
+        self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep, loop)  # First: a failure costs one sweep.
         now_s = loop.time()
         for connection in list(self._connections):
             arriving_s, stalled_s = connection.arriving_since_s, connection.stalled_since_s
@@ -157,7 +158,6 @@ class HttpServer(HttpGate):
                 connection.abort()
         self.budget.look(now_s)
         self.budget.strangers.look(now_s)
-        self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep, loop)
 
     # Gate
 

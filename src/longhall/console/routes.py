@@ -1,7 +1,7 @@
 """What the HTTP port answers: alive, ready, the numbers, and whatever a service answers below its own path.
 
-`/healthz` says whether the process is worth keeping, `/readyz` whether it should be sent clients: while a node starts
-or drains it is healthy and not ready.
+`/healthz` says whether the process is worth keeping, `/readyz` whether a client's send would succeed now: while a node
+starts or drains, its disk is full, or nobody leads, it is healthy and not ready.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _routes(hall: HallStatus, registry: Registry) -> dict[str, Handler]:
         return _verdict(hall.healthy())
 
     async def readyz() -> Response:
-        return _verdict(hall.ready())
+        return _verdict(await hall.send_trouble())
 
     async def metrics() -> Response:
         return Response(HTTPStatus.OK, await registry.render(), CONTENT_TYPE)

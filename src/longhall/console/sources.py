@@ -139,7 +139,10 @@ class StorageStatus:
     damaged_ranges: int = 0
     mended_ranges: int = 0  # Damage that was put right from another node.
     disk_free_bytes: int = 0
+    disk_free_files: int = 0
     disk_full: bool = False  # Whether producing is refused for want of space.
+    background_failures: Mapping[str, int] = field(default_factory=dict)  # By task, since the start.
+    background_failing: Sequence[str] = ()  # Tasks whose last run failed.
     transactions_open: int = 0
 
 
@@ -155,7 +158,10 @@ class HallStatus(Protocol):
     """The node as the console sees it."""
 
     def ready(self) -> str | None:
-        """None when every door is open, else why not ("starting", "draining")."""
+        """None when this node works, else why not ("starting", "draining", what fails)."""
+
+    async def send_trouble(self) -> str | None:
+        """None when a client's send would succeed now, else why not; other nodes may be asked."""
 
     def healthy(self) -> str | None:
         """None while the process is worth keeping, else why it should be restarted."""

@@ -37,7 +37,8 @@ class Follower(Generic[T]):
         self._connected = connected
         self._ended = ended
         self._changed = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name="a watch of the coordinator")
+        self._task.add_done_callback(report_failure)
 
     def waken(self) -> None:
         self._changed.set()
@@ -69,6 +70,14 @@ class Follower(Generic[T]):
             # Who cannot bear one value still hears of the next; the failure is reported like that of any callback.
             loop = asyncio.get_running_loop()
             loop.call_exception_handler({"message": "a watch of the coordinator failed", "exception": failure})
+
+
+def report_failure(task: asyncio.Task[None]) -> None:
+    """Hand the failure of a task that must not end to the loop's exception handler, which stops the node."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        told = {"message": f"the task {task.get_name()!r} failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(told)
 
 
 @final

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, cast, final
 
 from longhall.coordination.coordinator import TreeCoordinator
+from longhall.coordination.following import report_failure
 from longhall.coordination.frames import FIRED, FrameError, FrameReader, Reply, Request, error_of, frame, read_reply
 from longhall.coordination.ports import Expired, OutcomeUnknown, Session
 from longhall.coordination.tree import Fired, Heard, Node, Operation
@@ -45,7 +46,8 @@ class WorkerTree:
     async def start(self, heard: Heard) -> None:
         assert self._task is None, "it has begun"
         self._heard = heard
-        self._task = asyncio.get_running_loop().create_task(self._stay_connected())
+        self._task = asyncio.get_running_loop().create_task(self._stay_connected(), name="stay connected")
+        self._task.add_done_callback(report_failure)
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._connected.wait()

@@ -64,7 +64,9 @@ class PartitionLog:
     # Appending
 
     def append(self, header: BatchHeader, stored: bytes, now_ms: int) -> int:
-        """Take a batch into the tail; `header` has its offsets and epoch as stored. Returns the flags for its entry."""
+        """Take a batch into the tail; `header` has its offsets and epoch as stored. Returns the flags for its entry. On
+        OSError (an index that cannot be read or replaced) nothing changed.
+        """
         segment, flags = self._target(header, now_ms)
         self._place(header, segment)
         self._tail.append((header.base_offset, stored, segment))
@@ -129,7 +131,8 @@ class PartitionLog:
 
     def flush_behind(self, told: Told) -> bool:
         """Begin to write the tail to its places beside the loop; it stays readable, and `told` hears of the bytes that
-        have left it. True also when some are under way already; False if there is no room for it now.
+        have left it. True also when some are under way already; False if there is no room for it now. On OSError (the
+        file cannot be made) nothing changed.
         """
         if self._behind is not None:
             return True
@@ -221,11 +224,12 @@ class PartitionLog:
 
     def _place(self, header: BatchHeader, segment: Segment) -> None:
         if not self.segments or segment is not self.segments[-1]:
+            # What may fail comes first: on OSError nothing has changed.
+            discard_index(self._files, self.partition, segment)
             if self.segments:
                 self._ensure_index(self.segments[-1])
                 self._unindexed.append(self.segments[-1])
             segment.use_index(Index(), 0)
-            discard_index(self._files, self.partition, segment)
             self.segments.append(segment)
         self.epochs.note(header.leader_epoch, header.base_offset)
         segment.note(header.base_offset, header.next_offset, header.size_bytes, header.max_timestamp_ms)

@@ -82,6 +82,7 @@ class Wal:
         self.horizon = 0  # Everything before is durable.
         self.incarnation = 1
         self.time_ms = 0  # The last hall time found in the log.
+        self.appended = 0  # Entries appended since the start.
         self._disk = disk
         self._file_bytes = file_bytes
         self._free_max = max(FREE_FILES_MIN, kept_bytes // file_bytes)
@@ -109,6 +110,7 @@ class Wal:
             self._body.append(second)
             self._body_bytes += len(second)
         self._entries += 1
+        self.appended += 1
         if self._body_bytes >= FRAME_BYTES_MAX and not self._held:
             self._close_frame()
 
@@ -121,6 +123,7 @@ class Wal:
         self._body.append(entries)
         self._body_bytes += len(entries)
         self._entries += count
+        self.appended += count
         if self._body_bytes >= FRAME_BYTES_MAX:
             self._close_frame()
 
@@ -144,6 +147,11 @@ class Wal:
         self._held = False
         if self._body_bytes >= FRAME_BYTES_MAX:
             self._close_frame()
+
+    @property
+    def current_file(self) -> File:
+        """The file that is being written."""
+        return self._used[-1].file
 
     @property
     def pending_bytes(self) -> int:

@@ -23,6 +23,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import Identity, identify, read_identity, recover
 from longhall.broker.transact import Transactor
+from longhall.cluster.liveness import Liveness
 from longhall.cluster.wings.concourse import Concourse
 from longhall.console.api.hosts import host_routes
 from longhall.console.api.recovery import recovery_routes
@@ -51,6 +52,7 @@ from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
 from longhall.node.fellowship import Fellowship
 from longhall.node.place import Place
+from longhall.node.readiness import Readiness
 from longhall.node.recovery_view import NodeRecovery
 from longhall.node.scaling import scaler_of
 from longhall.node.settings import Settings
@@ -118,7 +120,8 @@ class Node:
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
-        self.status = NodeStatus(self.hall, self._kafka, budget)
+        readiness = Readiness(self.hall, budget)
+        self.status = NodeStatus(self.hall, self._kafka, budget, readiness)
         label = colleagues.label if colleagues is not None else ""
         if place is not None and place.wing is not None:
             label = labels(("wing", place.wing.name))
@@ -130,8 +133,10 @@ class Node:
         self.status.doors = [self._kafka_status, self._sqs_status, self._http_status]
         self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
         if self.fellowship is not None:
-            self._console.show("/cluster", partial(company.answer, self.fellowship))
-            registry.collect(partial(company.families_of, self.fellowship))
+            readiness.serve(self.fellowship.peers, self.fellowship)
+            liveness = Liveness(self.fellowship.peers)
+            self._console.show("/cluster", partial(company.answer, self.fellowship, liveness))
+            registry.collect(partial(company.families_of, self.fellowship, liveness))
             api.answer_also(host_routes(self.fellowship.hosts))
             api.answer_also(recovery_routes(NodeRecovery(self.fellowship.recovery)))
             if self.fellowship.wings is not None:
@@ -139,12 +144,13 @@ class Node:
         if colleagues is not None:
             registry.others = colleagues.others_metrics
             self._console.show("/metrics", partial(colleagues.show_metrics, registry))
-            colleagues.attach(self)
+            readiness.serve(colleagues.attach(self))
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError when that cannot be."""
+        self.hall.commits.on_failure = on_failure
         if self.keeps:
-            await self._recover(on_failure)
+            await self._recover()
         await self._open()
         if self.fellowship is not None:
             await self.fellowship.join()
@@ -154,9 +160,8 @@ class Node:
             return
         self.status.state = None
 
-    async def _recover(self, on_failure: Callable[[OSError], None]) -> None:
+    async def _recover(self) -> None:
         hall = self.hall
-        hall.commits.on_failure = on_failure
         began_ms = self.world.clock.monotonic_ms()
         report = recover(hall) if self.fellowship is None else await self.fellowship.recover()
         await hall.commits.durable()
@@ -263,6 +268,7 @@ class Node:
     async def stop(self) -> None:
         """Drain, write everything down, and close. A leader hands over first, and then has nothing to write down."""
         self.status.state = "draining"
+        self.hall.background.close()
         if self.fellowship is not None and await self.fellowship.hand_over():
             await self.drop()
             return
@@ -304,6 +310,7 @@ class Node:
 
     async def drop(self) -> None:
         """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
+        self.hall.background.close()
         await self._scaler.stop()
         self.status.state = self.status.state or "starting anew"
         self.hall.commits.abandon()  # From here on nothing is written.

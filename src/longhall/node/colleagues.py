@@ -24,6 +24,7 @@ from longhall.cluster.peers import Peers
 from longhall.cluster.routing import Router, addresses_of
 from longhall.console.http import Response
 from longhall.console.metrics import CONTENT_TYPE, Block, Registry, labels
+from longhall.coordination.following import report_failure
 from longhall.coordination.ports import CoordinationError, Coordinator, Session, Watch
 from longhall.coordination.ports import Member as Described
 from longhall.errors import LonghallError
@@ -80,8 +81,8 @@ class Colleagues:
             self._heard.clear()
             await self._heard.wait()
 
-    def attach(self, node: Node) -> None:
-        """Make it this worker's node; before its doors are open."""
+    def attach(self, node: Node) -> Peers:
+        """Make it this worker's node, before its doors are open; returns the way to the other workers."""
         self._node = node
         peers = self._peers = Peers(
             node.world,
@@ -99,6 +100,7 @@ class Colleagues:
         node.name(self.node, node.settings.rack)
         node.carry_with(self._router, hands_over=True)
         self._members_changed(self._living)
+        return peers
 
     async def join(self) -> None:
         """The doors are open: let the others know."""
@@ -197,6 +199,7 @@ class Colleagues:
         task = asyncio.get_running_loop().create_task(self._register_again())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(report_failure)
 
     async def _register_again(self) -> None:
         while self._described is not None:

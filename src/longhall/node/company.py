@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 import msgspec
 
 from longhall.broker.gates import OLDEST
 from longhall.cluster.levels import newest_of
+from longhall.cluster.liveness import Liveness
 from longhall.cluster.moving import leaving_of
 from longhall.console.company import ClusterView, HostView, WingView, company_families, peer_families
 from longhall.console.http import Response
@@ -17,8 +18,8 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node.fellowship import Fellowship
 
 
-def view_of(fellowship: Fellowship) -> ClusterView:
-    """How things stand, as this node sees it."""
+def view_of(fellowship: Fellowship, alive: Mapping[int, bool | None]) -> ClusterView:
+    """How things stand, as this node sees it. `alive` says which of the registered nodes answer."""
     seat, member = fellowship.seat, fellowship.member
     leader = seat.state.leader
     in_sync = seat.in_sync(CATALOGUE_SHARD)
@@ -33,7 +34,7 @@ def view_of(fellowship: Fellowship) -> ClusterView:
     for node in sorted({*living, *seat.replicas(CATALOGUE_SHARD)}):
         view = HostView(
             node=node,
-            alive=node in living,
+            alive=alive.get(node) if node in living else False,
             leads=node == leader,
             manages=node == seat.manager,
             in_sync=node in in_sync,
@@ -104,12 +105,13 @@ def _wings(fellowship: Fellowship) -> list[WingView]:
     return sorted(found, key=lambda wing: wing.number)
 
 
-def families_of(fellowship: Fellowship) -> Iterator[Family]:
+async def families_of(fellowship: Fellowship, liveness: Liveness) -> Iterable[Family]:
     """The same for whoever scrapes."""
-    yield from company_families(view_of(fellowship))
-    yield from peer_families(fellowship.peers.refused)
+    view = view_of(fellowship, await liveness.probe(fellowship.seat.living))
+    return [*company_families(view), *peer_families(fellowship.peers.refused)]
 
 
-async def answer(fellowship: Fellowship) -> Response:
+async def answer(fellowship: Fellowship, liveness: Liveness) -> Response:
     """`/cluster`."""
-    return Response(HTTPStatus.OK, msgspec.json.encode(view_of(fellowship)), "application/json")
+    view = view_of(fellowship, await liveness.probe(fellowship.seat.living))
+    return Response(HTTPStatus.OK, msgspec.json.encode(view), "application/json")

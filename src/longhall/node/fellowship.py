@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
@@ -435,8 +436,8 @@ class Fellowship:
                 nonces=dict(replica.nonces),
                 given_up=given_up,
             )
-            fetching = self._fetch(node, history)
-            self._fetching = asyncio.get_running_loop().create_task(fetching, name="full sync")
+            background = self._node.hall.background
+            self._fetching = background.start("full sync", partial(self._fetch, node, history), fatal=True)
 
     async def _fetch(self, node: int, history: History) -> None:
         """Beside what is here, so that the doors stay open; the next life puts it in its place."""

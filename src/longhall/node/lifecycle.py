@@ -25,6 +25,7 @@ from longhall.broker.recover import read_identity
 from longhall.cluster.card import CARD, read_card
 from longhall.cluster.repair import Remedy, Repairs
 from longhall.coordination.address import parse_address as parse_coordinator
+from longhall.coordination.following import report_failure
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, Wing
 from longhall.coordination.worker import worker_coordinator
 from longhall.errors import Code, LonghallError
@@ -36,6 +37,7 @@ from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
+from longhall.node.exceptions import ExceptionHandler
 from longhall.node.files import make_private
 from longhall.node.logs import configure
 from longhall.node.place import Place, RecordDoubted, take_place
@@ -47,11 +49,13 @@ from longhall.node.worker import Orders, watch_parent
 from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import give_back_memory, keep_memory
 from longhall.world.real.network import RealNetwork
+from longhall.world.real.watchdog import Watchdog
 from longhall.world.real.world import RealWorld, real_world
 
 OK: Final = 0
 REFUSED: Final = 1
 DISK_FAILED: Final = 5
+STATE_FAILED: Final = 6  # An error in the program: state and log may have differed.
 
 # A young generation this large is collected rarely; what hot paths make dies by itself.
 GC_YOUNG_OBJECTS: Final = 50_000
@@ -166,6 +170,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
     settings = life.settings
     life.secret_file = SecretFile(settings.cluster_secret)
     watching = asyncio.get_running_loop().create_task(life.secret_file.watch(), name="watch the cluster secret")
+    watching.add_done_callback(report_failure)
     root = zookeeper_coordinator(coordinator_of(settings), session_timeout_ms=settings.session_timeout_ms)
     await root.start()
     coordinator: Coordinator = root
@@ -290,6 +295,7 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
     node = Node(world, settings, place, colleagues)
     if settings.credentials or settings.keys or settings.cluster_secret:
         loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, life))
+    loop.set_exception_handler(ExceptionHandler(node.hall.halt))
     await node.start(end)
     minding = _mind(life, node)
     gc.collect()
@@ -300,12 +306,16 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
         minding.cancel()
         await _begin_anew(life, node)
         return None
+    watchdog = Watchdog(settings.hang_ms_max)
+    if settings.watchdog and node.fellowship is not None:
+        watchdog.start()
     if not life.announced:
         if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
         life.announced = True
     if node.fellowship is not None:
         await _first(ended, node.fellowship.fallen)
+        watchdog.stop()
         if not ended.done():
             minding.cancel()
             await _begin_anew(life, node)
@@ -314,15 +324,30 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
     if settings.ready_file:
         remove(settings.ready_file)
     if failure is not None:
-        print(
-            f"longhall: the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
-            "Look at the disk, then start again: recovery finds what is there",
-            file=sys.stderr,
-        )
-        return DISK_FAILED
+        return _failed(failure)
     minding.cancel()
     await asyncio.gather(life.wardens.stop(settings.drain_ms / 1000), node.stop())
     return OK
+
+
+def _failed(failure: OSError) -> int:
+    """Say why the node cannot go on; returns the exit code."""
+    if failure.errno == errno.ENOTRECOVERABLE:
+        print(
+            f"longhall: an internal error stopped the node ({failure.strerror}); what was acknowledged is safe. "
+            "Start again: recovery rebuilds everything from the log. Please report what the log says",
+            file=sys.stderr,
+        )
+        return STATE_FAILED
+    if failure.errno == errno.ENOENT:
+        print(f"longhall: {failure.strerror}; put it back, or choose another with --data", file=sys.stderr)
+        return DISK_FAILED
+    print(
+        f"longhall: the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
+        "Look at the disk, then start again: recovery finds what is there",
+        file=sys.stderr,
+    )
+    return DISK_FAILED
 
 
 def _mind(life: Life, node: Node) -> asyncio.Task[None]:
@@ -333,7 +358,7 @@ def _mind(life: Life, node: Node) -> asyncio.Task[None]:
         wardens.settings_for = lambda wing: settings_of(settings, wing, place.node, place.level)
         fellowship.estate.on_wings = wardens.want
         fellowship.estate.start()
-    return asyncio.get_running_loop().create_task(wardens.mind(), name="mind wings")
+    return node.hall.background.start("mind wings", wardens.mind)
 
 
 def _reload(node: Node, life: Life) -> None:

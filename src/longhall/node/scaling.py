@@ -117,7 +117,7 @@ class Scaler:
     def start(self) -> None:
         """Look now and then."""
         if self._task is None and self._command:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="scale")
+            self._task = self._hall.background.start("scale", self._run)
 
     async def stop(self) -> None:
         """Look no more. A command that runs is ended."""

@@ -136,6 +136,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         _duration("A node that ZooKeeper has not heard of for so long is gone.", least=_SECOND, most=_MINUTE),
     ] = 6 * _SECOND
+    watchdog: Annotated[
+        bool,
+        Meta(
+            description="A node of a cluster that hangs is killed by a process beside it, so that its clients' "
+            "connections break and they go to the next leader; whoever runs the node starts it again.",
+        ),
+    ] = True
+    hang_ms_max: Annotated[
+        int,
+        _duration(
+            "A node of a cluster whose loop has not run for so long hangs; about `session_timeout_ms` is right, since "
+            "another node leads by then.",
+            least=_SECOND,
+            most=10 * _MINUTE,
+        ),
+    ] = 6 * _SECOND
     replication_factor: Annotated[
         int,
         Meta(ge=1, le=7, description="How many nodes of the cluster keep the hall, unless its record says otherwise."),

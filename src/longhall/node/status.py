@@ -25,6 +25,7 @@ from longhall.doors.kafka.brokers import Places, brokers_of
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.kafka.wire.apis import API
 from longhall.front.admission import Budget
+from longhall.node.readiness import Readiness
 from longhall.records.batch import parse_header
 from longhall.topics.transaction import State
 
@@ -35,15 +36,27 @@ LAG_READ_BYTES = 1  # One batch is enough to know how old the first unread messa
 class NodeStatus:
     """Fulfils `console.sources.HallStatus`."""
 
-    def __init__(self, hall: Hall, server: KafkaServer, budget: Budget) -> None:
-        self.state: str | None = "starting"
+    def __init__(self, hall: Hall, server: KafkaServer, budget: Budget, readiness: Readiness) -> None:
         self.doors: list[Callable[[], DoorStatus]] = []  # How many come to each, as the assembly knows.
         self._hall = hall
         self._server = server
         self._budget = budget
+        self._readiness = readiness
+
+    @property
+    def state(self) -> str | None:
+        """What the node is about, while it does not serve."""
+        return self._readiness.state
+
+    @state.setter
+    def state(self, state: str | None) -> None:
+        self._readiness.state = state
 
     def ready(self) -> str | None:
-        return self.state
+        return self._readiness.own_trouble()
+
+    async def send_trouble(self) -> str | None:
+        return await self._readiness.trouble()
 
     def healthy(self) -> str | None:
         failure = self._hall.commits.failure
@@ -143,7 +156,8 @@ class NodeStatus:
 
     def storage(self) -> StorageStatus:
         hall = self._hall
-        age_ms = hall.time.now_ms() - hall.checkpointed_ms if hall.checkpointed_ms else 0
+        since_ms = hall.checkpointed_ms or hall.recovered_ms
+        age_ms = hall.time.now_ms() - since_ms if since_ms else 0
         return StorageStatus(
             wal_bytes_written=hall.wal.end,
             wal_bytes_kept=hall.wal.end - hall.wal.start,
@@ -166,7 +180,10 @@ class NodeStatus:
             damaged_ranges=sum(len(partition.log.damaged) for partition in hall.partitions.values()),
             mended_ranges=hall.mended,
             disk_free_bytes=hall.world.disk.free_bytes(),
+            disk_free_files=hall.world.disk.free_files(),
             disk_full=hall.storage_full,
+            background_failures=dict(hall.background.failures),
+            background_failing=sorted(hall.background.failing),
             transactions_open=sum(
                 len(transactions.list_transactions(hall.time.now_ms(), [State.ONGOING.value]))
                 for transactions in hall.transactions

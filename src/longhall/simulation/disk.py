@@ -213,6 +213,14 @@ class SimulatedDisk:
         self.check()
         return self._free()
 
+    def free_files(self) -> int:
+        self.check()
+        return 1 << 40
+
+    def is_linked(self, file: File) -> bool:
+        self.check()
+        return isinstance(file, SimulatedFile) and self._find(file.path) is file.inode
+
     def _free(self) -> int:
         if self._faults.capacity_bytes is None:
             return 1 << 40

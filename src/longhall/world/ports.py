@@ -107,6 +107,12 @@ class Disk(Protocol):
 
     def free_bytes(self) -> int: ...
 
+    def free_files(self) -> int:
+        """How many files and directories can still be made; a very large number where nothing bounds them."""
+
+    def is_linked(self, file: File) -> bool:
+        """True if the file's path still names it: nobody has removed or replaced it, or a directory above it."""
+
 
 class Entropy(Protocol):
     """Where ids and secrets come from."""

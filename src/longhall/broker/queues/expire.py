@@ -38,7 +38,7 @@ class Expirer:
 
     def start(self) -> None:
         """Look now and then."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="expire")
+        self._task = self._hall.background.start("expire", self._run)
 
     async def stop(self) -> None:
         """Look no more."""

@@ -14,6 +14,7 @@ from longhall.broker.events import LaneMade
 from longhall.broker.hall import EVENT_ROOM_BYTES, LEVEL, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import write_queue
 from longhall.broker.send import append_here
 from longhall.broker.waiting import Commit
 from longhall.errors import Code, LonghallError
@@ -21,7 +22,6 @@ from longhall.queues.envelope import decode_record, moved_record
 from longhall.queues.events import LaneOpened
 from longhall.records.batch import BatchHeader, build_batch, parse_header, read_records
 from longhall.records.record import Record
-from longhall.shards.shard import QUEUES
 
 TOGETHER_BYTES_MAX: Final = 4 * 1024 * 1024 + 512 * 1024  # Of a batch and its copies, which stand in one frame.
 
@@ -65,7 +65,9 @@ class Lifter:
             for level, batch in copies.items():
                 lane = self._lane(queue, level)
                 code = append_here(hall, lane, parse_header(batch, 0), batch, 0, now_ms, False)
-                assert code is None
+                if code is not None:  # The message is in the log and its copy is not: recovery drops both.
+                    hall.halt(LonghallError(code, "a copy of a message with a priority could not be stored"))
+                    return code
         finally:
             if holds:
                 hall.wal.let_go()
@@ -80,8 +82,7 @@ class Lifter:
             made = LaneMade(queue_id=queue.entry.queue_id, partition=number, key=f"{LEVEL}{level}")
             hall.append_catalogue(made, Commit())
             opened = LaneOpened(queue=queue.number, lane=number, priority=level)
-            hall.append_event(queue.shard, QUEUES, opened)
-            queue.queue.apply(opened)
+            write_queue(hall, queue, [opened])
             lane = queue.levels[level]
         return lane
 

@@ -7,6 +7,7 @@ falls as a whole; so nothing is lost or doubled whenever the node dies.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final, final
 
 from longhall.broker.hall import Hall
@@ -103,28 +104,30 @@ class Mover:
 
     def _write(self, shard: int, event: MoveEvent) -> None:
         self._hall.append_event(self._hall.shards[shard], MOVES, event)
-        self._hall.redrives[shard - 1].apply(event)
+        try:
+            self._hall.redrives[shard - 1].apply(event)
+        except Exception as error:
+            self._hall.halt(error)
+            raise
 
     def _begin(self, shard: int) -> None:
         now_ms = self._hall.time.now_ms()
         if shard not in self._tasks and self._hall.redrives[shard - 1].next_deadline_ms(now_ms) is not None:
-            self._tasks[shard] = asyncio.get_running_loop().create_task(self._work(shard))
+            self._tasks[shard] = self._hall.background.start("move", partial(self._work, shard))
 
     async def _work(self, shard: int) -> None:
         redrives = self._hall.redrives[shard - 1]
-        try:
-            while not self._stopped:
-                now_ms = self._hall.time.now_ms()
-                step = redrives.next_step(now_ms)
-                if step is not None:
-                    await self._step(shard, redrives, step)
-                    continue
-                deadline_ms = redrives.next_deadline_ms(now_ms)
-                if deadline_ms is None:
-                    break
-                await asyncio.sleep(max(deadline_ms - now_ms, 1) / 1000)
-        finally:
-            del self._tasks[shard]
+        while not self._stopped:
+            now_ms = self._hall.time.now_ms()
+            step = redrives.next_step(now_ms)
+            if step is not None:
+                await self._step(shard, redrives, step)
+                continue
+            deadline_ms = redrives.next_deadline_ms(now_ms)
+            if deadline_ms is None:
+                break
+            await asyncio.sleep(max(deadline_ms - now_ms, 1) / 1000)
+        del self._tasks[shard]  # Not after a failure: then it is begun again, and is still the one of its shard.
 
     async def _step(self, shard: int, redrives: Redrives, step: Step) -> None:
         hall = self._hall

@@ -59,7 +59,7 @@ class Resizer:
     def start(self) -> None:
         """Look now and then."""
         self._began_ms = self._hall.time.now_ms()
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="resize")
+        self._task = self._hall.background.start("resize", self._run)
 
     async def stop(self) -> None:
         """Look no more."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final, final
 
 from longhall.broker.events import LaneDropped, LaneMade, LogTrimmed
@@ -103,7 +104,7 @@ class Stager:
     def _begin(self, queue: RunningQueue) -> None:
         self._timers.pop(queue.number, None)
         if queue.number not in self._tasks and not queue.removed:
-            self._tasks[queue.number] = asyncio.get_running_loop().create_task(self._work(queue))
+            self._tasks[queue.number] = self._hall.background.start("stage", partial(self._work, queue))
 
     async def _work(self, queue: RunningQueue) -> None:
         now_ms = self._hall.time.now_ms()
@@ -119,8 +120,7 @@ class Stager:
         except (OSError, LonghallError) as error:
             _log.warning("staged messages wait", extra={"queue": queue.entry.name, "reason": str(error)})
             await asyncio.sleep(RETRY_S)
-        finally:
-            del self._tasks[queue.number]
+        del self._tasks[queue.number]  # Not after an unexpected failure: then it is begun again, under this number.
         self.arm(queue, APART_MS)
 
     async def _do(self, queue: RunningQueue, work: Work) -> None:

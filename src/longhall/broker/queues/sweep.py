@@ -39,7 +39,7 @@ class Sweeper:
 
     def start(self) -> None:
         """Look now and then."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="sweep")
+        self._task = self._hall.background.start("sweep", self._run)
 
     async def stop(self) -> None:
         """Look no more."""

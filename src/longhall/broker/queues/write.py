@@ -20,10 +20,19 @@ from longhall.shards.shard import PARCELS, QUEUES, STAGING
 
 @contextmanager
 def together(hall: Hall) -> Iterator[None]:
-    """What is written inside survives a crash as a whole or not at all. Nothing inside may wait."""
+    """What is written inside survives a crash as a whole or not at all. Nothing inside may wait. An error that nobody
+    expected stops the node when a part of it is written already.
+    """
+    appended = hall.wal.appended
     hall.wal.hold()
     try:
         yield
+    except LonghallError:
+        raise
+    except Exception as error:
+        if hall.wal.appended != appended:
+            hall.halt(error)
+        raise
     finally:
         hall.wal.let_go()
 
@@ -32,7 +41,11 @@ def write_queue(hall: Hall, queue: RunningQueue, events: Iterable[QueueEvent]) -
     """Append and apply what the cursor decided."""
     for event in events:
         hall.append_event(queue.shard, QUEUES, event)
-        queue.queue.apply(event)
+        try:
+            queue.queue.apply(event)
+        except Exception as error:
+            hall.halt(error)
+            raise
     if queue.has_marks and queue.queue.state.marks.has_advanced() and len(queue.waiters):
         queue.waiters.offer()  # What stood above a mark may go out now.
 
@@ -41,19 +54,31 @@ def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent
     """Append and apply what the staging decided."""
     for event in events:
         hall.append_event(queue.shard, STAGING, event)
-        queue.staging.apply(event)
+        try:
+            queue.staging.apply(event)
+        except Exception as error:
+            hall.halt(error)
+            raise
 
 
 def write_upload(hall: Hall, shard: int, event: UploadEvent) -> None:
     """Append and apply what was decided about a large message that is not whole yet."""
     hall.append_event(hall.shards[shard], PARCELS, event)
-    hall.uploads[shard - 1].apply(event)
+    try:
+        hall.uploads[shard - 1].apply(event)
+    except Exception as error:
+        hall.halt(error)
+        raise
 
 
 def write_whole(hall: Hall, shard: int, event: WholeEvent) -> None:
     """Append and apply what was decided about one that is."""
     hall.append_event(hall.shards[shard], PARCELS, event)
-    hall.wholes[shard - 1].apply(event)
+    try:
+        hall.wholes[shard - 1].apply(event)
+    except Exception as error:
+        hall.halt(error)
+        raise
 
 
 def shard_of_whole(hall: Hall, name: str) -> int:

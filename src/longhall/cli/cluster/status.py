@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from longhall.console.company import ClusterView, HostView
 
 PATIENCE_S = 5.0
+LIVENESS = {True: "yes", False: "no", None: "unknown"}
 
 _COLUMNS = (
     Column("node", "node", right=True),
     Column("role", "role"),
-    Column("alive", "alive"),
+    Column("liveness", "alive"),
     Column("in_sync", "in sync"),
     Column("behind", "behind"),
     Column("levels", "levels"),
@@ -134,6 +135,7 @@ def _row(view: ClusterView, host: HostView) -> Row:
         "leader": host.leads,
         "manager": host.manages,
         "alive": host.alive,
+        "liveness": LIVENESS[host.alive],
         "in_sync": host.in_sync,
         "lag_entries": 0 if host.leads else host.lag_entries,
         "lag_ms": 0 if host.leads else host.lag_ms,

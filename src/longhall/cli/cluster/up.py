@@ -225,11 +225,11 @@ def _in_sync(children: list[Child]) -> bool:
         views = [ask(str(child.ready["http"])) for child in children]
     except CommandError:
         return False
-    return all(_is_whole(view) and sum(host.alive for host in view.hosts) >= len(children) for view in views)
+    return all(_is_whole(view) and sum(host.alive is True for host in view.hosts) >= len(children) for view in views)
 
 
 def _is_whole(view: ClusterView) -> bool:
-    able = sum(host.alive and not host.drained for host in view.hosts)
+    able = sum(host.alive is True and not host.drained for host in view.hosts)
     led = any(host.leads and host.alive for host in view.hosts)
     return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor)
 

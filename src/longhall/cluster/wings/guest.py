@@ -16,6 +16,7 @@ from longhall.broker.leadership import NOBODY, Host
 from longhall.cluster.peer_authentication import Secrets
 from longhall.cluster.peers import GUESTS_FROM, Peers
 from longhall.cluster.routing import Router, addresses_of
+from longhall.coordination.following import report_failure
 from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Watch
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
@@ -59,6 +60,7 @@ class Guest:
         self._watches: list[Watch] = []
         self._changed = asyncio.Event()
         self._meeting = asyncio.get_running_loop().create_task(self._meet(), name=f"meet {label}")
+        self._meeting.add_done_callback(report_failure)
 
     async def close(self) -> None:
         """Hear and ask nothing any more."""

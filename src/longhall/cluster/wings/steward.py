@@ -69,7 +69,7 @@ class Steward(Estate):
     def start(self) -> None:
         """Hear of wings, and look after them while this node leads."""
         super().start()
-        self._tending = self._loop.create_task(self._tend_always(), name="tend wings")
+        self._tending = self._hall.background.start("tend wings", self._tend_always)
 
     async def close(self) -> None:
         if self._tending is not None:

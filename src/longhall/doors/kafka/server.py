@@ -92,6 +92,7 @@ class KafkaServer(Gate):
 
     def _sweep(self) -> None:
         """Close connections that stall: no request, half a request, or silence for too long."""
+        self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)  # First: a failure costs one sweep and no more.
         now_s = self._loop.time()
         for connection in list(self.crowd.guests):
             silent_s = now_s - connection.active_s
@@ -102,7 +103,6 @@ class KafkaServer(Gate):
             )
             if stalled:
                 connection.close()
-        self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
 
     def _look(self) -> None:
         """Give up requests that hold memory and do not get on while others wait."""

@@ -150,6 +150,7 @@ class SqsServer(HttpGate):
 
     def _sweep(self) -> None:
         """Let go of connections that stall."""
+        self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)  # First: a failure costs one sweep.
         self._tell_date()
         now_s = self._loop.time()
         for connection in list(self.crowd.guests):
@@ -157,7 +158,6 @@ class SqsServer(HttpGate):
                 connection.abort()
         self.budget.look(now_s)
         self.budget.strangers.look(now_s)
-        self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)
 
     # Gate
 

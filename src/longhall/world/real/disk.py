@@ -19,6 +19,7 @@ from longhall.world.real.writing import WriteLane, wait_for_writes
 LOCK_NAME: Final = "lock"
 DIRECTORY_MODE: Final = 0o700  # Messages and the secret of receipts are nobody else's business.
 FILE_MODE: Final = 0o600
+FILES_UNBOUNDED: Final = 1 << 62  # For file systems that make inodes as they need them, and say 0.
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -101,6 +102,18 @@ class RealDisk:
     def free_bytes(self) -> int:
         numbers = os.statvfs(self.root)
         return numbers.f_bavail * numbers.f_frsize
+
+    def free_files(self) -> int:
+        numbers = os.statvfs(self.root)
+        return numbers.f_favail if numbers.f_files else FILES_UNBOUNDED
+
+    def is_linked(self, file: File) -> bool:
+        opened = os.fstat(_real(file).descriptor)
+        try:
+            found = os.stat(self._full(file.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return (opened.st_dev, opened.st_ino) == (found.st_dev, found.st_ino)
 
     def close(self) -> None:
         """End the processes that sync and write."""

@@ -1,0 +1,95 @@
+"""Background tasks of a node: every long-lived task is started here, so that none ends without a word.
+
+    the task     then
+    raises       the failure is logged with the task's name and counted; the task is started again after a pause
+                 that doubles up to a bound. A task that was declared `fatal` stops the node instead
+    returns      it has done its work
+    is stopped   by its owner, which cancels what `start` returned
+
+A task is *failing* from its failure until it reports a success, returns, or has run for a while again; `/readyz` shows
+those. A task that survives its own errors (a checkpoint that the disk refused) reports them with `failed` and
+`succeeded`.
+
+This module does not know what the tasks do. It owns no state of the hall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, final
+
+PAUSE_S_MIN: Final = 0.5  # Before the second run,
+PAUSE_S_MAX: Final = 30.0  # and never more than this before any other.
+SETTLED_S: Final = 10.0  # A run that lasts so long is no longer failing, and its next failure pauses as the first did.
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+_log = logging.getLogger("longhall.background")
+
+
+@final
+class BackgroundTasks:
+    """See the module. `on_fatal` stops the node."""
+
+    def __init__(self, on_fatal: Callable[[Exception], None]) -> None:
+        self.failures: Counter[str] = Counter()  # By name of the task.
+        self._on_fatal = on_fatal
+        self._failing: dict[str, str] = {}
+        self._running: set[asyncio.Task[None]] = set()  # The loop alone would let them be collected.
+        self._closing = asyncio.Event()
+
+    def start(self, name: str, work: Work, *, fatal: bool = False) -> asyncio.Task[None]:
+        """Run `work` until it returns, again after each failure. The owner cancels the task that is returned."""
+        task = asyncio.get_running_loop().create_task(self._supervise(name, work, fatal), name=name)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    def close(self) -> None:
+        """The node stops: tasks that are running go on until their owners stop them, and none is started again."""
+        self._closing.set()
+
+    def failed(self, name: str, error: Exception) -> None:
+        """A task could not do its work and goes on."""
+        self.failures[name] += 1
+        self._failing[name] = str(error) or repr(error)
+
+    def succeeded(self, name: str) -> None:
+        """A task did its work."""
+        self._failing.pop(name, None)
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """The tasks that are failing, each with its last failure."""
+        return self._failing
+
+    async def _supervise(self, name: str, work: Work, fatal: bool) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s = PAUSE_S_MIN
+        while True:
+            began_s = loop.time()
+            settling = loop.call_later(SETTLED_S, self.succeeded, name) if name in self._failing else None
+            try:
+                await work()
+                self.succeeded(name)
+                return
+            except Exception as error:
+                self.failed(name, error)
+                _log.exception("a background task failed", extra={"task": name, "fatal": fatal})
+                if fatal:
+                    self._on_fatal(error)
+                    return
+            finally:
+                if settling is not None:
+                    settling.cancel()
+            if loop.time() - began_s >= SETTLED_S:
+                pause_s = PAUSE_S_MIN
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._closing.wait()
+                    return
+            except TimeoutError:
+                pause_s = min(2 * pause_s, PAUSE_S_MAX)

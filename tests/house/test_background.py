@@ -1,0 +1,70 @@
+"""No long-lived task bypasses the supervisor: whoever starts one otherwise is on the list below, with the reason."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.house.repository import ROOT, name_of, python_files
+
+ROOMS = ("broker", "cluster", "node", "coordination", "doors", "console", "front", "world", "shards", "log")
+STARTS = {"create_task", "ensure_future"}
+
+# File and function: why its task needs no `BackgroundTasks`.
+REQUEST = "ends with one request, which waits for it"
+ALLOWED = {
+    ("broker/background.py", "start"): "the supervisor itself",
+    ("broker/fetch.py", "_look"): REQUEST,
+    ("broker/queues/receive_any.py", "_wait"): REQUEST,
+    ("cluster/confirming.py", "_ask_together"): REQUEST,
+    ("cluster/digests.py", "_employ"): "one report or one announcement; the exception handler stops the node",
+    ("cluster/hosts.py", "lead"): "one hand-over that an operator asked for; its callback takes the outcome",
+    ("cluster/member.py", "renounce"): "one change of the record; the exception handler stops the node",
+    ("cluster/peers.py", "start"): "answers one request of another node; every failure becomes the answer",
+    ("cluster/routing.py", "_ask"): "tells the leader once that nobody waits any more",
+    ("cluster/routing.py", "_ask_watchfully"): REQUEST,
+    ("cluster/routing.py", "_serve_at_once"): "answers one request of another node; its callback takes the outcome",
+    ("cluster/seat.py", "_employ"): "supervised there: a duty that fails is logged and starts the hall anew",
+    ("cluster/wings/answering.py", "_receive"): REQUEST,
+    ("cluster/wings/guest.py", "__init__"): "has no hall; `report_failure` stops the node",
+    ("cluster/wings/receiving.py", "_at_hand"): REQUEST,
+    ("cluster/wings/receiving.py", "_wait"): REQUEST,
+    ("cluster/wings/receiving.py", "_end"): REQUEST,
+    ("cluster/wings/receiving.py", "_leave"): REQUEST,
+    ("console/http.py", "_employ"): REQUEST,
+    ("console/metrics.py", "render"): REQUEST,
+    ("coordination/embedded.py", "commit"): REQUEST,
+    ("coordination/following.py", "__init__"): "below the broker; `report_failure` stops the node",
+    ("coordination/keeper.py", "_start"): "answers one request of a worker",
+    ("coordination/worker.py", "start"): "below the broker; `report_failure` stops the node",
+    ("doors/kafka/handlers/fetch.py", "_sift"): REQUEST,
+    ("doors/kafka/server.py", "_serve_message"): REQUEST,
+    ("doors/sqs/server.py", "_employ"): REQUEST,
+    ("node/colleagues.py", "_register_soon"): "ends with the registration; `report_failure` stops the node",
+    ("node/fellowship.py", "_withdraw_receipt_secret"): "one change of the record, tried again with the next look",
+    ("node/lifecycle.py", "_serve_in_cluster"): "has no hall yet; `report_failure` stops the node",
+    ("node/lifecycle.py", "_wait_for_record"): "the wait ends with it, and takes the outcome",
+    ("node/lifecycle.py", "_settled"): "the start waits for it",
+    ("node/supervisor.py", "run"): "of the parent of workers, which waits for it",
+}
+
+
+def starts() -> set[tuple[str, str]]:
+    """Every function of the long-lived rooms that starts a task by itself, with its file."""
+    found: set[tuple[str, str]] = set()
+    for path in python_files(*(f"src/longhall/{room}" for room in ROOMS)):
+        name = name_of(path).removeprefix("src/longhall/")
+        for function in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                for call in ast.walk(function):
+                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in STARTS:
+                        found.add((name, function.name))
+    return found
+
+
+def test_long_lived_tasks_are_supervised() -> None:
+    assert starts() - set(ALLOWED) == set(), "start these with `hall.background.start`, or say here why not"
+
+
+def test_the_list_of_exceptions_is_up_to_date() -> None:
+    assert set(ALLOWED) - starts() == set()
+    assert all((ROOT / "src" / "longhall" / path).exists() for path, _ in ALLOWED)
