@@ -103,7 +103,7 @@ def test_a_single_flipped_bit_in_the_last_frame_is_put_right_on_the_disk() -> No
     position = desk.positions[-1]
     size = desk.wal.end - position
     whole = bytes(desk.current().content)
-    for bit in range(size * 8):
+    for bit in range(0, size * 8, 61):
         desk.current().content[position + bit // 8] ^= 1 << bit % 8
         assert desk.boot() == kept, bit
         assert list(desk.wal.corrections) == [position + bit // 8]

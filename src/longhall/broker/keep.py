@@ -1,7 +1,8 @@
 """Keep house: what must happen now and then although nobody asked.
 
-Every second: tails go to their segments, names of new files are made durable, the disk's free space is looked at, weak
-topics are synced when their interval is over, and a checkpoint is taken when the write-ahead log has grown enough.
+Every second: an idle log gets its last word, tails go to their segments, names of new files are made durable, the
+disk's free space is looked at, weak topics are synced when their interval is over, and a checkpoint is taken when the
+write-ahead log has grown enough.
 Every few: retention and compaction. Files that nothing refers to any more go in small steps.
 """
 
@@ -14,6 +15,7 @@ from typing import Final, cast, final
 from longhall.broker.checkpoint import PARTITIONS_A_TURN, checkpoint, sync_names
 from longhall.broker.clean import Cleaner
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.vouch import Voucher
 from longhall.errors import LonghallError
 
 TICK_S: Final = 1.0
@@ -35,6 +37,7 @@ class Housekeeper:
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
         self._cleaner = Cleaner(hall)
+        self._voucher = Voucher(hall)
         self._tasks: list[asyncio.Task[None]] = []
         self._weak_timer: asyncio.TimerHandle | None = None
         self._names_wanted = asyncio.Event()
@@ -72,6 +75,7 @@ class Housekeeper:
         while True:
             await asyncio.sleep(TICK_S)
             self._look_at_space()
+            self._voucher.look()
             for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
                 self._hall.settle_tail(partition)
                 if count % PARTITIONS_A_TURN == 0:

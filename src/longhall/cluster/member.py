@@ -117,7 +117,7 @@ class Member(Feed):
         hall.on_release = partial(kept_from, hall, self._streams, options.wal_kept_bytes)
         peers.on_follower = partial(expect_follower, self._meet)
         self._offer = Offer(hall, peers)
-        self.mender = Mender(hall, peers, lambda: self._leading)
+        self.mender = Mender(hall, peers, self)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
             self._loop.call_later(options.heartbeat_ms / 1000, self._beat),

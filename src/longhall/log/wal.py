@@ -83,7 +83,7 @@ class Wal:
         self.end = 0  # Where the next frame goes.
         self.horizon = 0  # Everything before is durable.
         self.vouched = 0  # The horizon of the last frame: damage before it is known as damage after a crash.
-        self.corrections: dict[int, int] = {}  # Positions of bytes with a flipped bit that recovery found, and the byte.
+        self.corrections: dict[int, int] = {}  # Positions of bytes in which recovery found a flipped bit, and the byte.
         self.torn_bytes = 0  # What recovery found behind the last whole frame, of frames that are not.
         self.incarnation = 1
         self.time_ms = 0  # The last hall time found in the log.
@@ -247,6 +247,14 @@ class Wal:
                 return file.file, position - file.start, max(behind - position, 0)
         return None
 
+    def kept_files(self) -> list[tuple[str, int, int]]:
+        """The files that hold the log, in its order: path, first position, and the position behind what was promised
+        there.
+        """
+        return [
+            (one.file.path, one.start, min(one.end, self.horizon)) for one in self._used if one.start < self.horizon
+        ]
+
     @property
     def start(self) -> int:
         """The first position that is kept."""
@@ -377,7 +385,7 @@ class Wal:
             slot = int(number)
             file = self._disk.open(f"{_DIRECTORY}/{name}")
             self._slots = max(self._slots, slot + 1)
-            start, size = _read_file_header(file)
+            start, size = read_file_header(file)
             if start < 0:
                 headless.append(WalFile(slot, file, 0, self._file_bytes))
             else:
@@ -458,7 +466,7 @@ def _file_start(file: WalFile) -> int:
     return file.start
 
 
-def _read_file_header(file: File) -> tuple[int, int]:
+def read_file_header(file: File) -> tuple[int, int]:
     """Start and size of a file; a start of -1 if it was never begun."""
     head = file.read_at(0, FILE_HEADER_BYTES)
     if len(head) < FILE_HEADER_BYTES or head[:4] != _MAGIC:

@@ -85,6 +85,7 @@ class Fellowship:
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
         self._fetching: asyncio.Task[None] | None = None
+        self._fetched_all = False  # Beside what is here, so that what is damaged here goes with the next start.
         self._watch: Watch | None = None
         hall.leadership = self.seat
         confirming = Confirming(self.seat, self.peers, self._epoch, self._electable)
@@ -247,6 +248,7 @@ class Fellowship:
             if (
                 self.member is not None
                 and self.member.mender.is_unfit
+                and not self._fetched_all
                 and leader != self.seat.node
                 and (leader or others)
             ):
@@ -281,6 +283,7 @@ class Fellowship:
             await self.seat.withdraw()  # Nobody may choose this node meanwhile.
             while True:
                 if await self._fetched(node, rate):
+                    self._fetched_all = True
                     break
                 await asyncio.sleep(TURN_S)
         except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
