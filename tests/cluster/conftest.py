@@ -12,7 +12,7 @@ from soak.cluster import Cluster
 from tests.left_out import leave_out
 
 # With processes of their own.
-REAL = ("rolling.py", "test_any_node.py", "test_growing.py", "test_up.py", "test_wings.py")
+REAL = ("rolling.py", "test_any_node.py", "test_growing.py", "test_scrub.py", "test_up.py", "test_wings.py")
 SESSION_MS = 3000  # Half of the default, so that a pause beyond it does not take so long.
 
 
