@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, final
@@ -373,8 +374,8 @@ class Scrubber:
         report.bytes_done += size_bytes
         self._owed += size_bytes
         while self._owed > 0:
-            left = max(report.bytes_total - report.bytes_done, SLICE_BYTES)
-            rate = max(self._pace.bytes_a_second(left, report.progress.began_ms, self._now_ms()), 1.0)
+            left = max(report.bytes_total - report.bytes_done, 0) + math.ceil(self._owed)
+            rate = self._pace.bytes_a_second(left, report.progress.began_ms, self._now_ms())
             rest_s = min(self._owed / rate, REST_S_MAX)
             await asyncio.sleep(rest_s)
             self._owed -= rate * rest_s
