@@ -373,7 +373,7 @@ class Scrubber:
         report.bytes_read += size_bytes
         report.bytes_done += size_bytes
         self._owed += size_bytes
-        while self._owed > 0:
+        while self._owed >= 1:
             left = max(report.bytes_total - report.bytes_done, 0) + math.ceil(self._owed)
             rate = self._pace.bytes_a_second(left, report.progress.began_ms, self._now_ms())
             rest_s = min(self._owed / rate, REST_S_MAX)

@@ -15,6 +15,7 @@ from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
+from longhall.simulation.planted_rest import REST_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
 
@@ -25,6 +26,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **REPLICA_BUGS,
     **HISTORY_BUGS,
     **WING_BUGS,
+    **REST_BUGS,
 }
 
 

@@ -55,7 +55,7 @@ ELECTIONS: Final = (
     "cut_one_way",
     "slow_disk",
 )
-DAMAGE: Final = ("damage", "damage", "reset", "slow_disk")
+DAMAGE: Final = ("damage", "damage", "damage_the_tail", "reset", "slow_disk")
 FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
 POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "power_cut_of_all_on_slow_disks")
 # Leases and delays are held against the clients' clock, so no host's must be set by anybody.
