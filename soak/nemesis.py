@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
 from soak.field import resize_memory
 from soak.kill import Say
+from soak.node import COMMAND
 from soak.replicas import is_of_the_load
 
 READY_SECONDS: Final = 90.0
@@ -24,6 +26,7 @@ LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to n
 SEGMENT_BYTES_MIN: Final = 4096
 NOTICED: Final = "a message cannot be read here"
 MENDED: Final = "damaged messages were put right"  # In place, with what another node has.
+ROTTEN_SEGMENTS: Final = 5  # Of each node.
 JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
 
 
@@ -55,6 +58,7 @@ class Nemesis:
             self.cut_one_way,
             self.fill_the_disk_of_the_leader,
             self.damage_the_leader,
+            self.rot_everywhere,
         ]
         self.menu = always + (in_a_field if cluster.field is not None else [])
         self.left_out = [] if cluster.field is not None else [fault.__name__ for fault in in_a_field]
@@ -222,6 +226,21 @@ class Nemesis:
             self._say("  nobody read it there, and it flips back")
             _flip(segment, at)
 
+    def rot_everywhere(self) -> None:
+        """Bits flip in cold messages of every node, and a pass of the scrub repairs them."""
+        whole: dict[tuple[int, Path], bytes] = {}
+        for turn, number in enumerate(NODES):
+            # The newest segments may be written to meanwhile, and no two nodes lose the same messages.
+            closed = _closed_segments(self._cluster.nodes[number].data)[turn :: len(NODES)]
+            for segment in self._random.sample(closed, min(len(closed), ROTTEN_SEGMENTS)):
+                whole[number, segment] = segment.read_bytes()
+                _flip(segment, self._random.randrange(len(whole[number, segment])))
+        self._say(f"  {len(whole)} segments")
+        scrubbed = _scrub(self._cluster.nodes[self._cluster.leader()].http)
+        assert scrubbed.returncode == 0, scrubbed.stdout + scrubbed.stderr + self._cluster.log_tails()
+        for (number, segment), good in whole.items():
+            assert not segment.exists() or segment.read_bytes() == good, f"{segment} of node {number} is not repaired"
+
     def set_a_clock(self) -> None:
         """The wall clock of a node jumps, and jumps back."""
         number, shift_s = self._random.choice(NODES), self._random.choice(JUMPS_S)
@@ -246,6 +265,18 @@ class Nemesis:
 def _large_segments(data: Path) -> list[Path]:
     found = [one for one in data.glob("partitions/*/*.log") if one.stat().st_size > SEGMENT_BYTES_MIN]
     return sorted(one for one in found if is_of_the_load(one))
+
+
+def _closed_segments(data: Path) -> list[Path]:
+    """By their paths, those that are not the newest of their partition, of the topics of the load."""
+    found: list[Path] = []
+    for partition in sorted(data.glob("partitions/*")):
+        found += sorted(one for one in partition.glob("*.log") if one.stat().st_size > SEGMENT_BYTES_MIN)[:-1]
+    return [one for one in found if is_of_the_load(one)]
+
+
+def _scrub(http: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, "scrub", "--now", "--http", http], capture_output=True, text=True, timeout=300)
 
 
 def _flip(segment: Path, at: int) -> None:

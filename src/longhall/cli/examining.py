@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, final
 
 import msgspec
@@ -18,6 +19,7 @@ from longhall.broker.catalogue import Catalogue
 from longhall.broker.events import catalogue_decoder
 from longhall.broker.options import HallOptions
 from longhall.broker.recover import FORMAT_MAX, Identity
+from longhall.broker.scrub_report import read_progress
 from longhall.errors import LonghallError
 from longhall.log.chores import verify_segment
 from longhall.log.frames import BATCH, BATCH_CONTINUES, EVENT, REFERENCE, STARTS_SEGMENT, Entry
@@ -95,6 +97,7 @@ class Examination:
                 place = self._names[partition]
                 self._damage(place, f"offsets {first} to {behind - 1} were lost in an earlier recovery")
         self._check_sizes()
+        self._read_scrub()
         self.facts["topics"] = len(self._catalogue.topics)
         self.facts["partitions"] = sum(len(topic.partitions) for topic in self._catalogue.topics.values())
         self.facts["segments"] = len(self._segments)
@@ -161,8 +164,21 @@ class Examination:
         finally:
             wal.close()
         self.facts.update(wal_start=start, wal_end=end, wal_frames=frames, wal_entries=entries)
+        for position in sorted(wal.corrections):
+            if position < end:
+                self._damage("wal", f"a bit has flipped at position {position}; the next start puts it right")
+        if wal.torn_bytes:
+            self._note("wal", f"{wal.torn_bytes} bytes behind position {end} are not whole; the next start cuts them")
         if entries:
             self._note("wal", f"{entries} entries wait to be written to their segments; the next start does that")
+
+    def _read_scrub(self) -> None:
+        """When the background scrub has been everywhere last; what it found since is found here as well."""
+        completed_ms = read_progress(self._disk).completed_ms
+        said = (
+            datetime.fromtimestamp(completed_ms / 1000, UTC).isoformat(timespec="seconds") if completed_ms else "never"
+        )
+        self.facts["scrubbed"] = said
 
     def _note_entry(self, entry: Entry, promised: bool) -> None:
         if entry.kind == EVENT:

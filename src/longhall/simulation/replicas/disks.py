@@ -85,7 +85,7 @@ class DiskFaults:
         """A bit flips in what was written to a partition of one host long ago."""
         await self._cluster.wait_until_settled()
         host = self._one()
-        newest = _newest_segments(host)
+        newest = newest_segments(host)
         self.flip(host, lambda path: path.startswith("partitions") and path.endswith(".log") and path not in newest)
 
     def flip(self, host: Host, is_meant: Callable[[str], bool]) -> None:
@@ -107,7 +107,7 @@ class DiskFaults:
         return self._cluster.host(self._chance.choice(self._nodes))
 
 
-def _newest_segments(host: Host) -> set[str]:
+def newest_segments(host: Host) -> set[str]:
     """Of each partition: what is still being written."""
     newest: dict[str, str] = {}
     for path, _ in host.platter.inodes():

@@ -14,6 +14,7 @@ from longhall.cluster.electing import REPLICAS_MAX
 from longhall.log.layout import base_offset_of, segment_path
 from longhall.log.scanning import Damage, scan_segment
 from longhall.simulation.checkers.violation import demand
+from longhall.simulation.replicas.disks import newest_segments
 from longhall.simulation.replicas.names import name_of
 from longhall.simulation.scenarios.cluster_play import RAGE_S, ClusterPlay
 from longhall.simulation.scenarios.machine import Starter
@@ -42,6 +43,7 @@ async def cluster_scrubs(simulation: Simulation, starter: Starter) -> Played:
         await raging
     await play.fleet.up(HEALED_S)
     for node in play.fleet.numbers:
+        rot.hit_the_newest(node)
         await rot.scrub(node)
     rot.check()
     return await play.end_after(asyncio.ensure_future(asyncio.sleep(0)))
@@ -78,6 +80,12 @@ class Rot:
     def _flip(self, node: int, room: str, ending: str) -> None:
         host = self._fleet.host(node)
         self._disks.flip(host, lambda path: path.startswith(room) and path.endswith(ending))
+
+    def hit_the_newest(self, node: int) -> None:
+        """A bit flips in a segment that is still being written."""
+        host = self._fleet.host(node)
+        newest = newest_segments(host)
+        self._disks.flip(host, lambda path: path in newest)
 
     async def scrub(self, node: int) -> None:
         """A pass on this node, and all that follows from it; the node may have to start anew for that."""
