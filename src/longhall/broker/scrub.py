@@ -40,6 +40,7 @@ from longhall.log.layout import segment_path
 from longhall.log.segment import Segment
 
 SLICE_BYTES: Final = 1024 * 1024
+START_S: Final = 10.0  # After a start: clients that come back are served first.
 REST_S_MAX: Final = 1.0  # Between two looks at the pace.
 PARTITIONS_A_TURN: Final = 64
 NOTED_EVERY_MS: Final = 30_000
@@ -97,6 +98,7 @@ class Scrubber:
     # Passes
 
     async def _run(self) -> None:
+        await self._rest(START_S)
         while True:
             try:
                 await self._wait_until_due()
@@ -113,15 +115,19 @@ class Scrubber:
     async def _wait_until_due(self) -> None:
         progress = self.report.progress
         while not self._is_due():
-            self._wanted.clear()
-            try:
-                async with asyncio.timeout(REST_S_MAX):
-                    await self._wanted.wait()
-            except TimeoutError:
-                pass
+            await self._rest(REST_S_MAX)
             await self._look_again()
         if not progress.is_under_way:
             progress.begin(self._now_ms())
+
+    async def _rest(self, seconds: float) -> None:
+        """For so long, or until somebody wants something."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+        except TimeoutError:
+            pass
+        self._wanted.clear()
 
     def _is_due(self) -> bool:
         if self._hall.options.scrub_interval_ms == 0:
