@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from longhall.records.batch import CRC_COVERS_FROM
+from longhall.records.header import check_batch
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
 from soak.field import resize_memory
 from soak.kill import Say
@@ -48,6 +50,7 @@ class Nemesis:
             self.restart_in_turn,
             self.cut_the_power,
             self.lose_a_disk,
+            self.rot_everywhere,
             self.zookeeper_goes_away,
             self.kill_a_zookeeper,
         ]
@@ -58,7 +61,6 @@ class Nemesis:
             self.cut_one_way,
             self.fill_the_disk_of_the_leader,
             self.damage_the_leader,
-            self.rot_everywhere,
         ]
         self.menu = always + (in_a_field if cluster.field is not None else [])
         self.left_out = [] if cluster.field is not None else [fault.__name__ for fault in in_a_field]
@@ -228,18 +230,19 @@ class Nemesis:
 
     def rot_everywhere(self) -> None:
         """Bits flip in cold messages of every node, and a pass of the scrub repairs them."""
-        whole: dict[tuple[int, Path], bytes] = {}
+        whole: dict[Path, bytes] = {}
         for turn, number in enumerate(NODES):
-            # The newest segments may be written to meanwhile, and no two nodes lose the same messages.
-            closed = _closed_segments(self._cluster.nodes[number].data)[turn :: len(NODES)]
-            for segment in self._random.sample(closed, min(len(closed), ROTTEN_SEGMENTS)):
-                whole[number, segment] = segment.read_bytes()
-                _flip(segment, self._random.randrange(len(whole[number, segment])))
+            # No two nodes lose the same messages; the end of a file may still be on its way.
+            segments = _large_segments(self._cluster.nodes[number].data)[turn :: len(NODES)]
+            for segment in segments[:ROTTEN_SEGMENTS]:
+                data = segment.read_bytes()
+                whole[segment] = data[: len(data) // 2]
+                _flip(segment, self._random.choice(_covered_bytes(data, len(whole[segment]))))
         self._say(f"  {len(whole)} segments")
         scrubbed = _scrub(self._cluster.nodes[self._cluster.leader()].http)
         assert scrubbed.returncode == 0, scrubbed.stdout + scrubbed.stderr + self._cluster.log_tails()
-        for (number, segment), good in whole.items():
-            assert not segment.exists() or segment.read_bytes() == good, f"{segment} of node {number} is not repaired"
+        for segment, good in whole.items():
+            assert segment.read_bytes().startswith(good), f"{segment} is not repaired"
 
     def set_a_clock(self) -> None:
         """The wall clock of a node jumps, and jumps back."""
@@ -267,12 +270,15 @@ def _large_segments(data: Path) -> list[Path]:
     return sorted(one for one in found if is_of_the_load(one))
 
 
-def _closed_segments(data: Path) -> list[Path]:
-    """By their paths, those that are not the newest of their partition, of the topics of the load."""
-    found: list[Path] = []
-    for partition in sorted(data.glob("partitions/*")):
-        found += sorted(one for one in partition.glob("*.log") if one.stat().st_size > SEGMENT_BYTES_MIN)[:-1]
-    return [one for one in found if is_of_the_load(one)]
+def _covered_bytes(data: bytes, behind: int) -> list[int]:
+    """A byte of each batch that begins before `behind`, among those that its checksum covers."""
+    found: list[int] = []
+    at = 0
+    while at < behind:
+        size = check_batch(data, at, len(data)).size_bytes
+        found.append(at + (CRC_COVERS_FROM + size) // 2)
+        at += size
+    return [one for one in found if one < behind]
 
 
 def _scrub(http: str) -> subprocess.CompletedProcess[str]:
