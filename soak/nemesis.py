@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,13 @@ from typing import Final
 
 from longhall.cluster.wire import CHALLENGE, REFUSAL
 from longhall.node.settings import Settings
+from longhall.records.batch import CRC_COVERS_FROM
+from longhall.records.header import check_batch
 from soak import stranger
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
 from soak.field import limit_files, resize_memory
 from soak.kill import Say
+from soak.node import COMMAND
 from soak.replicas import is_of_the_load
 from soak.stall import MEMORY_SHARE, stall
 
@@ -33,6 +37,7 @@ NOTICED: Final = "a message cannot be read here"
 MENDED: Final = "damaged messages were put right"  # In place, with what another node has.
 STALL_SECONDS: Final = (60.0, 90.0)
 STALL_BYTES_A_SECOND: Final = 30_000_000
+ROTTEN_SEGMENTS: Final = 5  # Of each node.
 JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
 
 
@@ -56,6 +61,7 @@ class Nemesis:
             self.cut_the_power,
             self.lose_a_disk,
             self.fail_the_reads_of_a_follower,
+            self.rot_everywhere,
             self.zookeeper_goes_away,
             self.kill_a_zookeeper,
             self.strangers_knock,
@@ -306,6 +312,22 @@ class Nemesis:
             self._say("  nobody read it there, and it flips back")
             _flip(segment, at)
 
+    def rot_everywhere(self) -> None:
+        """Bits flip in cold messages of every node, and a pass of the scrub repairs them."""
+        whole: dict[Path, bytes] = {}
+        for turn, number in enumerate(NODES):
+            # No two nodes lose the same messages; the end of a file may still be on its way.
+            segments = _large_segments(self._cluster.nodes[number].data)[turn :: len(NODES)]
+            for segment in segments[:ROTTEN_SEGMENTS]:
+                data = segment.read_bytes()
+                whole[segment] = data[: len(data) // 2]
+                _flip(segment, self._random.choice(_covered_bytes(data, len(whole[segment]))))
+        self._say(f"  {len(whole)} segments")
+        scrubbed = _scrub(self._cluster.nodes[self._cluster.leader()].http)
+        assert scrubbed.returncode == 0, scrubbed.stdout + scrubbed.stderr + self._cluster.log_tails()
+        for segment, good in whole.items():
+            assert segment.read_bytes().startswith(good), f"{segment} is not repaired"
+
     def set_a_clock(self) -> None:
         """The wall clock of a node jumps, and jumps back."""
         number, shift_s = self._random.choice(NODES), self._random.choice(JUMPS_S)
@@ -330,6 +352,21 @@ class Nemesis:
 def _large_segments(data: Path) -> list[Path]:
     found = [one for one in data.glob("partitions/*/*.log") if one.stat().st_size > SEGMENT_BYTES_MIN]
     return sorted(one for one in found if is_of_the_load(one))
+
+
+def _covered_bytes(data: bytes, behind: int) -> list[int]:
+    """A byte of each batch that begins before `behind`, among those that its checksum covers."""
+    found: list[int] = []
+    at = 0
+    while at < behind:
+        size = check_batch(data, at, len(data)).size_bytes
+        found.append(at + (CRC_COVERS_FROM + size) // 2)
+        at += size
+    return [one for one in found if one < behind]
+
+
+def _scrub(http: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, "scrub", "--now", "--http", http], capture_output=True, text=True, timeout=300)
 
 
 def _flip(segment: Path, at: int) -> None:

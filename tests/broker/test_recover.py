@@ -306,7 +306,7 @@ def test_damage_in_the_log_is_told_and_costs_only_what_it_held() -> None:
 
     desk.live(play)
     (inode,) = [inode for path, inode in desk.host.platter.inodes() if path.startswith("wal/") and inode.content]
-    inode.content[inode.content.index(b"number 4")] ^= 1
+    inode.content[inode.content.index(b"number 4")] ^= 3
 
     async def look(life: Life) -> None:
         assert len(life.report.damage) == 1
@@ -342,7 +342,7 @@ def test_damage_that_takes_a_topic_does_not_keep_the_hall_from_starting() -> Non
 
     desk.live(play)
     (inode,) = [inode for path, inode in desk.host.platter.inodes() if path.startswith("wal/") and inode.content]
-    inode.content[inode.content.index(b"lost-topic")] ^= 1
+    inode.content[inode.content.index(b"lost-topic")] ^= 3
 
     async def look(life: Life) -> None:
         assert life.report.damage

@@ -21,6 +21,7 @@ REAL = (
     "test_lost_coordinator.py",
     "test_power_cut.py",
     "test_repair.py",
+    "test_scrub.py",
     "test_stall.py",
     "test_strangers.py",
     "test_up.py",

@@ -18,7 +18,7 @@ from longhall.cluster.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.log.mending import headers_in
 from longhall.queues.settings import QueueSettings
-from longhall.records.batch import Record, build_batch
+from longhall.records.batch import Record, build_batch, check_batch, read_records
 from longhall.simulation.platter import Inode
 from longhall.simulation.replicas.fleet import Fleet
 from longhall.simulation.scenarios.cluster_play import stage_of
@@ -233,3 +233,75 @@ def test_a_queue_gives_out_what_is_damaged_on_its_leader_and_passes_over_what_is
         assert fleet.restarts == 0
 
     play(script)
+
+
+async def scrub(fleet: Fleet, node: int) -> None:
+    """A pass on this node, and what follows from it."""
+    process = fleet.host(node).process
+    assert process is not None
+    scrubber = fleet.nodes[node].scrubber
+
+    async def begin() -> int:
+        return scrubber.begin_now()
+
+    passes = await process.start(begin())
+    for _ in range(1200):
+        if not process.alive or (scrubber.report.passes >= passes and not scrubber.report.damaged):
+            return
+        await asyncio.sleep(0.05)
+
+
+def test_what_flips_on_a_follower_is_repaired_by_its_scrub() -> None:
+    async def script(fleet: Fleet, stage: Stage) -> None:
+        leader = fleet.leader_number()
+        other, third = (node for node in fleet.numbers if node != leader)
+        good = contents(fleet, leader)
+        for node, at in ((other, 0), (other, 2), (third, 1), (leader, 0)):
+            segment(fleet, node, at).flip(100, 4)
+        for node in fleet.numbers:
+            await scrub(fleet, node)
+            assert contents(fleet, node) == good
+        assert [fleet.nodes[node].hall.mended for node in (leader, other, third)] == [1, 2, 1]
+        assert (fleet.leader_number(), fleet.restarts) == (leader, 0)
+
+    play(script)
+
+
+def test_a_follower_that_cannot_mend_in_place_fetches_everything_once() -> None:
+    """The leader has the messages in other bytes, as if its cleaner had been at work, and the third lost them too."""
+
+    async def script(fleet: Fleet, stage: Stage) -> None:
+        leader = fleet.leader_number()
+        other, third = (node for node in fleet.numbers if node != leader)
+        good = contents(fleet, third)
+        for node in (other, third):
+            segment(fleet, node, 0).flip(100, 4)
+        _rewrite_first(fleet, leader)
+        boots = fleet.host(other).boots
+        await scrub(fleet, other)
+        for _ in range(600):
+            if fleet.host(other).boots > boots:
+                break
+            await asyncio.sleep(0.1)
+        await fleet.up(60)
+        assert fleet.host(other).boots == boots + 1
+        assert contents(fleet, other)[0] == contents(fleet, leader)[0] != good[0]
+        assert contents(fleet, other)[1:] == good[1:]
+        assert fleet.leader_number() == leader
+
+    play(script)
+
+
+def _rewrite_first(fleet: Fleet, node: int) -> None:
+    """The first segment of this node has less in its first batch: the same offsets in other bytes."""
+    inode = segment(fleet, node, 0)
+    header = check_batch(bytes(inode.content), 0, len(inode.content))
+    records = read_records(bytes(inode.content), 0)
+    batch = build_batch([Record(0, one.timestamp_ms, one.key, (one.value or b"")[:-40]) for one in records])
+    patched = bytearray(batch)
+    patched[:8] = header.base_offset.to_bytes(8, "big")
+    patched[12:16] = header.leader_epoch.to_bytes(4, "big")
+    inode.content[: header.size_bytes] = patched
+    for one in fleet.nodes[node].hall.routes[TOPIC][0].log.segments[:1]:
+        one.size_bytes = one.written_bytes = len(inode.content)
+        one.index = None

@@ -137,6 +137,8 @@ class Hall:
         self.recovered_ms = 0  # and of the end of recovery.
         self.mended = 0  # Damaged stretches of segments that were put right from another node.
         self.recovery_seconds = 0.0
+        self.log_cut_bytes = 0  # Of the write-ahead log, by the recovery at the start; and bits that it put right.
+        self.log_corrections = 0
         self.on_topic_deleted: list[Callable[[str], None]] = []
         self.on_transaction_changed: Callable[[], None] = _nothing
         self.on_lift: Lift = _nobody_lifts

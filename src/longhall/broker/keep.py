@@ -1,7 +1,8 @@
 """Keep house: what must happen now and then although nobody asked.
 
-Every second: tails go to their segments, names of new files are made durable, the disk's free space is looked at, weak
-topics are synced when their interval is over, and a checkpoint is taken when the write-ahead log has grown enough.
+Every second: an idle log gets its last word, tails go to their segments, names of new files are made durable, the
+disk's free space is looked at, weak topics are synced when their interval is over, and a checkpoint is taken when the
+write-ahead log has grown enough.
 Every few: retention and compaction. Files that nothing refers to any more go in small steps.
 """
 
@@ -16,6 +17,7 @@ from longhall.broker.backpressure import Backpressure
 from longhall.broker.checkpoint import PARTITIONS_A_TURN, checkpoint, sync_names
 from longhall.broker.clean import Cleaner
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.vouch import Voucher
 from longhall.errors import LonghallError
 
 TICK_S: Final = 1.0
@@ -41,6 +43,7 @@ class Housekeeper:
         self._hall = hall
         self._cleaner = Cleaner(hall)
         self._backpressure = Backpressure(hall)
+        self._voucher = Voucher(hall)
         self._tasks: list[asyncio.Task[None]] = []
         self._weak_timer: asyncio.TimerHandle | None = None
         self._names_wanted = asyncio.Event()
@@ -82,6 +85,7 @@ class Housekeeper:
                 return  # The node stops, or starts anew: nothing is written any more.
             self._look_at_space()
             self._backpressure.look()
+            self._voucher.look()
             for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
                 self._hall.settle_tail(partition)
                 if count % PARTITIONS_A_TURN == 0:

@@ -32,6 +32,8 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     tail_bytes_max: int = 128 * 1024 * 1024
     behind_tails_min: int = 32  # With more partitions at work their tails are written beside the loop,
     behind_bytes_min: int = 64 * 1024  # those that are at least so large.
+    scrub_interval_ms: int = 0
+    scrub_bytes_a_second_max: int = 32 * 1024 * 1024
     cleaner_interval_ms: int = 15_000
     cleaner_dirty_ratio: float = 0.5
     settled_grace_ms: int = 30_000

@@ -212,15 +212,22 @@ def find_end(hall: Hall, start: int, durable: int, report: Recovered) -> int:
     """The position of the first frame that nobody was promised and that is not whole, with all it refers to."""
     end = start
     bases: dict[int, int] = {}
+    cut = False
     for found in hall.wal.recover(start, durable):
         if isinstance(found, Damage):
             end = found.next_position
             continue
-        if found.position >= hall.wal.horizon and not _references_whole(hall, found, bases):
-            report.torn_bytes_from = found.position
-            return found.position
+        if not cut and found.position >= hall.wal.horizon and not _references_whole(hall, found, bases):
+            cut = True
+            end = found.position
+        if cut:  # What follows is counted and not kept.
+            report.cut_bytes += found.size_bytes
+            continue
         end = hall.wal.next_file_start(found.position) if found.is_last else found.position + found.size_bytes
         _note_segments(found, bases)
+    report.end = end
+    report.cut_bytes += hall.wal.torn_bytes
+    report.corrected = sorted(position for position in hall.wal.corrections if position < end)
     return end
 
 

@@ -56,7 +56,9 @@ class Recovered:
 
     def __init__(self) -> None:
         self.entries = 0
-        self.torn_bytes_from = -1  # Where the log was cut, if it was.
+        self.end = 0  # Where the log ends.
+        self.cut_bytes = 0  # What stood behind its end: writes that a crash tore, or, within a second, rot.
+        self.corrected: list[int] = []  # Positions in the log at which a bit had flipped, and was put right.
         self.damage: list[Damage] = []
         self.skipped = 0  # Entries that mean nothing without what a damaged stretch held.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, final
 
 import msgspec
@@ -21,6 +22,7 @@ from longhall.broker.catalogue import Catalogue
 from longhall.broker.events import CommittedTo, Truncated, catalogue_decoder, shard_decoder
 from longhall.broker.options import HallOptions
 from longhall.broker.recover import FORMAT_MAX, Identity
+from longhall.broker.scrub_report import read_progress
 from longhall.cluster.card import read_card
 from longhall.errors import LonghallError
 from longhall.log.chores import verify_segment
@@ -116,6 +118,7 @@ class Examination:
                 place = self._names[partition]
                 self._damage(place, f"offsets {first} to {behind - 1} were lost in an earlier recovery")
         self._check_sizes()
+        self._read_scrub()
         self.facts["topics"] = len(self._catalogue.topics)
         self.facts["partitions"] = sum(len(topic.partitions) for topic in self._catalogue.topics.values())
         self.facts["segments"] = len(self._segments)
@@ -210,6 +213,11 @@ class Examination:
             self.facts.update(epoch=self.replica.epoch, last_index=self.replica.index)
             self.facts.update(committed_index=self.replica.committed, applied_index=self.applied_index)
         self.facts.update(wal_start=start, wal_end=end, wal_frames=frames, wal_entries=entries)
+        for position in sorted(wal.corrections):
+            if position < end:
+                self._damage("wal", f"a bit has flipped at position {position}; the next start puts it right")
+        if wal.torn_bytes:
+            self._note("wal", f"{wal.torn_bytes} bytes behind position {end} are not whole; the next start cuts them")
         if entries:
             self._note("wal", f"{entries} entries wait to be written to their segments; the next start does that")
 
@@ -227,6 +235,14 @@ class Examination:
         while (committed := replica.next_committed()) is not None:
             self._note_entry(committed, promised=True)
             replica.advance()
+
+    def _read_scrub(self) -> None:
+        """When the background scrub has been everywhere last; what it found since is found here as well."""
+        completed_ms = read_progress(self._disk).completed_ms
+        said = (
+            datetime.fromtimestamp(completed_ms / 1000, UTC).isoformat(timespec="seconds") if completed_ms else "never"
+        )
+        self.facts["scrubbed"] = said
 
     def _note_entry(self, entry: Entry, promised: bool) -> None:
         if entry.kind == EVENT:

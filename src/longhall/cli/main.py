@@ -18,6 +18,7 @@ from longhall.cli.doctor import doctor
 from longhall.cli.exits import CommandError, Exit, explain
 from longhall.cli.produce import produce
 from longhall.cli.receive import receive
+from longhall.cli.scrub import scrub
 from longhall.cli.send import send
 from longhall.cli.serve import serve
 from longhall.cli.settings import settings
@@ -49,6 +50,7 @@ app.add_typer(pipeline.app)
 app.add_typer(cluster.app)
 app.command()(bench)
 app.command()(doctor)
+app.command()(scrub)
 app.command()(settings)
 app.command()(version)
 

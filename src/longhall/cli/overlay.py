@@ -39,6 +39,9 @@ class OverlayFile:
         self._size = max(self._size, position + len(data))
         return len(data)
 
+    def read_from_disk(self, position: int, size: int) -> bytes:
+        return self.read_at(position, size)
+
     def read_at(self, position: int, size: int) -> bytes:
         end = min(position + size, self._size)
         if not self._pages and self._below is not None and end <= self._kept:

@@ -122,6 +122,16 @@ class Controller:
                 return True
         return False
 
+    async def recover_lost(self) -> bool:
+        """Rebuild the record if it is gone, or older than this node knows, whoever holds the office: others may not
+        know better. True if it still is.
+        """
+        state = await self._coordinator.shard(CATALOGUE_SHARD)
+        if state is not None and not is_stale(state, self._office.state):
+            return False
+        await self._recover(state)
+        return True
+
     async def _recover(self, stale: ShardState | None) -> None:
         record = await self._recovery.attempt(stale)
         if record is not None:

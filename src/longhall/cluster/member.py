@@ -116,7 +116,7 @@ class Member(Feed):
             hall, self.replica, peers, lambda: self._leading, self.exclusion.exclude, self._options.digest_ms
         )
         rejoined.replay.on_mark = lambda mark: self.comparison.applied(mark, self._leader, self.replica.epoch)
-        self.mender = Mender(hall, peers, lambda: self._leading)
+        self.mender = Mender(hall, peers, self)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
             self._loop.call_later(options.heartbeat_ms / 1000, self._beat),

@@ -4,17 +4,18 @@
     ask       the other members that keep the hall, in turn, for the batches of those offsets (`copies`)
     write     over the damaged bytes, durably, and the index is made anew
 
-One segment at a time. What nobody has whole is refused to readers, as on a node that is alone; while somebody who may
-have it does not answer, it is asked again. Only what others have and what does not fit here, because the cleaner has
-been at work on one side, or what the disk does not take, is a reason not to lead any more.
+One segment at a time, on the leader and on followers alike. What nobody has whole is refused to readers, as on a node
+that is alone; while somebody who may have it does not answer, it is asked again. What others have and what does not fit
+here, because the cleaner has been at work on one side, or what the disk does not take, cannot be mended: a leader says
+that another node should lead, and a follower fetches everything from the leader.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, Final, final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
@@ -25,6 +26,7 @@ from longhall.errors import LonghallError
 from longhall.log.layout import segment_path
 from longhall.log.mending import STRETCH_BYTES_MAX, Stretch
 from longhall.log.segment import Segment
+from longhall.names import CATALOGUE_SHARD
 from longhall.shards.leading import Leading
 from longhall.world.ports import World
 
@@ -38,15 +40,29 @@ FAILURES_MAX: Final = 3  # In a row, of the disk or without finding anything: th
 _log = logging.getLogger("longhall.mending")
 
 
+class Keeper(Protocol):
+    """The member whose hall is mended."""
+
+    @property
+    def leading(self) -> Leading | None:
+        """What it knows as leader, if it is one."""
+
+    def leader_of(self, shard: int) -> int:
+        """The node that leads; 0 for none."""
+
+    def refetch(self, reason: str) -> None:
+        """The data here cannot be gone on with: a full sync from the leader replaces it."""
+
+
 @final
 class Mender:
-    """See the module. `leading` is what this node knows as leader, if it is one."""
+    """See the module."""
 
-    def __init__(self, hall: Hall, peers: Peers, leading: Callable[[], Leading | None]) -> None:
+    def __init__(self, hall: Hall, peers: Peers, keeper: Keeper) -> None:
         self.is_unfit = False  # Something is damaged and stays so: another node should lead.
         self._hall = hall
         self._peers = peers
-        self._leading = leading
+        self._keeper = keeper
         self._copies = Copies(hall, peers)
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[tuple[int, int], list[Callable[[], None]]] = {}  # By partition and base offset.
@@ -142,15 +158,24 @@ class Mender:
         return False
 
     def _cannot(self, key: tuple[int, int], reason: str) -> None:
-        _log.error("a message cannot be read here; another node should lead", extra={"reason": reason})
         self.is_unfit = True
         if len(self._hopeless) < WAITING_MAX:
             self._hopeless.add(key)
+        if self._keeper.leading is not None or self._keeper.leader_of(CATALOGUE_SHARD) in (0, self._peers.node):
+            _log.error("a message cannot be read here; another node should lead", extra={"reason": reason})
+        else:
+            _log.error("a message cannot be mended here; everything is fetched anew", extra={"reason": reason})
+            self._keeper.refetch(reason)
 
     def _others(self) -> list[int]:
-        leading = self._leading()
-        keeping = leading.replicas if leading is not None else None
-        return sorted((set(self._peers.addresses) if keeping is None else keeping) - {self._peers.node})
+        """The other nodes that keep the hall, as far as is known."""
+        leading, leadership = self._keeper.leading, self._hall.leadership
+        keeping: Iterable[int] = self._peers.addresses
+        if leading is not None and leading.replicas is not None:
+            keeping = leading.replicas
+        elif leading is None and leadership is not None:
+            keeping = leadership.replicas(CATALOGUE_SHARD)
+        return sorted(set(keeping) - {self._peers.node})
 
     async def _mend(self, key: tuple[int, int]) -> bool:
         """Look at one segment and put right what can be. Whether there is nothing left to wait for."""

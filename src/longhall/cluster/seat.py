@@ -98,6 +98,7 @@ class Seat:
         self._served_since_s = 0.0
         self._led_epoch = 0  # The last one that this node was to lead.
         self._checked_s = 0.0
+        self._doubts = False  # The coordinator's record was seen to be gone, or older than the one known here.
         self._office: Manager | None = None
         self.copies = factor  # How many there should be, unless the record says otherwise.
         self._in_sync_min = in_sync_min
@@ -351,8 +352,10 @@ class Seat:
 
     def _shards_changed(self, states: Mapping[int, ShardState]) -> None:
         state = states.get(CATALOGUE_SHARD)
+        self._doubts = state is None or is_stale(state, self._state)
         if state is not None:
             self.take_state(state)
+        self._changed.set()
 
     def _level_changed(self, level: FeatureLevel) -> None:
         if level.level >= self._level.level:
@@ -496,6 +499,8 @@ class Seat:
             await self._look_after()
             if self._member is not None:
                 await self._progress.write(self._member, self.level)
+        if self._doubts and self._office is None and self._controller is not None:
+            self._doubts = await self._controller.recover_lost()
         if self._office is None:
             vacant_ms = int((self._loop.time() - self._vacant_since_s) * 1000)
             manager = NOBODY if self.manager == self.node else self.manager  # An office of an earlier session.

@@ -229,6 +229,10 @@ class HallFamilies:
         yield counter(
             "longhall_mended_ranges_total", "Damaged ranges put right from another node.", state.mended_ranges
         )
+        cut = "Bytes that the last start cut off the end of the write-ahead log, because they were not whole."
+        yield gauge("longhall_wal_tail_cut_bytes", cut, state.log_cut_bytes)
+        corrected = "Flipped bits in the write-ahead log that the last start put right."
+        yield gauge("longhall_wal_corrected_bits", corrected, state.log_corrections)
         yield gauge("longhall_disk_free_bytes", "Free bytes where the data directory is.", state.disk_free_bytes)
         yield gauge("longhall_disk_free_files", "Free inodes where the data directory is.", state.disk_free_files)
         yield gauge("longhall_disk_full", "1 while producing is refused for want of space.", int(state.disk_full))

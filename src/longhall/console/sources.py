@@ -138,6 +138,8 @@ class StorageStatus:
     recovery_seconds: float = 0.0
     damaged_ranges: int = 0
     mended_ranges: int = 0  # Damage that was put right from another node.
+    log_cut_bytes: int = 0  # Of the write-ahead log, at the start: what was not whole at its end.
+    log_corrections: int = 0  # Likewise: flipped bits that were put right.
     disk_free_bytes: int = 0
     disk_free_files: int = 0
     disk_full: bool = False  # Whether producing is refused for want of space.

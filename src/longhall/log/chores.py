@@ -14,16 +14,17 @@ from typing import Annotated, Final
 import msgspec
 
 from longhall.log.compaction import AbortedRanges, Compaction, Survey
-from longhall.log.errands import publish_snapshot, remove, sync_directories
+from longhall.log.errands import SMALL_FILE, publish_snapshot, remove, sync_directories, write_small_file
 from longhall.log.freeing import free_settled
 from longhall.log.index import IndexBuilder
 from longhall.log.indexing import publish_index
 from longhall.log.keymap import KeyMap
 from longhall.log.layout import base_offset_of, segment_path
-from longhall.log.mending import find_damage, mend_segment, read_stretch
+from longhall.log.mending import find_damage, mend_segment, read_stretch, restore_from_memory
 from longhall.log.rewriting import discard_cleaned, install_segment, rewrite_segment
 from longhall.log.scanning import Damage, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.log.verification import verify_index, verify_log, verify_slice, verify_snapshots
 from longhall.world.ports import Disk
 
 KEY_MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -193,7 +194,13 @@ CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]]
     "find_damage": find_damage,
     "read_stretch": read_stretch,
     "mend_segment": mend_segment,
+    "restore_from_memory": restore_from_memory,
+    "verify_slice": verify_slice,
+    "verify_index": verify_index,
+    "verify_snapshots": verify_snapshots,
+    "verify_log": verify_log,
     "write_snapshot": publish_snapshot,
+    SMALL_FILE: write_small_file,
     "sync_directories": sync_directories,
     "remove": remove,
 }

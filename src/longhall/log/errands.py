@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from longhall.log.snapshots import write_snapshot
 from longhall.world.ports import Disk
+
+SMALL_FILE: Final = "write_small_file"
 
 
 class OfSnapshot(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -14,6 +18,13 @@ class OfSnapshot(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     shard: int
     position: int
     body: bytes
+
+
+class OfSmallFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A file that is replaced as a whole, and what it is to have."""
+
+    path: str
+    data: bytes
 
 
 class OfPaths(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +44,20 @@ def publish_snapshot(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
     """Make this the newest snapshot of its shard, durably."""
     task = msgspec.convert(arguments, OfSnapshot)
     write_snapshot(disk, task.shard, task.position, task.body)
+    return {}
+
+
+def write_small_file(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    """Replace a file whole. Its name is not synced: after a crash the old one may be there again."""
+    task = msgspec.convert(arguments, OfSmallFile)
+    file = disk.open(task.path + ".new", create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, (task.data,))
+        disk.sync_now(file)
+    finally:
+        file.close()
+    disk.rename(task.path + ".new", task.path)
     return {}
 
 

@@ -9,6 +9,7 @@ from longhall.errors import Code, LonghallError
 PARTITIONS: Final = "partitions"
 SHARDS: Final = "shards"
 IDENTITY: Final = "longhall.json"
+SCRUB: Final = "scrub.json"  # How far the background scrub is; without it a pass begins from the start.
 
 
 def partition_directory(partition: int) -> str:

@@ -15,7 +15,7 @@ from longhall.errors import LonghallError
 from longhall.log.index import IndexBuilder
 from longhall.log.indexing import publish_index
 from longhall.log.layout import base_offset_of
-from longhall.log.scanning import Damage, Found, scan_segment
+from longhall.log.scanning import AtRest, Damage, Found, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
 from longhall.records.batch import BatchHeader, check_batch
 from longhall.world.ports import Disk, File
@@ -122,6 +122,31 @@ def mend_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     return {"mended": [numbers in before and not _touched(numbers, left) for numbers, _ in task.patches]}
 
 
+def restore_from_memory(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
+    """Write again, durably, what memory still has whole of stretches that are damaged on the disk. `damaged` has the
+    stretches that are left.
+    """
+    segment = msgspec.convert(arguments, OfWritten)
+    base_offset = base_offset_of(segment.path)
+    if not disk.exists(segment.path):
+        return {"damaged": [[0, segment.size_bytes, base_offset, segment.next_offset]]}
+    file = disk.open(segment.path)
+    try:
+        damaged = stretches(file, base_offset, segment.size_bytes, segment.next_offset)
+        restored = False
+        for one in damaged:
+            data = file.read_at(one.position, one.size_bytes) if one.size_bytes <= STRETCH_BYTES_MAX else b""
+            if _fits(one.numbers(), data):
+                file.write_at(one.position, (data,))
+                restored = True
+        if restored:
+            disk.sync_now(file)
+            damaged = stretches(file, base_offset, segment.size_bytes, segment.next_offset)
+    finally:
+        file.close()
+    return {"damaged": [one.numbers() for one in damaged]}
+
+
 def _fits(numbers: list[int], data: bytes) -> bool:
     _, size, first, behind = numbers
     return len(data) == size and headers_in(data, first, behind) is not None
@@ -175,7 +200,7 @@ def _scan(file: File, base_offset: int, size_bytes: int, next_offset: int, built
     end = min(size_bytes, file.size())
     last: Found | None = None
     before = base_offset  # The offset behind the batch before the last one.
-    for one in scan_segment(file, base_offset, end):
+    for one in scan_segment(AtRest(file), base_offset, end):
         if isinstance(one, Damage):
             behind = one.next_offset_hint if one.next_offset_hint >= 0 else next_offset
             found.append(Stretch(one.position, one.size_bytes, one.first_offset, behind))

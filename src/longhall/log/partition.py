@@ -495,6 +495,15 @@ class PartitionLog:
                 if segment in self._unindexed:  # Closed just now: what is beside it is newer than what we have.
                     self._unindexed.remove(segment)
 
+    def is_indexed(self, segment: Segment) -> bool:
+        """Whether an index of this segment is saved beside it and does not change any more."""
+        return segment is not self.segments[-1] and segment not in self._unindexed
+
+    def measured(self, segment: Segment, size_bytes: int) -> None:
+        """The cleaner made this closed segment smaller after the last checkpoint before a crash."""
+        if size_bytes < segment.written_bytes and segment.next_offset <= self.safe_offset:
+            segment.size_bytes = segment.written_bytes = size_bytes
+
     def mended(self, base_offset: int) -> None:
         """Bytes of this segment were put right in place, and if it is closed, its index was made anew beside it."""
         for segment in self.segments[:-1]:

@@ -14,7 +14,7 @@ from typing import Final, final
 from longhall.errors import LonghallError
 from longhall.log.index import UINT32_MAX
 from longhall.records.batch import HEADER_BYTES, BatchHeader, check_batch, parse_header
-from longhall.world.ports import File
+from longhall.world.ports import File, Readable
 
 CHUNK_BYTES: Final = 1024 * 1024
 _MAGIC_AT: Final = 16
@@ -51,11 +51,26 @@ class Damage:
         return [self.position, self.size_bytes, self.first_offset, self.next_offset_hint]
 
 
-def scan_segment(file: File, base_offset: int, size_bytes: int) -> Iterator[Found | Damage]:
-    """Everything in the first `size_bytes` of a segment file, in order."""
+@final
+class AtRest:
+    """A file, read from the disk and not from memory."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to so many bytes."""
+        return self._file.read_from_disk(position, size)
+
+
+def scan_segment(
+    file: Readable, base_offset: int, size_bytes: int, position: int = 0, expected: int = -1
+) -> Iterator[Found | Damage]:
+    """Everything in the first `size_bytes` of a segment file, in order; or what stands from `position` on, where an
+    earlier scan has been and offsets from `expected` on follow.
+    """
     scan = _Scan(file, base_offset, size_bytes)
-    position = 0
-    expected = base_offset
+    expected = max(expected, base_offset)
     while position < size_bytes:
         found = scan.batch_at(position, expected)
         if found is None or scan.is_liar(found, expected):
@@ -72,7 +87,7 @@ def scan_segment(file: File, base_offset: int, size_bytes: int) -> Iterator[Foun
 class _Scan:
     """A window over the file, and the questions that are asked of it."""
 
-    def __init__(self, file: File, base_offset: int, end: int) -> None:
+    def __init__(self, file: Readable, base_offset: int, end: int) -> None:
         self._file = file
         self._end = end
         self._offset_max = base_offset + UINT32_MAX

@@ -22,6 +22,7 @@ from typing import Final, final
 from crc32c import crc32c
 
 from longhall.errors import Code, LonghallError
+from longhall.log.correction import correct_frame
 from longhall.log.frames import (
     ENTRY_BYTES_MAX,
     FRAME_BYTES_MAX,
@@ -31,6 +32,7 @@ from longhall.log.frames import (
     decode_frame,
     encode_frame_header,
     frame_position,
+    frame_size,
 )
 from longhall.world.ports import Buffer, Disk, File
 
@@ -80,6 +82,9 @@ class Wal:
         assert file_bytes >= FILE_BYTES_MIN
         self.end = 0  # Where the next frame goes.
         self.horizon = 0  # Everything before is durable.
+        self.vouched = 0  # The horizon of the last frame: damage before it is known as damage after a crash.
+        self.corrections: dict[int, int] = {}  # Positions of bytes in which recovery found a flipped bit, and the byte.
+        self.torn_bytes = 0  # What recovery found behind the last whole frame, of frames that are not.
         self.incarnation = 1
         self.time_ms = 0  # The last hall time found in the log.
         self.appended = 0  # Entries appended since the start.
@@ -207,6 +212,7 @@ class Wal:
         header = encode_frame_header(self.end, self.horizon, time_ms, self.incarnation, entries, body)
         current = self._used[-1]
         self.end += current.file.write_at(self.end - current.start, [header, *body])
+        self.vouched = self.horizon
 
     def _turn_page(self, time_ms: int) -> None:
         """Say in the current file that the log goes on in the next, and go there."""
@@ -248,6 +254,14 @@ class Wal:
                 behind = min(self.end, file.end)
                 return file.file, position - file.start, max(behind - position, 0)
         return None
+
+    def kept_files(self) -> list[tuple[str, int, int]]:
+        """The files that hold the log, in its order: path, first position, and the position behind what was promised
+        there.
+        """
+        return [
+            (one.file.path, one.start, min(one.end, self.horizon)) for one in self._used if one.start < self.horizon
+        ]
 
     @property
     def start(self) -> int:
@@ -303,6 +317,7 @@ class Wal:
                 if isinstance(frame, Frame) and frame.horizon > durable:
                     durable = frame.horizon
             self.horizon = durable
+        self.torn_bytes = 0
         return self._walk(chain, from_position, self.horizon)
 
     def next_file_start(self, position: int) -> int:
@@ -316,9 +331,12 @@ class Wal:
         """Make what recovery read durable: after a crash of the process alone it may be in the page cache only.
 
         What was not known to be durable is written again: after a sync that failed the system takes its pages for
-        clean, so that a second sync alone would succeed and do nothing.
+        clean, so that a second sync alone would succeed and do nothing. Flipped bits that were found are put right.
         """
         for file in self._used:
+            for position, value in self.corrections.items():
+                if file.start <= position < min(end, file.end):
+                    file.file.write_at(position - file.start, (bytes((value,)),))
             first = max(self.horizon, file.start)
             behind = min(end, file.end)
             if first < behind:
@@ -336,6 +354,7 @@ class Wal:
                 file.file.close()
                 self._disk.remove(file.file.path)
         self.end = position
+        self.vouched = min(self.horizon, position)
         self.horizon = position
         self.time_ms = time_ms
         if not self._used or position >= self._used[-1].end:
@@ -374,7 +393,7 @@ class Wal:
             slot = int(number)
             file = self._disk.open(f"{_DIRECTORY}/{name}")
             self._slots = max(self._slots, slot + 1)
-            start, size = _read_file_header(file)
+            start, size = read_file_header(file)
             if start < 0:
                 headless.append(WalFile(slot, file, 0, self._file_bytes))
             else:
@@ -421,9 +440,12 @@ class Wal:
             data = file.file.read_at(0, file.size_bytes)
             while position + FRAME_HEADER_BYTES <= file.end:
                 frame = decode_frame(data, position - file.start, position)
+                if frame is None:
+                    frame = self._correct(data, file, position, incarnation)
                 if frame is None or frame.incarnation < incarnation:
                     found = _next_frame(data, file.start, position + 1, incarnation)
                     if position >= durable:
+                        self.torn_bytes = _torn_bytes(data, file.start, position, found, incarnation)
                         return
                     yield Damage(position, found if found >= 0 else file.end)
                     if found < 0:
@@ -439,12 +461,20 @@ class Wal:
                     break
                 position += frame.size_bytes
 
+    def _correct(self, data: bytes, file: WalFile, position: int, incarnation: int) -> Frame | None:
+        """The frame at `position` if one bit of it has flipped and nothing else; remembers which byte that is."""
+        found = correct_frame(data, position - file.start, position)
+        frame = decode_frame(found[0], 0, position) if found is not None else None
+        if found is not None and frame is not None and frame.incarnation >= incarnation:
+            self.corrections[position + found[1]] = found[0][found[1]]
+        return frame
+
 
 def _file_start(file: WalFile) -> int:
     return file.start
 
 
-def _read_file_header(file: File) -> tuple[int, int]:
+def read_file_header(file: File) -> tuple[int, int]:
     """Start and size of a file; a start of -1 if it was never begun."""
     head = file.read_at(0, FILE_HEADER_BYTES)
     if len(head) < FILE_HEADER_BYTES or head[:4] != _MAGIC:
@@ -480,3 +510,12 @@ def _next_frame(data: bytes, file_start: int, position: int, incarnation: int) -
             return file_start + at
         at = data.find(FRAME_MAGIC_BYTES, at + 1)
     return -1
+
+
+def _torn_bytes(data: bytes, file_start: int, position: int, found: int, incarnation: int) -> int:
+    """How much of frames that nobody was promised stands behind the last whole one: `found` is the next whole one."""
+    end = position + frame_size(data, position - file_start, position)
+    while found >= 0:
+        end = max(end, found + frame_size(data, found - file_start, found))
+        found = _next_frame(data, file_start, end, incarnation)
+    return end - position

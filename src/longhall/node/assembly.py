@@ -22,12 +22,15 @@ from longhall.broker.keep import Housekeeper
 from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import Identity, identify, read_identity, recover
+from longhall.broker.replay import Recovered
+from longhall.broker.scrub import Scrubber
 from longhall.broker.transact import Transactor
 from longhall.cluster.liveness import Liveness
 from longhall.cluster.wings.concourse import Concourse
 from longhall.console.api.hosts import host_routes
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
+from longhall.console.api.scrub import scrub_routes
 from longhall.console.api.service import Api
 from longhall.console.api.upgrading import upgrade_route
 from longhall.console.api.wings import wing_routes
@@ -35,6 +38,7 @@ from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
 from longhall.console.process import process_families
 from longhall.console.routes import open_console
+from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.server import KafkaServer
@@ -55,6 +59,7 @@ from longhall.node.place import Place
 from longhall.node.readiness import Readiness
 from longhall.node.recovery_view import NodeRecovery
 from longhall.node.scaling import scaler_of
+from longhall.node.scrubs import NodeScrubs, papers_of
 from longhall.node.settings import Settings
 from longhall.node.shares import shares_of
 from longhall.node.status import NodeStatus
@@ -99,6 +104,7 @@ class Node:
         self._transactor = Transactor(self.hall, self._coordinator)
         self.desk = Desk(self.hall)
         self._housekeeper = Housekeeper(self.hall)
+        self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.strangers_bytes)
@@ -141,6 +147,11 @@ class Node:
             api.answer_also(recovery_routes(NodeRecovery(self.fellowship.recovery)))
             if self.fellowship.wings is not None:
                 api.answer_also(wing_routes(self.fellowship.wings))
+        scrubs = NodeScrubs(self)
+        api.answer_also(scrub_routes(scrubs))
+        registry.collect(partial(scrub_families, scrubs))
+        if self.fellowship is not None:
+            scrubs.serve(self.fellowship.peers)
         if colleagues is not None:
             registry.others = colleagues.others_metrics
             self._console.show("/metrics", partial(colleagues.show_metrics, registry))
@@ -175,13 +186,10 @@ class Node:
                 "seconds": hall.recovery_seconds,
             },
         )
-        for damage in report.damage:
-            _log.error(
-                "a part of the write-ahead log is damaged; run longhall doctor",
-                extra={"position": damage.position, "next_position": damage.next_position},
-            )
+        tell_recovery(hall, report)
         hall.wal.prepare_spare()
         self._housekeeper.start()
+        self.scrubber.start()
         if self.fellowship is None:
             self._serve()
 
@@ -288,6 +296,7 @@ class Node:
         await self.desk.stop()
         self._coordinator.stop()
         await self._transactor.stop()
+        await self.scrubber.stop()
         await self._housekeeper.stop()
         written = False
         if self.hall.commits.failure is None:
@@ -313,6 +322,7 @@ class Node:
         self.hall.background.close()
         await self._scaler.stop()
         self.status.state = self.status.state or "starting anew"
+        await self.scrubber.stop()
         self.hall.commits.abandon()  # From here on nothing is written.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
@@ -325,6 +335,25 @@ class Node:
         self._console.close()
         self.hall.abandon()
         await asyncio.sleep(0)
+
+
+def tell_recovery(hall: Hall, report: Recovered) -> None:
+    """Say what recovery found wrong with the write-ahead log."""
+    for damage in report.damage:
+        _log.error(
+            "a part of the write-ahead log is damaged; run longhall doctor",
+            extra={"position": damage.position, "next_position": damage.next_position},
+        )
+    for position in report.corrected:
+        _log.error("a bit of the write-ahead log had flipped and was put right", extra={"position": position})
+    if report.cut_bytes:
+        _log.warning(
+            "the end of the write-ahead log was not whole and was cut: a write that nobody was promised, or damage "
+            "within a second of the last one",
+            extra={"position": report.end, "bytes": report.cut_bytes},
+        )
+    hall.log_cut_bytes = report.cut_bytes
+    hall.log_corrections = len(report.corrected)
 
 
 def _alone(world: World, settings: Settings) -> Identity:
@@ -375,6 +404,8 @@ def options_of(settings: Settings) -> HallOptions:
         tail_bytes_max=shares_of(settings.memory_bytes).tail_bytes,
         behind_tails_min=settings.behind_partitions_min,
         behind_bytes_min=min(BEHIND_BYTES_MIN, settings.memory_bytes // BEHIND_SHARE),
+        scrub_interval_ms=settings.scrub_interval_ms,
+        scrub_bytes_a_second_max=settings.scrub_bytes_a_second_max,
         cleaner_interval_ms=settings.cleaner.interval_ms,
         cleaner_dirty_ratio=settings.cleaner.dirty_ratio,
         settled_grace_ms=settings.cleaner.settled_grace_ms,

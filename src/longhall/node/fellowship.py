@@ -105,6 +105,7 @@ class Fellowship:
         self._divergent = False  # It leads, and its state is not the majority's.
         self._fetching: asyncio.Task[None] | None = None
         self._withdrawing: asyncio.Task[None] | None = None
+        self._fetched_all = False  # Beside what is here, so that what is damaged here goes with the next start.
         self._watch: Watch | None = None
         hall.leadership = self.seat
         confirming = Confirming(self.seat, self.peers, self._epoch, self._electable)
@@ -300,6 +301,7 @@ class Fellowship:
             if (
                 self.member is not None
                 and (self.member.mender.is_unfit or self._divergent)
+                and not self._fetched_all
                 and leader != self.seat.node
                 and (leader or others)
             ):
@@ -446,6 +448,7 @@ class Fellowship:
             await self.seat.withdraw()  # Nobody may choose this node meanwhile.
             while True:
                 if await self._fetched(node, rate, history):
+                    self._fetched_all = True
                     break
                 await asyncio.sleep(TURN_S)
         except IncompleteSource as error:

@@ -22,6 +22,7 @@ _GIB: Final = 1024 * _MIB
 _SECOND: Final = 1_000
 _MINUTE: Final = 60 * _SECOND
 _DAY: Final = 24 * 60 * _MINUTE
+_YEAR: Final = 365 * _DAY
 
 # What a number or a text stands for is kept in `extra`, for those who read words and print them.
 
@@ -324,6 +325,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 7 * _DAY
 
     # Background work and words.
+    scrub_interval_ms: Annotated[
+        int,
+        _duration("Everything on the disk is read and verified within this time; 0 for only when asked.", most=_YEAR),
+    ] = 7 * _DAY
+    scrub_bytes_a_second_max: Annotated[
+        int, _size("Verifying what is on the disk reads no more than this.", least=64 * _KIB, most=100 * _GIB)
+    ] = 32 * _MIB
     cleaner: CleanerSettings = CleanerSettings()
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The least important messages that are logged.")

@@ -179,6 +179,8 @@ class NodeStatus:
             recovery_seconds=hall.recovery_seconds,
             damaged_ranges=sum(len(partition.log.damaged) for partition in hall.partitions.values()),
             mended_ranges=hall.mended,
+            log_cut_bytes=hall.log_cut_bytes,
+            log_corrections=hall.log_corrections,
             disk_free_bytes=hall.world.disk.free_bytes(),
             disk_free_files=hall.world.disk.free_files(),
             disk_full=hall.storage_full,

@@ -340,6 +340,9 @@ class SimulatedFile:
         data = self.read_at(position, size)
         return None if self._disk.reads_cold() else data
 
+    def read_from_disk(self, position: int, size: int) -> bytes:
+        return self.read_at(position, size)
+
     def size(self) -> int:
         self._disk.check()
         self._check_open()

@@ -18,6 +18,7 @@ from longhall.simulation.planted_peers import PEER_BUGS
 from longhall.simulation.planted_queues import QUEUE_BUGS
 from longhall.simulation.planted_repairs import REPAIR_BUGS
 from longhall.simulation.planted_replicas import REPLICA_BUGS
+from longhall.simulation.planted_rest import REST_BUGS
 from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
 
@@ -33,6 +34,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **DISK_BUGS,
     **PEER_BUGS,
     **REPAIR_BUGS,
+    **REST_BUGS,
 }
 
 

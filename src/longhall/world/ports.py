@@ -28,6 +28,13 @@ class Clock(Protocol):
         """The same in microseconds, for what is quick."""
 
 
+class Readable(Protocol):
+    """Whatever has bytes at positions."""
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes, fewer only at the end."""
+
+
 class File(Protocol):
     """An open file. Writes reach the page cache; only `Disk.sync` makes them durable."""
 
@@ -43,6 +50,11 @@ class File(Protocol):
 
     def read_at_nowait(self, position: int, size: int) -> bytes | None:
         """The same from memory alone; None when it would have to wait for the disk."""
+
+    def read_from_disk(self, position: int, size: int) -> bytes:
+        """The same from where the bytes are at rest, past what memory has of them where the file system permits it;
+        what was not in memory before is not left there. Waits for the disk.
+        """
 
     def size(self) -> int: ...
 

@@ -12,6 +12,7 @@ from longhall.cli.cluster.status import status
 from longhall.cli.cluster.up import up
 from longhall.cli.cluster.upgrade import upgrade
 from longhall.cli.cluster.wings import app as wings
+from longhall.cli.scrub import scrub
 
 app = typer.Typer(name="cluster", help="Nodes that keep one hall together.", no_args_is_help=True)
 app.command()(up)
@@ -22,6 +23,7 @@ app.command()(move)
 app.command()(factor)
 app.command()(upgrade)
 app.command()(recover)
+app.command()(scrub)
 app.command("scale-local")(scale_local)
 app.add_typer(secret)
 app.add_typer(wings)

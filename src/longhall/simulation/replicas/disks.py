@@ -15,6 +15,7 @@ from longhall.simulation.disk import SYNC_MS
 from longhall.simulation.replicas.breakable import Breakable
 from longhall.simulation.replicas.flips import Flips
 from longhall.simulation.replicas.hosts import SLOW_MS
+from longhall.simulation.tails import last_frame
 from longhall.simulation.world import Host
 
 STUCK_MS: Final = (2_500.0, 4_000.0)
@@ -125,17 +126,30 @@ class DiskFaults:
         await self._cluster.wait_until_settled()
         host = self._one()
         room = "wal" if self._chance.random() < 0.7 else "shards"
-        self._flip(host, lambda path: path.startswith(room))
+        self.flip(host, lambda path: path.startswith(room))
         host.kill()
+
+    async def damage_the_tail(self) -> None:
+        """A bit flips in the last frame of the log of one host, which then starts anew."""
+        await self._cluster.wait_until_settled()
+        host = self._one()
+        host.kill()
+        found = last_frame(host.platter)
+        if found is not None:
+            inode, begin, behind = found
+            position, bit = self._chance.randrange(begin, behind), 1 << self._chance.randrange(8)
+            inode.flip(position, bit)
+            self._cluster.simulation.trace.note("flip the tail", host.name, position, bit)
 
     async def damage_a_segment(self) -> None:
         """A bit flips in what was written to a partition of one host long ago."""
         await self._cluster.wait_until_settled()
         host = self._one()
-        newest = _newest_segments(host)
-        self._flip(host, lambda path: path.startswith("partitions") and path.endswith(".log") and path not in newest)
+        newest = newest_segments(host)
+        self.flip(host, lambda path: path.startswith("partitions") and path.endswith(".log") and path not in newest)
 
-    def _flip(self, host: Host, is_meant: Callable[[str], bool]) -> None:
+    def flip(self, host: Host, is_meant: Callable[[str], bool]) -> None:
+        """One bit of one of these files."""
         named = [(path.lstrip("/"), inode) for path, inode in host.platter.inodes()]
         written = [(path, inode) for path, inode in named if is_meant(path) and inode.content]
         if written:
@@ -156,7 +170,7 @@ class DiskFaults:
         return self._cluster.host(self._chance.choice(self._nodes))
 
 
-def _newest_segments(host: Host) -> set[str]:
+def newest_segments(host: Host) -> set[str]:
     """Of each partition: what is still being written."""
     newest: dict[str, str] = {}
     for path, _ in host.platter.inodes():

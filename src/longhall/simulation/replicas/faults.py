@@ -29,7 +29,7 @@ class Faults:
         self.happened = 0
         self._trace = cluster.simulation.trace
         self._chance: random.Random = cluster.simulation.stream("faults")
-        disks = DiskFaults(cluster, self._chance)
+        disks = self.disks = DiskFaults(cluster, self._chance)
         self.flips = disks.flips
         self._parts: list[HostFaults | LinkFaults | DiskFaults | HistoryFaults | MachineFaults | StrangerFaults] = [
             HostFaults(cluster, self._chance),

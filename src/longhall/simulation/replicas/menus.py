@@ -57,7 +57,7 @@ ELECTIONS: Final = (
     "cut_one_way",
     "slow_disk",
 )
-DAMAGE: Final = ("damage", "damage", "reset", "slow_disk")
+DAMAGE: Final = ("damage", "damage", "damage_the_tail", "reset", "slow_disk")
 FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
 # Reads, or new files, fail while leaders change.
 READS: Final = (*("failed_reads",) * 4, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")

@@ -21,6 +21,7 @@ from longhall.simulation.world import SimulatedWorld, Simulation
 
 NODE: Final = "node"
 NODE_LOGGER: Final = "longhall.node"
+SCRUB_LOGGER: Final = "longhall.scrub"
 KAFKA_PORT: Final = 9092
 SQS_PORT: Final = 9324
 LOOK_S: Final = 0.05
@@ -36,15 +37,17 @@ class DamageReports(logging.Handler):
         self.sentences: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "damaged" in record.getMessage():
+        if "damage" in record.getMessage():
             self.sentences.append(record.getMessage())
 
     def __enter__(self) -> DamageReports:
-        logging.getLogger(NODE_LOGGER).addHandler(self)
+        for name in (NODE_LOGGER, SCRUB_LOGGER):
+            logging.getLogger(name).addHandler(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        logging.getLogger(NODE_LOGGER).removeHandler(self)
+        for name in (NODE_LOGGER, SCRUB_LOGGER):
+            logging.getLogger(name).removeHandler(self)
 
 
 class Running(Protocol):

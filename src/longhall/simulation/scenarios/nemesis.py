@@ -14,6 +14,7 @@ from typing import Final, final
 from longhall.simulation.disk import SYNC_MS
 from longhall.simulation.scenarios.machine import NODE, Machine
 from longhall.simulation.scenarios.stage import CLIENTS
+from longhall.simulation.tails import last_frame
 from longhall.simulation.world import Simulation
 
 SLOW_MS: Final = (20.0, 300.0)
@@ -132,6 +133,14 @@ class Nemesis:
         if paths:
             inode = inodes[self._chance.choice(paths)]
             inode.flip(self._chance.randrange(len(inode.content)), 1 << self._chance.randrange(8))
+
+    async def _rot_the_tail(self) -> None:
+        """One bit of the last frame of the log, which may have been acknowledged, before the node starts again."""
+        self._machine.host.kill()
+        found = last_frame(self._machine.host.platter)
+        if found is not None:
+            inode, begin, behind = found
+            inode.flip(self._chance.randrange(begin, behind), 1 << self._chance.randrange(8))
 
     async def _clock_jump(self) -> None:
         jump_ms = self._chance.choice((-3_600_000, -5_000, 5_000, 60_000))

@@ -36,6 +36,8 @@ def settings_for(world: SimulatedWorld) -> Settings:
         drain_ms=2_000,
         # Small segments and little grace, so that what is settled leaves them while everything breaks.
         cleaner=CleanerSettings(interval_ms=3_000, settled_grace_ms=500, queue_segment_bytes=8192),
+        # In every other life everything on the disk is verified all the time.
+        scrub_interval_ms=20_000 * world.entropy.below(2),
     )
 
 

@@ -4,7 +4,7 @@ storm      everybody writes and reads, and everything breaks
 crashes    transactions and idempotent writers; power cuts and kills in quick succession
 cleaning   compaction and retention at work while the power fails
 full       the disk is full again and again
-damage     bits flip in closed segments: refused to readers, never served, never cut
+damage     bits flip in closed segments: refused to readers, never served, never cut; and in the last frame of the log
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from longhall.simulation.scenarios.play import Play, places_of
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
 from longhall.simulation.scenarios.repairs import REPAIR_SCENARIOS
+from longhall.simulation.scenarios.scrubs import SCRUB_SCENARIOS
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
 from longhall.simulation.scenarios.wings import WING_SCENARIOS
 from longhall.simulation.scenarios.writers import write_evenly, write_keys
@@ -103,7 +104,7 @@ async def recycling(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def damage(simulation: Simulation, starter: Starter) -> Played:
-    play = Play(simulation, starter, ["flip", "flip", "power_cut", "kill", "stop_cleanly"])
+    play = Play(simulation, starter, ["flip", "flip", "rot_the_tail", "power_cut", "kill", "stop_cleanly"])
     await play.begin({"events": (2, {"segment.bytes": "20000"})})
     play.verdict.damage_allowed = True
     play.write(places_of("events", 2), plain=1, idempotent=1, transactional=0, pause_s=0.3)
@@ -132,6 +133,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **BAD_CLUSTER_DISKS,
     **LOST_COORDINATORS,
     **MACHINE_SCENARIOS,
+    **SCRUB_SCENARIOS,
 }
 
 # Registered and run by their names, but not in turn: the product does not bear them yet.

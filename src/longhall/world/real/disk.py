@@ -13,6 +13,7 @@ from typing import Final, final
 from longhall.world.ports import Buffer, Done, File
 from longhall.world.real.file import RealFile
 from longhall.world.real.syncer import TOGETHER_FILES_MIN
+from longhall.world.real.syncfs import obstacle_to_syncfs
 from longhall.world.real.syncing import SyncLane
 from longhall.world.real.writing import WriteLane, wait_for_writes
 
@@ -35,8 +36,12 @@ class RealDisk:
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         os.makedirs(self.root, mode=DIRECTORY_MODE, exist_ok=True)
+        # Kept open from now on: the kernel tells a descriptor of every write that fails while it is open.
+        self._directory = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.obstacle_to_syncfs = obstacle_to_syncfs(self.root)  # Why many files are synced one by one, if they are.
         self._commits = SyncLane("commits")
-        self._background = SyncLane("background", together=True)
+        file_system = -1 if self.obstacle_to_syncfs else self._directory
+        self._background = SyncLane("background", together=True, file_system=file_system)
         self._writes = WriteLane(self.root)
 
     def open(self, path: str, *, create: bool = False) -> File:
@@ -73,18 +78,14 @@ class RealDisk:
             os.close(descriptor)
 
     def sync_directories(self, paths: Sequence[str]) -> None:
-        if len(paths) < TOGETHER_FILES_MIN:
+        if len(paths) < TOGETHER_FILES_MIN or self.obstacle_to_syncfs:
             for path in paths:
                 if self.exists(path):
                     self.sync_directory(path)
             return
-        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if _libc.syncfs(descriptor) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), self.root)
-        finally:
-            os.close(descriptor)
+        if _libc.syncfs(self._directory) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), self.root)
 
     def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
         lane = self._background if background else self._commits
@@ -120,6 +121,15 @@ class RealDisk:
         self._commits.close()
         self._background.close()
         self._writes.close()
+        if self._directory >= 0:
+            os.close(self._directory)
+            self._directory = -1
+
+    @property
+    def how_many_are_synced(self) -> str:
+        """In words, for the log."""
+        obstacle = self.obstacle_to_syncfs
+        return f"one by one: {obstacle}" if obstacle else "with one call for the file system (syncfs)"
 
     @property
     def syncer_pid(self) -> int | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from longhall.world.ports import Buffer
+from longhall.world.real.direct import read_direct
 
 IOV_MAX: Final = 1024
 SCRATCH_BYTES: Final = 128 * 1024  # Larger reads are not worth the second copy.
@@ -113,6 +114,17 @@ class RealFile:
                 return None
             raise
         return self.read_at(position, size)
+
+    def read_from_disk(self, position: int, size: int) -> bytes:
+        data = read_direct(f"/proc/self/fd/{self.descriptor}", position, size)
+        if data is not None:
+            return data
+        cached = self.read_at_nowait(position, size)
+        if cached is not None:
+            return cached
+        data = self.read_at(position, size)
+        self.leave_memory(position, len(data))
+        return data
 
     def reads_on(self, position: int, size: int, reach_bytes: int) -> bool:
         """Whether a cold read goes on near where an earlier one stopped, so that what comes next is worth fetching."""

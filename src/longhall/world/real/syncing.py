@@ -32,9 +32,15 @@ _SOCKET_BUFFER_BYTES: Final = 1 << 20
 class SyncLane:
     """One process that syncs. Owned by the loop: no call is made from another thread."""
 
-    def __init__(self, name: str, *, together: bool = False) -> None:
+    def __init__(self, name: str, *, together: bool = False, file_system: int = -1) -> None:
+        """`file_system` is a descriptor on the one that may be synced as a whole, opened before anything was written;
+        -1 for none.
+        """
         self._name = name
         self._options = ["together"] if together else []
+        self._inherited = [] if file_system < 0 else [file_system]
+        if file_system >= 0:
+            self._options.append(f"syncfs={file_system}")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -85,7 +91,8 @@ class SyncLane:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
             os.set_inheritable(theirs.fileno(), True)
             command = [sys.executable, "-I", "-S", syncer.__file__, str(theirs.fileno()), *self._options]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            passed = [theirs.fileno(), *self._inherited]
+            self._process = subprocess.Popen(command, pass_fds=passed, stdin=subprocess.DEVNULL)
         self._socket = ours
 
     def _attend(self, loop: asyncio.AbstractEventLoop) -> None:

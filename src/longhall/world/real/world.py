@@ -6,6 +6,7 @@ a room above.
 
 from __future__ import annotations
 
+import logging
 from typing import Final, final
 
 from longhall.world.real.clock import RealClock
@@ -15,6 +16,8 @@ from longhall.world.real.janitor import RealJanitor
 from longhall.world.real.network import RealNetwork
 
 CHORES: Final = "longhall.log.chores"
+
+_log = logging.getLogger("longhall.disk")
 
 
 @final
@@ -28,6 +31,7 @@ class RealWorld:
         self.disk = RealDisk(data_directory)
         self._lock = DirectoryLock(data_directory) if lock else None
         self.janitor = RealJanitor(data_directory, chores)
+        _log.info("many files are synced %s", self.disk.how_many_are_synced)
 
     def close(self) -> None:
         """The last call. Syncs still under way fail; nothing that was acknowledged depends on them."""

@@ -1,0 +1,428 @@
+"""The background scrub: every byte at rest is read from the disk and verified, again and again, before it is needed.
+
+    what is verified               what becomes of damage
+    the identity of the directory  written again from memory
+    snapshots                      a checkpoint takes their place
+    write-ahead log                a checkpoint makes it needless, and its file is given up
+    segments                       batches come from another replica (`cluster.mending`); a lone node reports them
+    indexes of closed segments     rebuilt from their segment
+
+A pass goes through all of them in this order, partition by partition and segment by segment, one slice at a time, at
+the pace of `broker.pace`. Where it is, and when the last pass was complete, survives restarts in `scrub.json`. The
+janitor does the reading. Nothing here knows of other nodes: `Partition.tell_damage` finds out whether one can help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, final
+
+from longhall.broker.hall import Hall
+from longhall.broker.pace import Pace
+from longhall.broker.partition import Partition
+from longhall.broker.scrub_report import (
+    IDENTITY,
+    INDEX,
+    LOG,
+    SEGMENT,
+    SNAPSHOT,
+    Place,
+    Report,
+    read_progress,
+    write_progress,
+)
+from longhall.errors import LonghallError
+from longhall.log.layout import segment_path
+from longhall.log.segment import Segment
+
+SLICE_BYTES: Final = 1024 * 1024
+START_S: Final = 10.0  # After a start: clients that come back are served first.
+REST_S_MAX: Final = 1.0  # Between two looks at the pace.
+PARTITIONS_A_TURN: Final = 64
+NOTED_EVERY_MS: Final = 30_000
+CONFIRMED_TIMES: Final = 3  # Looks at a segment that the cleaner may be replacing.
+CHECKPOINT_LOOK_S: Final = 0.2
+CHECKPOINT_LOOKS_MAX: Final = 300
+AGAIN_S: Final = 60.0  # After something went wrong with the scrub itself.
+
+_log = logging.getLogger("longhall.scrub")
+
+
+class Paper(NamedTuple):
+    """A small file that says who the directory is: whether its bytes are right, and how it is written again."""
+
+    path: str
+    is_right: Callable[[bytes], bool]
+    rewrite: Callable[[], None]
+
+
+@final
+class Scrubber:
+    """See the module. Made for every hall; with an interval of 0 it runs only when it is asked to."""
+
+    def __init__(self, hall: Hall, papers: Sequence[Paper] = ()) -> None:
+        self.report = Report()
+        self._hall = hall
+        self._papers = papers
+        self._pace = Pace(hall.options.scrub_interval_ms, hall.options.scrub_bytes_a_second_max)
+        self._wanted = asyncio.Event()
+        self._again: list[tuple[int, int]] = []  # Segments that somebody has tried to put right meanwhile.
+        self._owed = 0.0  # Bytes that were read before the pace allowed for it.
+        self._noted_ms = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin where the last life of the node stopped."""
+        self.report.progress = read_progress(self._hall.world.disk)
+        self._task = self._hall.background.start("scrub", self._run)
+
+    async def stop(self) -> None:
+        """No more of it; where it is stays noted."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def begin_now(self) -> int:
+        """Begin a pass at once, from the start, as fast as the bound allows; returns the number that it will have."""
+        self._pace.hurried = True
+        self.report.progress.rewind()
+        self.report.restarts += 1
+        self._wanted.set()
+        return self.report.passes + 1
+
+    # Passes
+
+    async def _run(self) -> None:
+        await self._rest(START_S)
+        while True:
+            try:
+                await self._wait_until_due()
+                await self._pass()
+            except (OSError, LonghallError) as error:
+                self.report.failures += 1
+                _log.warning("the scrub could not go on; it is tried again", extra={"reason": str(error)})
+                await asyncio.sleep(AGAIN_S)
+            except Exception:
+                self.report.failures += 1
+                _log.exception("the scrub failed; it is tried again")
+                await asyncio.sleep(AGAIN_S)
+
+    async def _wait_until_due(self) -> None:
+        progress = self.report.progress
+        while not self._is_due():
+            await self._rest(REST_S_MAX)
+            await self._look_again()
+        if not progress.is_under_way:
+            progress.begin(self._now_ms())
+
+    async def _rest(self, seconds: float) -> None:
+        """For so long, or until somebody wants something."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+        except TimeoutError:
+            pass
+        self._wanted.clear()
+
+    def _is_due(self) -> bool:
+        if self._hall.options.scrub_interval_ms == 0:
+            return self._pace.hurried
+        progress = self.report.progress
+        return progress.is_under_way or self._pace.is_due(progress.began_ms, self._now_ms())
+
+    async def _pass(self) -> None:
+        """One pass, or the rest of one. Begun anew when somebody asks for that in the middle of it."""
+        report, progress = self.report, self.report.progress
+        restarts = report.restarts
+        report.bytes_total = self._bytes_at_rest()
+        if self._pace.is_too_slow(report.bytes_total) and not self._pace.hurried:
+            told = {"bytes": report.bytes_total, "bytes_a_second_max": self._pace.bytes_a_second_max}
+            _log.warning("the scrub cannot be done in time: raise scrub_bytes_a_second_max", extra=told)
+        if progress.partition < 0:
+            await self._check_papers()
+            await self._check_snapshots()
+            await self._check_log()
+        done = self._hall.wal.end - self._hall.wal.start
+        for at, (number, partition) in enumerate(sorted(self._hall.partitions.items())):
+            if number < progress.partition:
+                done += partition.log.bytes_kept()
+                continue
+            if at % PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+            report.bytes_done = done
+            await self._check_partition(number, partition, restarts)
+            if report.restarts != restarts:
+                progress.begin(self._now_ms())
+                return
+            done += partition.log.bytes_kept()
+        await self._finish()
+
+    async def _finish(self) -> None:
+        report = self.report
+        await self._look_again()
+        report.progress.complete(self._now_ms())
+        report.passes += 1
+        report.bytes_done = report.bytes_total
+        self._pace.hurried = False
+        await self._note()
+        told = {"bytes": report.bytes_total, "damaged": len(report.damaged)}
+        _log.info("everything at rest was verified", extra=told)
+
+    async def _check_partition(self, number: int, partition: Partition, restarts: int) -> None:
+        progress = self.report.progress
+        first = progress.base_offset if number == progress.partition else -1
+        while not partition.deleted and self.report.restarts == restarts:
+            segment = next((one for one in partition.log.segments if one.base_offset >= first), None)
+            if segment is None:
+                return
+            progress.reach(number, segment.base_offset)
+            await self._check_segment(number, partition, segment)
+            first = segment.base_offset + 1
+            await self._note_now_and_then()
+
+    # Segments
+
+    async def _check_segment(self, number: int, partition: Partition, segment: Segment) -> None:
+        if partition.log.is_indexed(segment):
+            await self._check_index(number, partition, segment)
+        position, expected = 0, segment.base_offset
+        size_bytes = segment.written_bytes
+        while position < segment.written_bytes and _is_kept(partition, segment):
+            if segment.written_bytes < size_bytes:
+                position, expected = 0, segment.base_offset  # The cleaner has replaced it: begin again.
+            size_bytes = segment.written_bytes
+            rest: dict[str, object] = {"position": position, "expected": expected, "bytes_max": SLICE_BYTES}
+            try:
+                found: Any = await self._janitor("verify_slice", {**_written(number, partition, segment), **rest})
+            except OSError as error:
+                _log.error("a segment cannot be read", extra={**_place(number, segment), "reason": str(error)})
+                found = {"position": size_bytes, "expected": expected, "damaged": expected}
+            read_bytes = max(found["position"] - position, 1)
+            position, expected = found["position"], found["expected"]
+            await self._spend(read_bytes)
+            if found["damaged"] >= 0:
+                await self._suspect(number, partition, segment)
+                return
+        self._forgive(Place(SEGMENT, number, segment.base_offset))
+
+    async def _suspect(self, number: int, partition: Partition, segment: Segment) -> None:
+        """Look at the whole segment, and have it put right if it is damaged and not only being replaced."""
+        stretches = await self._damage_in(number, partition, segment, "find_damage")
+        if not stretches:
+            return
+        place = Place(SEGMENT, number, segment.base_offset)
+        told: dict[str, object] = {"partition": number, "topic": partition.topic, "offset": stretches[0][2]}
+        self._found(place, {"path": place.path, **told})
+        stretches = await self._damage_in(number, partition, segment, "restore_from_memory")
+        if not stretches:
+            self._repaired(place)
+        elif not partition.tell_damage(stretches[0][2], partial(self._hear, number, segment.base_offset)):
+            _log.error("no other replica has these messages; readers are refused", extra=told)
+
+    async def _damage_in(self, number: int, partition: Partition, segment: Segment, chore: str) -> list[list[int]]:
+        """The damaged stretches of a segment that the chore leaves; none if it is gone."""
+        for _ in range(CONFIRMED_TIMES):
+            written = _written(number, partition, segment)
+            many = chore == "find_damage"
+            try:
+                found: Any = await self._janitor(chore, {"segments": [written]} if many else written)
+            except OSError:
+                return [[0, segment.written_bytes, segment.base_offset, segment.next_offset]]
+            stretches: list[list[int]] = found["damaged"][0] if many else found["damaged"]
+            if not _is_kept(partition, segment) or not stretches:
+                return []
+            if segment.written_bytes == written["size_bytes"]:
+                return stretches
+        return []
+
+    def _hear(self, number: int, base_offset: int) -> None:
+        """Somebody has done what could be done about this segment."""
+        self._again.append((number, base_offset))
+        self._wanted.set()
+
+    async def _look_again(self) -> None:
+        """See what has become of damage that was told to others."""
+        while self._again:
+            number, base_offset = self._again.pop(0)
+            partition = self._hall.partitions.get(number)
+            segments = partition.log.segments if partition is not None else []
+            segment = next((one for one in segments if one.base_offset == base_offset), None)
+            place = Place(SEGMENT, number, base_offset)
+            if partition is None or segment is None:
+                self.report.damaged.pop(place, None)
+            elif not await self._damage_in(number, partition, segment, "find_damage"):
+                self._repaired(place)
+
+    async def _check_index(self, number: int, partition: Partition, segment: Segment) -> None:
+        path = segment_path(number, segment.base_offset)
+        try:
+            found: Any = await self._janitor("verify_index", {"path": path})
+        except OSError:  # It cannot be read: another one takes its place.
+            found = {"covers": -1, "size_bytes": 0, "segment_bytes": segment.written_bytes}
+        await self._spend(max(found["size_bytes"], 1))
+        if not _is_kept(partition, segment):
+            return
+        covers, segment_bytes = found["covers"], found["segment_bytes"]
+        if covers == segment_bytes:
+            partition.log.measured(segment, covers)
+        if covers == segment.written_bytes or segment_bytes < segment.written_bytes:
+            return  # It is right, or there is more wrong than the index.
+        place = Place(INDEX, number, segment.base_offset)
+        if found["size_bytes"] >= 0:
+            self._found(place, {"path": place.path})
+        try:
+            await self._janitor("rebuild_index", {"path": path, "size_bytes": segment.written_bytes})
+        except OSError as error:
+            _log.warning("an index could not be rebuilt", extra={"path": place.path, "reason": str(error)})
+            return
+        partition.log.mended(segment.base_offset)
+        self._repaired(place)
+
+    # What is not messages
+
+    async def _check_papers(self) -> None:
+        disk = self._hall.world.disk
+        for paper in self._papers:
+            data = b""
+            if disk.exists(paper.path):
+                file = disk.open(paper.path)
+                data = file.read_at(0, file.size())
+                file.close()
+            if not paper.is_right(data):
+                place = Place(IDENTITY, name=paper.path)
+                self._found(place, {"path": paper.path})
+                paper.rewrite()
+                self._repaired(place)
+
+    async def _check_snapshots(self) -> None:
+        for shard in range(len(self._hall.shards)):
+            place = Place(SNAPSHOT, shard)
+            if await self._is_damaged(shard):
+                self._found(place, {"shard": shard})
+                if await self._take_checkpoint() and not await self._is_damaged(shard):
+                    self._repaired(place)
+            else:
+                self._forgive(place)
+
+    async def _is_damaged(self, shard: int) -> bool:
+        found: Any = await self._janitor("verify_snapshots", {"shards": [shard]})
+        await self._spend(found["size_bytes"])
+        return bool(found["damaged"])
+
+    async def _check_log(self) -> None:
+        """Every file of the write-ahead log, up to what is known to be durable. Of the one that is being written, what
+        stands before the last checkpoint is needed by nobody who starts here.
+        """
+        wal = self._hall.wal
+        files = wal.kept_files()
+        for path, start, until in files:
+            position = start
+            while position < until and wal.locate(start) is not None:  # Else a checkpoint has given it back.
+                part: dict[str, object] = {"path": path, "start": start, "position": position, "until": until}
+                try:
+                    found: Any = await self._janitor("verify_log", {**part, "bytes_max": SLICE_BYTES})
+                except OSError:
+                    found = {"position": until, "damaged": position}
+                await self._spend(found["position"] - position)
+                position, damaged = found["position"], found["damaged"]
+                needless = path == files[-1][0] and damaged < self._hall.checkpoint_at
+                if damaged >= 0 and not needless and wal.locate(start) is not None:
+                    await self._leave_log(path, start, damaged, until)
+
+    async def _leave_log(self, path: str, start: int, position: int, until: int) -> None:
+        """What is damaged in the log is in memory still: a checkpoint makes it needless."""
+        hall = self._hall
+        place = Place(LOG, start)
+        self._found(place, {"path": path, "position": position})
+        if await self._take_checkpoint() and hall.checkpoint_at >= until:
+            hall.wal.release_before(until)
+            hall.positions.release_before(hall.wal.start)
+            self._repaired(place)
+
+    async def _take_checkpoint(self) -> bool:
+        hall = self._hall
+        before = hall.checkpoints
+        hall.checkpoint_wanted = True
+        for _ in range(CHECKPOINT_LOOKS_MAX):
+            if hall.checkpoints > before:
+                return True
+            await asyncio.sleep(CHECKPOINT_LOOK_S)
+        return False
+
+    # What was found
+
+    def _found(self, place: Place, told: dict[str, object]) -> None:
+        if self.report.found(place):
+            # An index is only a cache, and one that a crash tore looks the same.
+            level = logging.WARNING if place.kind == INDEX else logging.ERROR
+            _log.log(level, "damage at rest was found", extra={"kind": place.kind, **told})
+
+    def _repaired(self, place: Place) -> None:
+        if self.report.repaired(place):
+            _log.warning("damage at rest was repaired", extra={"kind": place.kind, "path": place.path})
+
+    def _forgive(self, place: Place) -> None:
+        """It is whole, whoever has put it right."""
+        if place in self.report.damaged:
+            self._repaired(place)
+
+    # Pace
+
+    async def _spend(self, size_bytes: int) -> None:
+        """So much was read: rest until the pace allows for it, and do what has come up meanwhile."""
+        report = self.report
+        report.bytes_read += size_bytes
+        report.bytes_done += size_bytes
+        self._owed += size_bytes
+        while self._owed >= 1:
+            left = max(report.bytes_total - report.bytes_done, 0) + math.ceil(self._owed)
+            rate = self._pace.bytes_a_second(left, report.progress.began_ms, self._now_ms())
+            rest_s = min(self._owed / rate, REST_S_MAX)
+            await asyncio.sleep(rest_s)
+            self._owed -= rate * rest_s
+            if self._again:
+                await self._look_again()
+
+    def _bytes_at_rest(self) -> int:
+        wal = self._hall.wal
+        return wal.end - wal.start + sum(one.log.bytes_kept() for one in list(self._hall.partitions.values()))
+
+    def _janitor(self, job: str, arguments: dict[str, object]) -> Awaitable[dict[str, object]]:
+        return self._hall.world.janitor.run(job, arguments)
+
+    def _now_ms(self) -> int:
+        return self._hall.world.clock.wall_ms()
+
+    async def _note_now_and_then(self) -> None:
+        if not 0 <= self._now_ms() - self._noted_ms < NOTED_EVERY_MS:
+            self.report.bytes_total = self._bytes_at_rest()
+            await self._note()
+
+    async def _note(self) -> None:
+        self._noted_ms = self._now_ms()
+        try:
+            await write_progress(self._hall.world, self.report.progress)
+        except OSError as error:
+            _log.info("where the scrub is could not be noted", extra={"reason": str(error)})
+
+
+def _is_kept(partition: Partition, segment: Segment) -> bool:
+    return not partition.deleted and segment in partition.log.segments
+
+
+def _written(number: int, partition: Partition, segment: Segment) -> dict[str, object]:
+    """A segment, as far as it is in its file."""
+    return {
+        "path": segment_path(number, segment.base_offset),
+        "size_bytes": segment.written_bytes,
+        "next_offset": min(segment.next_offset, partition.log.tail_offset),
+    }
+
+
+def _place(number: int, segment: Segment) -> dict[str, object]:
+    return {"partition": number, "base_offset": segment.base_offset}

@@ -1,0 +1,161 @@
+"""The background scrub of a node and of those that it is one of several with, for whoever asks over the API.
+
+The node that is asked asks every live node of its cluster, and each of them the wings on its host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, final
+
+import msgspec
+
+from longhall.broker.recover import Identity, write_identity
+from longhall.broker.scrub import Paper
+from longhall.cluster.card import CARD, Card, write_card
+from longhall.cluster.peers import Peers
+from longhall.console.api.scrub import ScrubView
+from longhall.errors import LonghallError
+from longhall.log.layout import IDENTITY
+from longhall.node.place import Place, as_member
+from longhall.world.ports import World
+
+if TYPE_CHECKING:
+    from longhall.node.assembly import Node
+
+LOOK: Final = "scrub-look"
+BEGIN: Final = "scrub-begin"
+ANSWER_S: Final = 5.0
+DAMAGED_SHOWN_MAX: Final = 20
+
+
+@final
+class NodeScrubs:
+    """Fulfils `console.api.scrub.Scrubs` and `console.scrub_families.ScrubCounts`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def serve(self, peers: Peers) -> None:
+        """Answer the other nodes."""
+        peers.serve(LOOK, partial(self._answer, False))
+        peers.serve(BEGIN, partial(self._answer, True))
+
+    # For metrics
+
+    @property
+    def bytes_read(self) -> int:
+        return self._node.scrubber.report.bytes_read
+
+    @property
+    def damage(self) -> Mapping[str, int]:
+        return self._node.scrubber.report.damage
+
+    @property
+    def repairs(self) -> Mapping[str, int]:
+        return self._node.scrubber.report.repairs
+
+    @property
+    def damaged_now(self) -> int:
+        return len(self._node.scrubber.report.damaged)
+
+    @property
+    def ratio(self) -> float:
+        return self._node.scrubber.report.ratio
+
+    @property
+    def completed_ms(self) -> int:
+        return self._node.scrubber.report.progress.completed_ms
+
+    @property
+    def failures(self) -> int:
+        return self._node.scrubber.report.failures
+
+    # For operators
+
+    async def look(self, *, begin: bool) -> list[ScrubView]:
+        found = await self._here(begin)
+        fellowship = self._node.fellowship
+        if fellowship is not None:
+            others = [number for number in sorted(fellowship.seat.living) if number != fellowship.place.node]
+            verb = BEGIN if begin else LOOK
+            asked = [_told(number, "", fellowship.peers.request(number, verb, b"", ANSWER_S)) for number in others]
+            for views in await asyncio.gather(*asked):
+                found += views
+        return sorted(found, key=lambda view: (view.node, view.wing))
+
+    async def _answer(self, begin: bool, node: int, body: bytes) -> bytes:
+        return msgspec.msgpack.encode(await self._here(begin))
+
+    async def _here(self, begin: bool) -> list[ScrubView]:
+        """This process, and the wings of the hall on this host."""
+        found = [self._view()]
+        if begin:
+            self._node.scrubber.begin_now()
+        fellowship = self._node.fellowship
+        estate = fellowship.estate if fellowship is not None else None
+        if fellowship is not None and estate is not None:
+            number, verb = fellowship.place.node, BEGIN if begin else LOOK
+            for wing in estate.records.values():
+                guest = estate.guest(wing.number)
+                if guest is not None and number in wing.hosts:
+                    found += await _told(number, wing.name, guest.ask(number, verb, ANSWER_S))
+        return found
+
+    def _view(self) -> ScrubView:
+        report, place = self._node.scrubber.report, self._node.fellowship and self._node.fellowship.place
+        return ScrubView(
+            node=place.node if place else self._node.kafka_door.node_id,
+            wing=place.wing.name if place and place.wing is not None else "",
+            passes=report.passes,
+            ratio=report.ratio,
+            bytes_done=report.bytes_done,
+            bytes_total=report.bytes_total,
+            damage=sum(report.damage.values()),
+            repaired=sum(report.repairs.values()),
+            damaged_now=[one.path for one in report.damaged][:DAMAGED_SHOWN_MAX],
+            damaged_count=len(report.damaged),
+            completed_ms=report.progress.completed_ms,
+            interval_ms=self._node.settings.scrub_interval_ms,
+        )
+
+
+async def _told(node: int, wing: str, answer: Awaitable[bytes]) -> list[ScrubView]:
+    try:
+        return msgspec.msgpack.decode(await answer, type=list[ScrubView])
+    except (OSError, TimeoutError, LonghallError, msgspec.DecodeError) as error:
+        return [ScrubView(node=node, wing=wing, reason=str(error) or "it does not answer")]
+
+
+def papers_of(world: World, identity: Identity, place: Place | None) -> list[Paper]:
+    """The files that say who the directory is. Memory knows what they have to say."""
+    if place is None:
+        return [
+            Paper(IDENTITY, partial(_is_identity, identity), partial(write_identity, world.disk, identity)),
+        ]
+    return [
+        Paper(IDENTITY, partial(_is_identity, place.identity), lambda: _rewrite_identity(world, place)),
+        Paper(CARD, partial(_is_card, place.card), lambda: write_card(world.disk, place.card)),
+    ]
+
+
+def _rewrite_identity(world: World, place: Place) -> None:
+    write_identity(world.disk, as_member(place.identity))
+
+
+def _is_identity(identity: Identity, data: bytes) -> bool:
+    try:
+        found = msgspec.json.decode(data, type=Identity)
+    except msgspec.DecodeError:
+        return False
+    return (found.hall_id, found.shards, found.secret) == (identity.hall_id, identity.shards, identity.secret)
+
+
+def _is_card(card: Card, data: bytes) -> bool:
+    try:
+        found = msgspec.json.decode(data, type=Card)
+    except msgspec.DecodeError:
+        return False
+    return (found.node, found.directory, found.life) == (card.node, card.directory, card.life)

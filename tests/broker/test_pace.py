@@ -1,0 +1,38 @@
+"""How fast the scrub may read, and when it has to begin again."""
+
+from __future__ import annotations
+
+from longhall.broker.pace import Pace
+
+DAY_MS = 86_400_000
+MIB = 1 << 20
+
+
+def test_what_is_left_is_spread_over_what_is_left_of_half_the_interval() -> None:
+    pace = Pace(7 * DAY_MS, 32 * MIB)
+    whole = 1 << 40
+    assert pace.bytes_a_second(whole, 0, 0) == whole / (3.5 * 86_400)
+    assert pace.bytes_a_second(whole // 2, 0, 7 * DAY_MS // 4) == whole / (3.5 * 86_400)
+    assert pace.bytes_a_second(10 * MIB, 0, 3 * DAY_MS) < 300
+
+
+def test_the_bound_holds_however_late_it_is() -> None:
+    pace = Pace(7 * DAY_MS, 32 * MIB)
+    assert pace.bytes_a_second(1 << 50, 0, 0) == 32 * MIB
+    assert pace.bytes_a_second(1 << 40, 0, 30 * DAY_MS) == 32 * MIB
+    assert pace.is_too_slow(1 << 50)
+    assert not pace.is_too_slow(1 << 40)
+
+
+def test_somebody_in_a_hurry_gets_what_the_bound_allows() -> None:
+    pace = Pace(7 * DAY_MS, 32 * MIB)
+    pace.hurried = True
+    assert pace.bytes_a_second(1, 0, 0) == 32 * MIB
+    assert pace.is_due(0, 1)
+
+
+def test_a_pass_begins_when_half_the_interval_is_over_or_the_clock_was_set_back() -> None:
+    pace = Pace(DAY_MS, MIB)
+    assert not pace.is_due(1000, 1000 + DAY_MS // 2 - 1)
+    assert pace.is_due(1000, 1000 + DAY_MS // 2)
+    assert pace.is_due(1000, 500)

@@ -1,0 +1,209 @@
+"""The scrub of a lone node: everything at rest is read, damage is found, told and repaired where that can be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.declare import create_topic
+from longhall.broker.keep import Housekeeper
+from longhall.broker.recover import read_identity, write_identity
+from longhall.broker.scrub import Paper, Scrubber
+from longhall.broker.scrub_report import IDENTITY, INDEX, LOG, SEGMENT, SNAPSHOT, Progress, read_progress
+from longhall.errors import Code
+from longhall.log.layout import SCRUB
+from longhall.log.snapshots import read_snapshot
+from longhall.simulation.platter import Inode
+from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
+
+SMALL = msgspec.structs.replace(OPTIONS, segment_bytes=4096, scrub_bytes_a_second_max=1 << 30)
+COUNT = 40
+
+
+def inode_of(desk: Desk, fits: Callable[[str], bool], at: int = 0) -> Inode:
+    found = [(path, inode) for path, inode in sorted(desk.host.platter.inodes()) if fits(path.lstrip("/"))]
+    return found[at][1]
+
+
+async def filled(life: Life) -> None:
+    await create_topic(life.hall, "t", 1, {})
+    for number in range(COUNT):
+        await life.send(life.partition("t"), batch_of(b"%d" % number + b"v" * 300))
+    await checkpoint(life.hall)
+
+
+async def one_pass(life: Life, scrubber: Scrubber) -> None:
+    passes = scrubber.begin_now()
+    for _ in range(600):
+        await asyncio.sleep(0.1)
+        if scrubber.report.passes >= passes:
+            return
+    raise AssertionError("the pass does not end")
+
+
+def scrubbed(desk: Desk, hurt: Callable[[], object]) -> Scrubber:
+    """What a pass found after the damage was done to a hall with some closed segments."""
+
+    async def play(life: Life) -> Scrubber:
+        housekeeper = Housekeeper(life.hall)
+        housekeeper.start()
+        await filled(life)
+        await life.send(life.partition("t"), batch_of(b"behind the checkpoint"))
+        scrubber = Scrubber(life.hall, [_identity(life)])
+        scrubber.start()
+        await one_pass(life, scrubber)
+        assert sum(scrubber.report.damage.values()) == 0
+        assert scrubber.report.bytes_read >= COUNT * 300
+        hurt()
+        await one_pass(life, scrubber)
+        await asyncio.sleep(2)
+        await scrubber.stop()
+        await housekeeper.stop()
+        return scrubber
+
+    found: Scrubber = desk.live(play)
+    return found
+
+
+def _identity(life: Life) -> Paper:
+    identity = read_identity(life.world.disk)
+    assert identity is not None
+    right = msgspec.json.encode(identity) + b"\n"
+    return Paper("longhall.json", lambda data: data == right, lambda: write_identity(life.world.disk, identity))
+
+
+@pytest.mark.parametrize("at", [0, 1, -2, -1])
+def test_damage_in_a_segment_is_told_and_refused_to_readers(at: int) -> None:
+    """Closed ones, and the one that is being written."""
+    desk = Desk(options=SMALL)
+    report = scrubbed(
+        desk, lambda: inode_of(desk, lambda path: path.endswith(".log") and path.startswith("part"), at).flip(100, 4)
+    ).report
+    assert (report.damage[SEGMENT], report.repairs[SEGMENT]) == (1, 0)
+    assert [place.kind for place in report.damaged] == [SEGMENT]
+
+    async def look(life: Life) -> None:
+        log = life.partition("t").log
+        codes = {log.read(offset, 1, COUNT).code for offset in range(COUNT)}
+        assert codes == {None, Code.STORAGE_DAMAGED} or at == -1  # The newest is written again from the log.
+
+    desk.live(look)
+
+
+def test_a_damaged_index_is_rebuilt() -> None:
+    desk = Desk(options=SMALL)
+    index: list[bytes] = []
+
+    def hurt() -> None:
+        inode = inode_of(desk, lambda path: path.endswith(".index"))
+        index.append(bytes(inode.content))
+        inode.flip(70, 1)
+
+    report = scrubbed(desk, hurt).report
+    assert (report.damage[INDEX], report.repairs[INDEX]) == (1, 1)
+    rebuilt = inode_of(desk, lambda path: path.endswith(".index")).content
+    assert rebuilt[8:24] == index[0][8:24]  # It covers as much.
+
+
+def test_a_checkpoint_takes_the_place_of_a_damaged_snapshot() -> None:
+    desk = Desk(options=SMALL)
+    report = scrubbed(desk, lambda: inode_of(desk, lambda path: path.endswith(".snapshot"), 1).flip(30, 1)).report
+    assert (report.damage[SNAPSHOT], report.repairs[SNAPSHOT]) == (1, 1)
+
+    async def look(life: Life) -> None:
+        assert life.partition("t").log.next_offset == COUNT + 1
+        for shard in range(3):
+            read_snapshot(life.world.disk, shard)
+
+    desk.live(look)
+
+
+def test_a_checkpoint_makes_damage_in_the_log_needless() -> None:
+    desk = Desk(options=SMALL)
+
+    def hurt() -> None:
+        inode = inode_of(desk, lambda path: path.startswith("wal/"))
+        at = inode.content.index(b"behind the checkpoint")
+        inode.flip(at, 1)
+        inode.flip(at + 3, 1)
+
+    report = scrubbed(desk, hurt).report
+    assert (report.damage[LOG], report.repairs[LOG]) == (1, 1)
+
+    async def look(life: Life) -> None:
+        assert life.report.damage == []
+        assert b"behind the checkpoint" in stored_batches(life.partition("t"))[-1][1]
+
+    desk.live(look)
+
+
+def test_who_the_directory_is_is_written_again_from_memory() -> None:
+    desk = Desk(options=SMALL)
+    report = scrubbed(desk, lambda: inode_of(desk, lambda path: path == "longhall.json").flip(20, 1)).report
+    assert (report.damage[IDENTITY], report.repairs[IDENTITY]) == (1, 1)
+    desk.live(_starts)
+
+
+async def _starts(life: Life) -> None:
+    assert life.partition("t").log.next_offset == COUNT + 1
+
+
+def test_a_restart_goes_on_where_the_last_life_was() -> None:
+    desk = Desk(options=msgspec.structs.replace(SMALL, scrub_interval_ms=600_000))
+
+    async def play(life: Life) -> Progress:
+        await filled(life)
+        scrubber = Scrubber(life.hall)
+        scrubber.start()
+        await asyncio.sleep(270)
+        assert 0.5 < scrubber.report.ratio < 1.0
+        assert scrubber.report.progress.base_offset > 0
+        return scrubber.report.progress
+
+    progress: Progress = desk.live(play)
+
+    async def look(life: Life) -> None:
+        noted = read_progress(life.world.disk)
+        assert noted.is_under_way
+        assert noted.began_ms == progress.began_ms
+        assert 0 < noted.base_offset <= progress.base_offset
+        scrubber = Scrubber(life.hall)
+        scrubber.start()
+        await asyncio.sleep(1)
+        assert scrubber.report.progress.base_offset >= noted.base_offset
+        await asyncio.sleep(120)
+        assert scrubber.report.passes == 1  # Within half of the interval, the restart notwithstanding.
+        await scrubber.stop()
+
+    desk.live(look)
+
+
+def test_a_note_that_cannot_be_read_costs_a_pass_and_no_more() -> None:
+    desk = Desk(options=SMALL)
+
+    async def play(life: Life) -> None:
+        file = life.world.disk.open(SCRUB, create=True)
+        file.write_at(0, (b"{nonsense",))
+        assert read_progress(life.world.disk) == Progress()
+
+    desk.live(play)
+
+
+def test_without_an_interval_nothing_is_read_unless_somebody_asks() -> None:
+    desk = Desk(options=SMALL)
+
+    async def play(life: Life) -> None:
+        await filled(life)
+        scrubber = Scrubber(life.hall)
+        scrubber.start()
+        await asyncio.sleep(3600)
+        assert scrubber.report.bytes_read == 0
+        await one_pass(life, scrubber)
+        assert scrubber.report.bytes_read > 0
+        await scrubber.stop()
+
+    desk.live(play)
