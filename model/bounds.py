@@ -8,19 +8,31 @@ from typing import Final, NamedTuple
 from model.state import State
 
 RULES: Final[Mapping[str, str]] = {
-    "R1": "a leader asks for a new in-sync member only when a note that has it is committed",
+    "R1": "a leader asks for a new in-sync member only when the last note names it and is committed",
     "R2": "a record is created only by proof that the most complete log is at hand",
-    "R3": "a replica with a higher epoch than the record's neither follows nor leads under it",
+    "R3": "a replica whose log has a higher epoch than the record takes the record for stale",
     "R4": "a follower never discards what it knows to be committed",
     "R5": "a leader that lacks committed entries of an in-sync follower gives way",
     "R7": "the most complete of those who answer is elected, and enough must answer",
     "R8": "a leader that answers is not replaced",
     "R9": "after an unclean stop a node leaves the in-sync set only if another in-sync member answers",
-    "R10": "a directory that is older than the coordinator remembers leaves the in-sync set",
-    "R11": "a replica remembers the newest record that it has heard of, and takes an older one for stale",
-    "R12": "nobody is elected while a registered node calls the record stale",
-    "R13": "who answers a proof promises to take nothing of older leaders; a leader among them gives way",
+    "R10": "a directory of an earlier life than the coordinator remembers leaves the in-sync set",
+    "R11": "a replica remembers the newest revision of the record, and takes an older record for stale",
+    "R12": "nobody changes a record that a node which answers calls stale; it is replaced by proof",
+    "R13": "an answer to a proof is a promise: nothing is taken of older leaders, and an older leader gives way",
+    "R14": "an epoch is known by its number and by a nonce of its leader",
 }
+INVARIANTS: Final[Mapping[str, str]] = {
+    "I1": "what was committed is in the log of every later leader",
+    "I2": "what two replicas know to be committed is equal",
+    "I3": "at most one leader commits in an epoch",
+    "I4": "no replica discards an entry that it knows to be committed",
+    "I5": "when faults end and the nodes run, a leader serves",
+    "I7": "modes `one` and `quorum` lose nothing while those who have it could have been asked",
+    "I8": "the log of a follower that has agreed with its leader is a prefix of the leader's log",
+}
+SAFETY: Final = frozenset({"I1", "I2", "I3", "I4", "I8"})
+LIVENESS: Final = frozenset({"I5"})
 
 # Steps that are taken a bounded number of times. Everything else is free.
 KINDS: Final = (
@@ -29,27 +41,29 @@ KINDS: Final = (
     "drop",  # the manager takes a node without a session out of the in-sync set
     "move",  # the manager adds or removes a replica
     "crash",
-    "stop",  # a node is lost in such a way that it restarts with everything: its session goes on for a while
     "session",  # the session of a live node ends
     "whim",  # the manager deposes a leader that lives, is registered and answers
     "transfer",
     "lose",  # the coordinator's data
     "restore",  # a backup of the coordinator's data
     "wipe",  # a directory is lost
-    "rollback",  # a directory becomes an older copy of itself
+    "rollback",  # a directory becomes a copy of itself from an earlier life
 )
 POSITION: Final = {kind: at for at, kind in enumerate(KINDS)}
 
 
 class Bounds(NamedTuple):
-    """What may happen in one run."""
+    """What may happen in one run, and what is checked."""
 
     rules: frozenset[str]
     limits: tuple[int, ...]
     epoch_max: int
-    forgets: bool = False  # A crash may make a node forget how much of its log is committed.
+    checks: frozenset[str] = SAFETY
     heal_every: int = 1  # Liveness is checked in every such state.
-    checks: frozenset[str] = frozenset({"I1", "I2", "I3", "I4"})
+    forgets: bool = False  # A crash makes a node forget how much of its log is committed.
+    attended: bool = False  # A backup is restored while all nodes run, and none crashes afterwards.
+    same_life: bool = False  # A directory may be rolled back within one life, which no rule recognises.
+    lost: int = 0  # Nodes that never start again.
 
     def allows(self, state: State, kind: str) -> bool:
         """True if a step of this kind may be taken once more."""

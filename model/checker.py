@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from model.bounds import Bounds, breaks
-from model.healing import heal, serves
+from model.bounds import LIVENESS, Bounds, breaks
 from model.faults import fault_steps, start_steps
+from model.healing import heal, serves
 from model.membership import manager_steps, node_steps, recovery_steps
 from model.replication import Step, follower_steps, leader_steps
-from model.state import NOBODY, State, describe
+from model.state import NOBODY, Node, Office, State, describe
 
 
 def steps(state: State, bounds: Bounds) -> Iterator[Step]:
@@ -35,26 +35,35 @@ def calm_steps(state: State, bounds: Bounds) -> Iterator[Step]:
     yield from start_steps(state, bounds)
 
 
-def checked(state: State, bounds: Bounds) -> State:
-    """The state, with the first invariant that it breaks."""
+def checked(state: State, bounds: Bounds) -> str:
+    """The first invariant that a state breaks, as a sentence; empty if there is none."""
     if state.broken:
-        return state
+        return state.broken
     for number, node in enumerate(state.nodes):
-        office = node.office
-        if office is not None:
-            for index, (entry, epoch) in enumerate(state.truth):
-                if epoch <= office.epoch and (index >= len(node.log) or node.log[index] != entry):
-                    sentence = f"node {number + 1} leads epoch {office.epoch} without entry {index + 1}, which was committed in epoch {epoch}"
-                    return breaks(state, bounds, "I1", sentence)
-        for index in range(node.committed):
-            if index >= len(state.truth) or node.log[index] != state.truth[index][0]:
-                if len(state.truth) > index:
-                    return breaks(state, bounds, "I2", f"node {number + 1} knows another entry {index + 1} as committed")
+        if node.office is not None:
+            state = _check_leader(state, bounds, number, node, node.office)
+        for index, (entry, _) in enumerate(state.truth[: node.committed]):
+            if node.log[index] != entry:
+                state = breaks(state, bounds, "I2", f"node {number + 1} knows another entry {index + 1} as committed")
+        if node.agreed:
+            leader = state.nodes[node.leader]
+            leads = leader.office is not None and leader.office.epoch == node.epoch
+            if leads and leader.log[: len(node.log)] != node.log:
+                sentence = f"the log of node {number + 1} differs from that of leader {node.leader + 1}"
+                state = breaks(state, bounds, "I8", f"{sentence}, with which it agreed")
+    return state.broken
+
+
+def _check_leader(state: State, bounds: Bounds, number: int, node: Node, office: Office) -> State:
+    for index, (entry, epoch) in enumerate(state.truth):
+        if epoch <= office.epoch and (index >= len(node.log) or node.log[index] != entry):
+            lacks = f"entry {index + 1}, which was committed in epoch {epoch}"
+            return breaks(state, bounds, "I1", f"node {number + 1} leads epoch {office.epoch} without {lacks}")
     return state
 
 
 class Outcome(NamedTuple):
-    """What a run has found."""
+    """What a run has found. `complete` is True if every state was visited that can be reached."""
 
     states: int
     depth: int
@@ -70,33 +79,42 @@ def explore(start: State, bounds: Bounds, *, states_max: int = 1_000_000, depth_
     parents: dict[State, tuple[State, str] | None] = {start: None}
     frontier = [start]
     depth = 0
-    number = 0
-    complete = True
-    while frontier and depth < depth_max:
+    trace: list[Step] = []
+    broken = ""
+    while frontier and depth < depth_max and len(parents) <= states_max and not broken:
         depth += 1
         following: list[State] = []
-        for state in frontier:
-            for label, after in steps(state, bounds):
-                if after in parents:
-                    continue
-                parents[after] = (state, label)
-                after_checked = checked(after, bounds)
-                if after_checked.broken:
-                    trace = _trace(parents, after)
-                    return Outcome(len(parents), depth, time.perf_counter() - began, False, trace, after_checked.broken)
-                if "I5" in bounds.checks and (number := number + 1) % bounds.heal_every == 0:
-                    healed = heal(after, bounds)
-                    if not serves(healed[-1][1] if healed else after):
-                        trace = _trace(parents, after) + [("faults end", after), *healed]
-                        return Outcome(len(parents), depth, time.perf_counter() - began, False, trace, "I5: no leader serves although all nodes run")
-                following.append(after)
+        for state, label, after in _successors(frontier, bounds):
+            if after in parents:
+                continue
+            parents[after] = (state, label)
+            following.append(after)
+            broken = checked(after, bounds)
+            more: list[Step] = []
+            if not broken and LIVENESS & bounds.checks and len(parents) % bounds.heal_every == 0:
+                broken, more = stuck(after, bounds)
+            if broken:
+                trace = _trace(parents, after) + more
+                break
             if len(parents) > states_max:
-                complete = False
                 break
         frontier = following
-        if not complete:
-            break
-    return Outcome(len(parents), depth, time.perf_counter() - began, complete and not frontier, [], "")
+    complete = not broken and not frontier
+    return Outcome(len(parents), depth, time.perf_counter() - began, complete, trace, broken)
+
+
+def stuck(state: State, bounds: Bounds) -> tuple[str, list[Step]]:
+    """A sentence and the schedule that failed, if no leader serves after faults end; empty otherwise."""
+    healed = heal(state, bounds)
+    if serves(healed[-1][1] if healed else state):
+        return "", []
+    return "I5: no leader serves although all nodes run", [("faults end", state), *healed]
+
+
+def _successors(frontier: list[State], bounds: Bounds) -> Iterator[tuple[State, str, State]]:
+    for state in frontier:
+        for label, after in steps(state, bounds):
+            yield state, label, after
 
 
 def _trace(parents: dict[State, tuple[State, str] | None], state: State) -> list[Step]:

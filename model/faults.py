@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from model.bounds import Bounds, spend
 from model.membership import is_stale
 from model.replication import Step
-from model.state import NOBODY, Coordinator, Node, Record, Saved, State, bit, last_epoch, members, with_node, with_record
+from model.state import (
+    NOBODY,
+    Coordinator,
+    Node,
+    Record,
+    Saved,
+    State,
+    bit,
+    last_epoch,
+    members,
+    with_node,
+    with_record,
+)
 
 
 def fault_steps(state: State, bounds: Bounds) -> Iterator[Step]:
@@ -26,13 +38,18 @@ def fault_steps(state: State, bounds: Bounds) -> Iterator[Step]:
         if state.backup is None and coordinator.record is not None:
             yield "a backup of the coordinator is taken", state._replace(backup=nobody)
         elif state.backup is not None and state.backup != nobody:
-            yield "the coordinator is restored from the backup", spend(state._replace(coordinator=state.backup), "restore")
+            if bounds.attended and not all(node.up for node in state.nodes):
+                return
+            yield (
+                "the coordinator is restored from the backup",
+                spend(state._replace(coordinator=state.backup), "restore"),
+            )
 
 
 def start_steps(state: State, bounds: Bounds) -> Iterator[Step]:
     """Nodes that are down start. This is no fault, and costs nothing."""
     for number, node in enumerate(state.nodes):
-        if not node.up:
+        if not node.up and not bounds.lost & bit(number):
             yield from _start(state, bounds, number, node)
 
 
@@ -55,11 +72,12 @@ def crashed(node: Node, length: int, committed: int) -> Node:
 
 def _ends(state: State, bounds: Bounds, number: int, node: Node) -> Iterator[Step]:
     name = number + 1
-    if bounds.allows(state, "crash"):
+    restored = not bounds.allows(state, "restore") and bounds.attended
+    if bounds.allows(state, "crash") and not restored:
         for length in sorted({node.synced, len(node.log)}):
-            for committed in sorted({0, node.committed} if bounds.forgets else {node.committed}):
-                label = f"node {name} crashes and keeps {length} entries, {committed} known as committed"
-                yield label, spend(with_node(state, number, crashed(node, length, committed)), "crash")
+            committed = 0 if bounds.forgets else node.committed
+            label = f"node {name} crashes and keeps {length} entries, {committed} known as committed"
+            yield label, spend(with_node(state, number, crashed(node, length, committed)), "crash")
     if bounds.allows(state, "session") and state.coordinator.registered & bit(number):
         after = state.coordinator._replace(registered=state.coordinator.registered & ~bit(number))
         yield f"the session of node {name} ends although it lives", spend(state._replace(coordinator=after), "session")
@@ -72,13 +90,21 @@ def _ends(state: State, bounds: Bounds, number: int, node: Node) -> Iterator[Ste
 def _disk_faults(state: State, bounds: Bounds, number: int, node: Node) -> Iterator[Step]:
     name = number + 1
     if bounds.allows(state, "wipe") and node.log:
-        wiped = crashed(node, 0, 0)._replace(blank=True, life=0, seen=(0, 0))
+        wiped = crashed(node, 0, 0)._replace(blank=True, life=0, seen=0)
         yield f"the directory of node {name} is lost", spend(_mourned(with_node(state, number, wiped)), "wipe")
     saved = state.saved[number]
-    if bounds.allows(state, "rollback") and saved is not None and saved.log != node.log:
+    if (
+        bounds.allows(state, "rollback")
+        and saved is not None
+        and saved.log != node.log
+        and (bounds.same_life or saved.life < node.life)
+    ):
         older = crashed(node._replace(log=saved.log), len(saved.log), saved.committed)
         older = older._replace(life=saved.life, seen=saved.seen)
-        yield f"the directory of node {name} becomes its older copy", spend(_mourned(with_node(state, number, older)), "rollback")
+        yield (
+            f"the directory of node {name} becomes its older copy",
+            spend(_mourned(with_node(state, number, older)), "rollback"),
+        )
 
 
 def _mourned(state: State) -> State:
@@ -103,15 +129,17 @@ def _start(state: State, bounds: Bounds, number: int, node: Node) -> Iterator[St
     life = node.life + 1
     is_copy = "R10" in bounds.rules and coordinator.lives[number] >= life
     lives = (*coordinator.lives[:number], max(life, coordinator.lives[number]), *coordinator.lives[number + 1 :])
-    after = state._replace(coordinator=coordinator._replace(registered=coordinator.registered | bit(number), lives=lives))
+    after = state._replace(
+        coordinator=coordinator._replace(registered=coordinator.registered | bit(number), lives=lives)
+    )
     started = node._replace(up=True, life=max(lives[number], life))
     label = f"node {name} starts"
     record = coordinator.record
     if record is None:
         if "R2" not in bounds.rules:
-            made = Record(NOBODY, last_epoch(node.log), bit(number), bit(number), 0)
-            after = with_record(with_node(after, number, started), made)
-            yield f"{label} and makes itself the only replica", after
+            made = Record(NOBODY, last_epoch(node.log), bit(number), bit(number), node.seen + 1)
+            after = after._replace(coordinator=after.coordinator._replace(record=made, given=made.epoch))
+            yield f"{label} and makes itself the only replica", with_node(after, number, started)
         else:
             yield label, with_node(after, number, started)
         return

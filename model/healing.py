@@ -1,8 +1,8 @@
 """Liveness: from a state, faults end, all nodes run, and a fair schedule must reach a leader that serves.
 
-The schedule is one of the fair ones, not every one: each round takes every step that is possible, in a fixed order,
-except those that undo progress (an in-sync member is not removed, a leader is not deposed on a whim). A state from which this schedule
-reaches no serving leader is a deadlock, or a livelock, of the protocol.
+One fair schedule is tried, not every one: each round lets every node and the manager act, in a fixed order. No leader
+is deposed on a whim, and no follower is removed that answers. If this schedule reaches no serving leader, the state is
+a deadlock, or a livelock, of the protocol.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def serves(state: State) -> bool:
 
 def heal(state: State, bounds: Bounds) -> list[Step]:
     """The steps of the schedule; the last state serves if the protocol is live."""
-    calm = bounds._replace(limits=limits(), epoch_max=1000)
+    calm = bounds._replace(limits=limits(drop=len(state.nodes)), epoch_max=1000)
     taken: list[Step] = []
     state = state._replace(spent=(0,) * len(KINDS))
     for _ in range(ROUNDS_MAX):

@@ -1,4 +1,8 @@
-"""The transitions of the coordinator, the manager, and of nodes that hear from them: who leads and who keeps the log."""
+"""The transitions of the coordinator, the manager, and the nodes that hear from them: who leads, who keeps the log.
+
+Every change of the record is a compare-and-set, so which node manages makes no difference; the model has one manager.
+A node that hears the record and a node that acts on what it heard are two steps where the difference matters.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ def is_stale(node: Node, record: Record, bounds: Bounds) -> bool:
     """True if this replica knows that the record is older than what the cluster has done since."""
     if "R3" in bounds.rules and last_epoch(node.log) > record.epoch:
         return True
-    return "R11" in bounds.rules and (record.epoch, record.version) < node.seen
+    return "R11" in bounds.rules and record.version < node.seen
 
 
 def node_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
@@ -49,9 +53,12 @@ def node_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
         and heard.leader == number
         and node.office is None
         and heard.epoch == node.epoch
-        and heard.epoch > last_epoch(node.log)
-        and heard.in_sync & bit(number)
+        and not is_stale(node, heard, bounds)
     ):
+        if heard.epoch <= last_epoch(node.log) or not heard.in_sync & bit(number):
+            if record == heard:
+                yield f"node {name} declines to lead", with_record(state, record._replace(leader=NOBODY))
+            return
         yield f"node {name} begins to lead epoch {heard.epoch}", _begin(state, bounds, number, heard)
 
 
@@ -61,7 +68,7 @@ def _heard(state: State, bounds: Bounds, number: int, record: Record) -> State:
         return state  # It was told of a newer epoch in this life.
     node = node._replace(heard=record if record.leader == number else None)  # Of no use to anybody else.
     if "R11" in bounds.rules:
-        node = node._replace(seen=(record.epoch, record.version))
+        node = node._replace(seen=record.version)
     office = node.office
     if office is not None and record.leader == number and record.epoch == office.epoch:
         in_sync = record.in_sync | bit(number)
@@ -90,7 +97,9 @@ def _begin(state: State, bounds: Bounds, number: int, heard: Record) -> State:
         begun=begun,
         answered=(0,) * len(state.nodes),
     )
-    leading = node._replace(log=(*node.log, entry), office=office, leader=NOBODY, agreed=False, halted=False, heard=None)
+    leading = node._replace(
+        log=(*node.log, entry), office=office, leader=NOBODY, agreed=False, halted=False, heard=None
+    )
     return with_node(state, number, leading)
 
 
@@ -102,10 +111,12 @@ def manager_steps(state: State, bounds: Bounds) -> Iterator[Step]:
     coordinator = state.coordinator
     for number in members(coordinator.registered):
         if not state.nodes[number].up:
-            after = coordinator._replace(registered=coordinator.registered & ~bit(number))
-            yield f"the session of node {number + 1} ends", state._replace(coordinator=after)
+            without = coordinator._replace(registered=coordinator.registered & ~bit(number))
+            yield f"the session of node {number + 1} ends", state._replace(coordinator=without)
     record = coordinator.record
     if record is None or not any(node.up for node in state.nodes):
+        return
+    if "R12" in bounds.rules and _is_disputed(state, bounds, record):
         return
     if record.leader == NOBODY:
         if coordinator.given < bounds.epoch_max:
@@ -137,14 +148,12 @@ def manager_steps(state: State, bounds: Bounds) -> Iterator[Step]:
 
 def _elections(state: State, bounds: Bounds, record: Record) -> Iterator[Step]:
     registered = state.coordinator.registered
-    candidates = [node for node in members(record.in_sync & registered & record.replicas)]
+    candidates = members(record.in_sync & registered & record.replicas)
     answering = {
         number: (last_epoch(state.nodes[number].log), len(state.nodes[number].log))
         for number in candidates
         if state.nodes[number].up and state.nodes[number].epoch == record.epoch and state.nodes[number].office is None
     }
-    if "R12" in bounds.rules and _is_disputed(state, bounds, record):
-        return
     epoch = max(state.coordinator.given, record.epoch) + 1
     size = record.in_sync.bit_count()
     for chosen, position in answering.items():
@@ -155,13 +164,15 @@ def _elections(state: State, bounds: Bounds, record: Record) -> Iterator[Step]:
         if "I7" in bounds.checks:
             after = _check_modes(after, bounds, record, chosen, [one for one in candidates if state.nodes[one].up])
         after = after._replace(alone=(), quorum=(NOTHING, ())) if "I7" in bounds.checks else after
-        yield f"the manager elects node {chosen + 1} for epoch {epoch}, in sync {names(record.in_sync & registered)}", after
+        yield (
+            f"the manager elects node {chosen + 1} for epoch {epoch}, in sync {names(record.in_sync & registered)}",
+            after,
+        )
 
 
 def _is_disputed(state: State, bounds: Bounds, record: Record) -> bool:
-    """True if a registered node that answers says that the record is stale."""
-    there = [state.nodes[one] for one in members(state.coordinator.registered)]
-    return any(node.up and is_stale(node, record, bounds) for node in there)
+    """True if a node that answers says that the record is stale. Whether it is registered makes no difference."""
+    return any(node.up and is_stale(node, record, bounds) for node in state.nodes)
 
 
 def _check_modes(state: State, bounds: Bounds, record: Record, chosen: int, there: list[int]) -> State:
@@ -185,7 +196,9 @@ def _transfers(state: State, bounds: Bounds, record: Record, epoch: int) -> Iter
         return
     for number in members(office.in_sync & ~bit(record.leader)):
         if office.answered[number] >= len(node.log) and node.committed >= len(node.log):
-            after = with_record(state, record._replace(leader=number, epoch=epoch, in_sync=record.in_sync & ~bit(record.leader)))
+            after = with_record(
+                state, record._replace(leader=number, epoch=epoch, in_sync=record.in_sync & ~bit(record.leader))
+            )
             yield f"leader {record.leader + 1} transfers to node {number + 1}, epoch {epoch}", spend(after, "transfer")
 
 
@@ -209,8 +222,10 @@ def recovery_steps(state: State, bounds: Bounds) -> Iterator[Step]:
     """Create a record, or replace a stale one, by proof (R2)."""
     if "R2" not in bounds.rules:
         return
-    up = [number for number, node in enumerate(state.nodes) if node.up and not node.blank]
     record = state.coordinator.record
+    if record is not None and not _is_disputed(state, bounds, record):
+        return
+    up = [number for number, node in enumerate(state.nodes) if node.up and not node.blank]
     done: set[Record] = set()
     for choice in range(1, 1 << len(up)):
         there = [number for at, number in enumerate(up) if choice >> at & 1]
@@ -224,9 +239,13 @@ def recovery_steps(state: State, bounds: Bounds) -> Iterator[Step]:
             after = state._replace(coordinator=coordinator._replace(record=found, given=given))
             if "R13" in bounds.rules and found.leader == NOBODY:
                 after = _promised(after, found, there)
-            kind = "live leader" if found.leader != NOBODY else "all noted replicas"
-            label = f"nodes {', '.join(str(one + 1) for one in there)} answer: record by proof ({kind}), epoch {found.epoch}, in sync {names(found.in_sync)}"
-            yield label, after
+            yield _proof_label(found, there), after
+
+
+def _proof_label(record: Record, there: list[int]) -> str:
+    kind = "a live leader" if record.leader != NOBODY else "all noted replicas"
+    answered = names(sum(bit(one) for one in there))
+    return f"{answered} answer: record by proof of {kind}, epoch {record.epoch}, in sync {names(record.in_sync)}"
 
 
 def _promised(state: State, record: Record, there: list[int]) -> State:
@@ -250,8 +269,8 @@ def noted_by(node: Node) -> int:
 
 
 def _newest(state: State, there: list[int]) -> tuple[int, int]:
-    epochs = [max(state.nodes[one].epoch, last_epoch(state.nodes[one].log), state.nodes[one].seen[0]) for one in there]
-    versions = [state.nodes[one].seen[1] for one in there]
+    epochs = [max(state.nodes[one].epoch, last_epoch(state.nodes[one].log)) for one in there]
+    versions = [state.nodes[one].seen for one in there]
     record = state.coordinator.record
     if record is not None:
         epochs.append(record.epoch)
@@ -272,7 +291,11 @@ def _proof_by_notes(state: State, bounds: Bounds, there: list[int]) -> Record | 
     best = max(there, key=lambda one: (last_epoch(state.nodes[one].log), len(state.nodes[one].log)))
     log = state.nodes[best].log
     replicas = next(entry.note for entry in reversed(log) if entry.note)
-    equal = [one for one in there if (last_epoch(state.nodes[one].log), len(state.nodes[one].log)) == (last_epoch(log), len(log))]
+    equal = [
+        one
+        for one in there
+        if (last_epoch(state.nodes[one].log), len(state.nodes[one].log)) == (last_epoch(log), len(log))
+    ]
     in_sync = sum(bit(one) for one in equal) & replicas
     epoch, version = _newest(state, there)
     return Record(NOBODY, epoch + 1, replicas, in_sync, version + 1) if in_sync else None

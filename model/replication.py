@@ -40,12 +40,17 @@ def fresh_entry(state: State, index: int, epoch: int, note: int) -> Entry:
     return Entry(epoch, next(tag for tag in range(len(taken) + 1) if tag not in taken), note)
 
 
-def common_index(leader: Log, follower: Log) -> int:
-    """The last index up to which two logs agree, by epochs and their first indexes alone."""
+def common_index(leader: Log, follower: Log, by_nonce: bool) -> int:
+    """The last index up to which two logs agree, by epochs and their first indexes, and by the nonces of the epochs.
+
+    The tag of the entry that begins an epoch stands for the nonce of that epoch.
+    """
     common = 0
+    epoch = 0
     for index, (mine, theirs) in enumerate(zip(leader, follower, strict=False), 1):
-        if mine.epoch != theirs.epoch:
+        if mine.epoch != theirs.epoch or (by_nonce and mine.epoch != epoch and mine.tag != theirs.tag):
             break
+        epoch = mine.epoch
         common = index
     return common
 
@@ -90,7 +95,7 @@ def _note_quorum(state: State, number: int, node: Node, office: Office) -> State
     """What more than half of the in-sync set have synced is acknowledged in mode `quorum`."""
     if office.asked:
         return state
-    counts = sorted((node.synced if one == number else office.answered[one] for one in members(office.in_sync)))
+    counts = sorted(node.synced if one == number else office.answered[one] for one in members(office.in_sync))
     reached = counts[(len(counts) - 1) // 2]
     before, log = state.quorum
     if before != office.in_sync or reached > len(log):
@@ -109,7 +114,10 @@ def leader_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
         yield f"leader {name} syncs", advance(synced, bounds, number)
     if node.committed > office.begun and bounds.allows(state, "write"):
         entry = fresh_entry(state, len(node.log) + 1, office.epoch, NOTHING)
-        yield f"leader {name} appends a message", spend(with_node(state, number, node._replace(log=(*node.log, entry))), "write")
+        yield (
+            f"leader {name} appends a message",
+            spend(with_node(state, number, node._replace(log=(*node.log, entry))), "write"),
+        )
     known = notes(node.log)
     if known[-1][1] != office.replicas:
         entry = fresh_entry(state, len(node.log) + 1, office.epoch, office.replicas)
@@ -119,7 +127,12 @@ def leader_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
         yield from _wishes(state, bounds, number, node, office)
     else:
         record = state.coordinator.record
-        if record is not None and record.version == office.version and record.leader == number and record.epoch == office.epoch:
+        if (
+            record is not None
+            and record.version == office.version
+            and record.leader == number
+            and record.epoch == office.epoch
+        ):
             after = with_record(state, record._replace(in_sync=office.asked))
             yield f"the coordinator records in sync {names(office.asked)} for leader {name}", after
 
@@ -172,12 +185,10 @@ def follower_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
         yield f"follower {name} answers {node.leader + 1}: synced {node.synced}", advance(after, bounds, node.leader)
 
 
-def _meet(
-    state: State, bounds: Bounds, number: int, node: Node, leader: Node, office: Office
-) -> Iterator[Step]:
+def _meet(state: State, bounds: Bounds, number: int, node: Node, leader: Node, office: Office) -> Iterator[Step]:
     """A follower and its leader find out up to where their logs agree."""
     name = number + 1
-    common = common_index(leader.log, node.log)
+    common = common_index(leader.log, node.log, "R14" in bounds.rules)
     if "R3" in bounds.rules and last_epoch(node.log) > office.epoch:
         return
     answered = (*office.answered[:number], common, *office.answered[number + 1 :])
@@ -195,12 +206,15 @@ def _meet(
             yield f"leader {node.leader + 1} lacks what {name} has committed and gives way", after
             return
     if "R4" in bounds.rules:
-        yield f"follower {name} halts: leader {node.leader + 1} lacks what is committed here", with_node(
-            state, number, node._replace(halted=True)
+        yield (
+            f"follower {name} halts: leader {node.leader + 1} lacks what is committed here",
+            with_node(state, number, node._replace(halted=True)),
         )
         return
     copied = node._replace(log=leader.log, synced=len(leader.log), committed=leader.committed, agreed=True)
-    after = breaks(with_node(state, number, copied), bounds, "I4", f"node {name} discards entries that it knows to be committed")
+    after = breaks(
+        with_node(state, number, copied), bounds, "I4", f"node {name} discards entries that it knows to be committed"
+    )
     answered = (*office.answered[:number], len(leader.log), *office.answered[number + 1 :])
     after = with_node(after, node.leader, leader._replace(office=office._replace(answered=answered)))
     yield f"follower {name} replaces its log by that of leader {node.leader + 1}", after

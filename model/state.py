@@ -55,7 +55,7 @@ class Node(NamedTuple):
     synced: int
     committed: int
     life: int
-    seen: tuple[int, int]  # Epoch and version of the newest record that it has noted (R11).
+    seen: int  # The version of the newest record that it has noted (R11).
     blank: bool  # The directory was never a member's.
     up: bool
     epoch: int  # The newest that it was told of, or has written.
@@ -81,7 +81,7 @@ class Saved(NamedTuple):
     log: Log
     committed: int
     life: int
-    seen: tuple[int, int]
+    seen: int
 
 
 class State(NamedTuple):
@@ -146,7 +146,9 @@ def describe_log(log: Log, synced: int, committed: int) -> str:
     for index, entry in enumerate(log, 1):
         if index == synced + 1:
             words.append("~")
-        words.append(f"{entry.epoch}{chr(96 + entry.tag) if entry.tag else ''}{names(entry.note) if entry.note else ''}")
+        words.append(
+            f"{entry.epoch}{chr(96 + entry.tag) if entry.tag else ''}{names(entry.note) if entry.note else ''}"
+        )
         if index == committed:
             words.append("|")
     return " ".join(words) or "-"
@@ -166,7 +168,9 @@ def describe(state: State) -> list[str]:
             if node.office is not None:
                 asked = f" asked {names(node.office.asked)}" if node.office.asked else ""
                 role = f"leads {node.office.epoch} in sync {names(node.office.in_sync)}{asked}"
-        lines.append(f"node {number + 1}: {role}; epoch {node.epoch}; log {describe_log(node.log, node.synced, node.committed)}")
+        lines.append(
+            f"node {number + 1}: {role}; epoch {node.epoch}; log {describe_log(node.log, node.synced, node.committed)}"
+        )
     record = state.coordinator.record
     if record is None:
         lines.append(f"coordinator: no record; registered {names(state.coordinator.registered)}")
@@ -174,6 +178,7 @@ def describe(state: State) -> list[str]:
         leader = str(record.leader + 1) if record.leader != NOBODY else "none"
         lines.append(
             f"coordinator: leader {leader}, epoch {record.epoch}, replicas {names(record.replicas)}, "
-            f"in sync {names(record.in_sync)}, version {record.version}; registered {names(state.coordinator.registered)}"
+            f"in sync {names(record.in_sync)}, version {record.version}; "
+            f"registered {names(state.coordinator.registered)}"
         )
     return lines
