@@ -12,7 +12,16 @@ from soak.cluster import Cluster
 from tests.left_out import leave_out
 
 # With processes of their own.
-REAL = ("rolling.py", "test_any_node.py", "test_growing.py", "test_up.py", "test_wings.py")
+REAL = (
+    "rolling.py",
+    "test_any_node.py",
+    "test_growing.py",
+    "test_leader_keeps.py",
+    "test_lost_coordinator.py",
+    "test_power_cut.py",
+    "test_up.py",
+    "test_wings.py",
+)
 SESSION_MS = 3000  # Half of the default, so that a pause beyond it does not take so long.
 
 

@@ -34,6 +34,12 @@ class Alone:
     async def record_in_sync(self, epoch: int, version: int, in_sync: frozenset[int]) -> Record | None:
         return Record(version=version + 1, in_sync=in_sync)
 
+    def epoch_claimed(self, epoch: int) -> None:
+        """There is no record to read."""
+
+    async def renounce(self, epoch: int) -> None:
+        """There is nobody else to lead."""
+
 
 class Life:
     """One start of the member."""
@@ -176,7 +182,7 @@ def test_a_sync_that_began_before_a_cut_is_worth_no_more_than_the_cut() -> None:
 def test_a_leader_that_lacks_what_is_committed_is_not_followed() -> None:
     async def play(life: Life) -> None:
         asked: list[int] = []
-        life.member.on_refetch = lambda leader, reason: asked.append(leader)
+        life.member.on_diverged = lambda leader, reason: asked.append(leader)
         life.push(1, ["a", "b", "c"], committed=3)
         await life.turn()
         life.member.become_follower(2, 3)

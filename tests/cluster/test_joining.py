@@ -10,7 +10,8 @@ import pytest
 
 from longhall.broker.recover import Identity
 from longhall.cluster.card import Card, read_card, write_card
-from longhall.cluster.joining import confess, number_of, outlive, share_identity
+from longhall.cluster.copy_report import FOLLOWER, HALTED, LEADER, NOTHING, CopyReport
+from longhall.cluster.joining import Ask, adopt_epoch, confess, is_older_copy, number_of, outlive, share_identity
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.ports import NOBODY, Coordinator, Member, ShardState
@@ -62,10 +63,10 @@ async def test_a_number_is_taken_over_when_the_session_of_its_owner_ends(
     caplog.set_level(logging.INFO, logger="longhall.joining")
     killed, new = await coordinators(tmp_path / "tree", 2)
     await killed.register(Member(node_id=1, directory="lost"))
-    await outlive(new, 1, "lost", 0)  # The same directory is the same node: nobody to wait for.
-    await outlive(new, 2, "new", 0)
+    await outlive(new, 1, "lost", 0, silence)  # The same directory is the same node: nobody to wait for.
+    await outlive(new, 2, "new", 0, silence)
     assert caplog.messages == []
-    starts = asyncio.ensure_future(outlive(new, 1, "new", 600_000))
+    starts = asyncio.ensure_future(outlive(new, 1, "new", 600_000, silence))
     for _ in range(1000):
         await asyncio.sleep(0 if caplog.messages else 0.01)
     assert not starts.done()
@@ -78,7 +79,7 @@ async def test_a_number_whose_owner_lives_is_not_taken_over(tmp_path: Path) -> N
     alive, new = await coordinators(tmp_path / "tree", 2)
     await alive.register(Member(node_id=1, directory="kept"))
     with pytest.raises(LonghallError) as refused:
-        await outlive(new, 1, "new", 1)
+        await outlive(new, 1, "new", 1, silence)
     assert "--node-id" in str(refused.value)
     assert 1 in await new.members()
 
@@ -94,6 +95,19 @@ async def test_whoever_comes_first_brings_the_hall(tmp_path: Path) -> None:
     assert (state.leader, state.replicas, state.in_sync) == (NOBODY, (1,), (1,))
 
 
+async def silence(node: int) -> None:
+    """Nobody answers."""
+
+
+def saying(role: str | None) -> Ask:
+    """Everybody answers that this is its role; None for no answer."""
+
+    async def ask(node: int) -> CopyReport | None:
+        return None if role is None else CopyReport(node=node, role=role)
+
+    return ask
+
+
 async def _recorded(coordinator: Coordinator, leader: int, in_sync: tuple[int, ...]) -> None:
     await coordinator.change_shard(None, ShardState(shard=0, leader=leader, epoch=4, replicas=(1, 2), in_sync=in_sync))
 
@@ -102,29 +116,67 @@ async def test_a_node_that_was_killed_is_not_in_sync_while_others_are(tmp_path: 
     one, two = await coordinators(tmp_path / "tree", 2)
     await _recorded(one, 1, (1, 2))
     await two.register(Member(node_id=2, directory="two"))
-    state = await confess(one, 1, clean=False, empty=False)
+    state = await confess(one, 1, clean=False, lost="", ask=saying(LEADER))
     assert (state.leader, state.in_sync, state.epoch) == (NOBODY, (2,), 4)
+
+
+@pytest.mark.parametrize("role", [None, HALTED, NOTHING])
+async def test_nodes_that_went_down_together_stay_in_sync(tmp_path: Path, role: str | None) -> None:
+    """Sessions outlive their nodes: the other one is registered, and does not say that it leads or follows."""
+    one, two = await coordinators(tmp_path / "tree", 2)
+    await _recorded(one, 1, (1, 2))
+    await two.register(Member(node_id=2, directory="two"))
+    state = await confess(one, 1, clean=False, lost="", ask=saying(role))
+    assert (state.leader, state.in_sync) == (NOBODY, (1, 2))
+
+
+async def test_an_older_copy_of_a_directory_is_recognised(tmp_path: Path) -> None:
+    (one,) = await coordinators(tmp_path / "tree", 1)
+    card = Card(node=1, directory="d", life=3)
+    assert not await is_older_copy(one, card)
+    assert not await is_older_copy(one, Card(node=1, directory="d", life=4))
+    assert await is_older_copy(one, card)
+    assert await is_older_copy(one, Card(node=1, directory="d", life=4))  # Started twice from the same copy.
+    assert not await is_older_copy(one, Card(node=1, directory="another", life=1))
+    assert not await is_older_copy(one, Card(node=2, directory="d", life=1))
+
+
+async def test_a_copy_of_a_directory_whose_node_lives_is_refused(tmp_path: Path) -> None:
+    alive, copy = await coordinators(tmp_path / "tree", 2)
+    await alive.register(Member(node_id=1, directory="same", addresses={"peer": "127.0.0.1:7092"}))
+    with pytest.raises(LonghallError) as refused:
+        await outlive(copy, 1, "same", 0, saying(FOLLOWER))
+    assert "127.0.0.1:7092" in str(refused.value)
+
+
+async def test_the_epochs_of_a_lone_node_go_on_in_its_cluster(tmp_path: Path) -> None:
+    (one,) = await coordinators(tmp_path / "tree", 1)
+    await one.change_shard(None, ShardState(shard=0, replicas=(1,), in_sync=(1,)))
+    assert (await adopt_epoch(one, 1, 17)).epoch == 17
+    assert (await adopt_epoch(one, 1, 12)).epoch == 17
+    with pytest.raises(LonghallError):
+        await adopt_epoch(one, 2, 18)  # Somebody else's log is the cluster's.
 
 
 async def test_one_that_was_stopped_cleanly_is(tmp_path: Path) -> None:
     one, two = await coordinators(tmp_path / "tree", 2)
     await _recorded(one, 1, (1, 2))
     await two.register(Member(node_id=2, directory="two"))
-    state = await confess(one, 1, clean=True, empty=False)
+    state = await confess(one, 1, clean=True, lost="", ask=saying(LEADER))
     assert (state.leader, state.in_sync) == (NOBODY, (1, 2))
-    assert await confess(one, 1, clean=True, empty=False) == state  # Nothing is left to say.
+    assert await confess(one, 1, clean=True, lost="", ask=saying(LEADER)) == state  # Nothing is left to say.
 
 
 async def test_the_last_one_standing_keeps_its_place(tmp_path: Path) -> None:
     (one,) = await coordinators(tmp_path / "tree", 1)
     await _recorded(one, 1, (1, 2))
-    assert (await confess(one, 1, clean=False, empty=False)).in_sync == (1, 2)
+    assert (await confess(one, 1, clean=False, lost="", ask=silence)).in_sync == (1, 2)
 
 
 async def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
     (one,) = await coordinators(tmp_path / "tree", 1)
     await _recorded(one, 2, (1, 2))
-    assert (await confess(one, 1, clean=True, empty=True)).in_sync == (2,)
+    assert (await confess(one, 1, clean=True, lost="is empty", ask=silence)).in_sync == (2,)
     with pytest.raises(LonghallError) as refused:
-        await confess(one, 2, clean=True, empty=True)
+        await confess(one, 2, clean=True, lost="is empty", ask=silence)
     assert refused.value.code is Code.STORAGE_DAMAGED

@@ -130,10 +130,11 @@ async def test_who_does_not_answer_is_asked_again_and_then_passed_over() -> None
     assert asked == [1, 2, 3, 2, 3]  # One of three is too few: what two have it might lack.
 
 
-async def test_where_too_few_can_answer_one_leads_all_the_same() -> None:
+async def test_a_candidate_that_is_silent_is_waited_for_until_it_is_no_candidate() -> None:
     async def ask(node: int, epoch: int) -> Standing:
         if node != 2:
             raise TimeoutError
         return Standing(epoch=epoch, index=1)
 
-    assert await most_complete(ask, [1, 2], 7, 3) == 2
+    assert await most_complete(ask, [1, 2], 7, 3) is None
+    assert await most_complete(ask, [2], 7, 3) == 2

@@ -155,6 +155,14 @@ class EpochStarted(_Event, frozen=True, tag="epoch-started"):
     incarnation: int = 0
 
 
+class ReplicasNoted(_Event, frozen=True, tag="replicas-noted"):
+    """These nodes keep the log. A leader notes them before a new one of them may become in sync, so that whoever was in
+    sync before knows of all that may ever have led.
+    """
+
+    replicas: list[int]
+
+
 class Truncated(_Event, frozen=True, tag="truncated"):
     """A note of this node to itself: of the entries before, those behind this index of the log do not count."""
 
@@ -167,7 +175,7 @@ class CommittedTo(_Event, frozen=True, tag="committed-to"):
     index: int
 
 
-ShardEvent = EpochStarted | Truncated | CommittedTo
+ShardEvent = EpochStarted | ReplicasNoted | Truncated | CommittedTo
 
 encoder = msgspec.msgpack.Encoder()
 catalogue_decoder = msgspec.msgpack.Decoder(CatalogueEvent)

@@ -121,6 +121,7 @@ class Hall:
         self.checkpoint_wanted = False  # Somebody waits for it with space to give back.
         self.checkpoints = 0
         self.checkpointed_ms = 0
+        self.messages_cut = 0  # Messages of entries that were cut off because a new leader did not have them.
         self.mended = 0  # Damaged stretches of segments that were put right from another node.
         self.recovery_seconds = 0.0
         self.on_topic_deleted: list[Callable[[str], None]] = []

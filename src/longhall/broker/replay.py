@@ -13,6 +13,7 @@ import msgspec
 from longhall.broker.events import (
     EpochStarted,
     PartitionEvent,
+    ReplicasNoted,
     SegmentsDropped,
     catalogue_decoder,
     partition_decoder,
@@ -177,9 +178,11 @@ class Replay:
             else:
                 hall.uploads[shard - 1].apply(parcel)
         elif room == SHARD:
-            begun = shard_decoder.decode(event)
-            if isinstance(begun, EpochStarted):
-                hall.shards[shard].epoch = begun.epoch
+            noted = shard_decoder.decode(event)
+            if isinstance(noted, EpochStarted):
+                hall.shards[shard].epoch = noted.epoch
+            elif isinstance(noted, ReplicasNoted) and hall.replica is not None:
+                hall.replica.replicas = frozenset(noted.replicas)
 
     def _shorten(self, event: PartitionEvent) -> None:
         partition = self._hall.partitions.get(event.partition)

@@ -3,6 +3,9 @@
 It says which number the node has, tells one directory from a copy of it, counts the node's lives, and whether the last
 of them ended cleanly. A directory that was not left cleanly must not lead before it has caught up with the others, so
 the mark is taken away before the node is seen and set again when everything is on the disk.
+
+It also keeps what the coordinator had on record when the node last looked: the coordinator may lose its data or be
+restored from a backup, and is not believed against what its nodes have seen.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from longhall.coordination.ports import Wing
 from longhall.errors import Code, LonghallError
 from longhall.world.ports import Disk, Entropy
 
@@ -24,6 +28,10 @@ class Card(msgspec.Struct, kw_only=True):
     directory: str
     life: int = 0
     clean: bool = True  # A directory that nobody has used is.
+    revision: int = -1  # Of the newest record of the cluster that the node has seen: an older one is not believed.
+    rebuilt: int = 0  # How often that record had been rebuilt.
+    drains: list[int] = []  # What stood beside the record then, in case the coordinator loses it.
+    wings: list[Wing] = []
 
 
 def read_card(disk: Disk, entropy: Entropy) -> Card:

@@ -5,7 +5,8 @@ most complete of them is sure to have: of any half of the set one has it, and wh
 epochs has that too. It holds because nobody who was asked takes anything more of an older leader (`Member.stand`), and
 because the record says by then that this leader leads no longer.
 
-So this is safe while at least half of the set answers; what one host alone acknowledged is not looked for.
+So this is safe while at least half of the set answers. A candidate that is registered and silent is waited for: its
+session ends if it is gone, and then it is no candidate any more. What one host alone acknowledged is not looked for.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ class Standing(msgspec.Struct, kw_only=True):
 Ask = Callable[[int, int], Awaitable[Standing]]  # Node and epoch.
 
 
-async def most_complete(ask: Ask, candidates: list[int], epoch: int, in_sync: int) -> int:
-    """The candidate that has most; of equals the first. Whoever does not answer cannot be it, unless nobody does."""
+async def most_complete(
+    ask: Ask, candidates: list[int], epoch: int, in_sync: int, committed: tuple[int, int] = (0, 0)
+) -> int | None:
+    """The candidate that has most; of equals the first. None while so many of them are silent that one of these may
+    have more, while nobody answers, or if nobody has the entry that is known to be committed (epoch and index).
+    """
     needed = (in_sync + 1) // 2
     found: dict[int, Standing] = {}
     for _ in range(ROUNDS_MAX):
@@ -53,9 +58,18 @@ async def most_complete(ask: Ask, candidates: list[int], epoch: int, in_sync: in
         if len(found) == len(candidates) or len(found) >= needed:
             break
     if len(found) < min(needed, len(candidates)):
+        told = {"answered": sorted(found), "candidates": candidates, "needed": needed}
+        _log.warning("too few candidates say what they have; the election waits", extra=told)
+        return None
+    if len(found) < needed:
         told = {"answered": sorted(found), "needed": needed}
-        _log.warning("too few say what they have: what a quorum acknowledged may be lost", extra=told)
-    return best_of(candidates, found)
+        _log.warning("too few are left: what a quorum acknowledged last may be lost", extra=told)
+    best = best_of(candidates, found)
+    if _weight(found.get(best)) < committed:
+        told = {"best": best, "has": _weight(found.get(best)), "committed": committed}
+        _log.error("no candidate has what was committed: its disk was rolled back, or lost writes", extra=told)
+        return None
+    return best
 
 
 def best_of(candidates: Iterable[int], found: dict[int, Standing]) -> int:

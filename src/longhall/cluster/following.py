@@ -56,6 +56,9 @@ class Taker(Protocol):
     def refetch(self, reason: str) -> None:
         """The log here cannot be continued."""
 
+    def diverge(self, reason: str) -> None:
+        """The leader lacks entries that were committed here."""
+
 
 @final
 class Following:
@@ -150,7 +153,9 @@ class Following:
             refusal = refusal_of(body)
             if self._link is not None:
                 self._link.close(f"the leader refuses: {refusal.reason}")
-            if refusal.refetch:
+            if refusal.diverged:
+                self._taker.diverge(refusal.reason)
+            elif refusal.refetch:
                 self._taker.refetch(refusal.reason)
         else:
             raise LonghallError(Code.INVALID_REQUEST, f"a leader sent a frame of kind {kind} out of turn")

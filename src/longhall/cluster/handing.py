@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Container
 from typing import Final
 
 import msgspec
 
 from longhall.cluster.member import Member
-from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, ShardState
+from longhall.coordination.ports import NOBODY, Conflict, CoordinationError, Coordinator, ShardState
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
@@ -37,7 +38,8 @@ async def hand_over(
     """
     _log.info("handing over", extra={"to": successor, "epoch": state.epoch})
     try:
-        await _stand_aside(member, successor)
+        member.stand_aside(True)
+        await wait_for_successor(member, successor)
         after = await _record(coordinator, member.node, state, successor, in_sync_min)
     except (CoordinationError, LonghallError) as error:
         member.stand_aside(False)
@@ -49,14 +51,16 @@ async def hand_over(
     return after
 
 
-async def _stand_aside(member: Member, successor: int) -> None:
-    member.stand_aside(True)
+async def wait_for_successor(member: Member, successor: int, *, committed: bool = True) -> None:
+    """Wait until the successor has synced everything, and whoever sent it was answered unless others in sync are not
+    waited for. LonghallError(NOT_READY) if it takes too long.
+    """
     index = member.index
     for _ in range(int(PATIENCE_S / LOOK_S)):
         leading = member.leading
         if leading is None or successor not in leading.in_sync:
             raise LonghallError(Code.NOT_READY, f"node {successor} is not in sync; try again")
-        if leading.followers[successor].synced >= index and member.replica.committed >= index:
+        if leading.followers[successor].synced >= index and (not committed or member.replica.committed >= index):
             return
         await asyncio.sleep(LOOK_S)
     raise LonghallError(Code.NOT_READY, f"node {successor} does not have everything; try again")
@@ -88,3 +92,28 @@ async def _record(
         except CoordinationError:
             continue  # It may have been done: read back.
     raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
+
+
+async def withdraw(
+    coordinator: Coordinator,
+    node: int,
+    state: ShardState,
+    living: Container[int],
+    read: Callable[[], Awaitable[ShardState]],
+) -> None:
+    """A node stops: take it out of the record as far as that is safe. A leader stays in sync: it has everything."""
+    for _ in range(TRIES_MAX):
+        leads = state.leader == node
+        others = [one for one in state.in_sync if one != node and one in living]
+        in_sync = state.in_sync if leads or not others else tuple(one for one in state.in_sync if one != node)
+        after = msgspec.structs.replace(state, leader=NOBODY if leads else state.leader, in_sync=in_sync)
+        if (after.leader, after.in_sync) == (state.leader, state.in_sync):
+            return
+        try:
+            await coordinator.change_shard(state, after)
+            return
+        except Conflict:
+            state = await read()
+        except CoordinationError:
+            break
+    _log.info("others will notice by themselves that this node stops")

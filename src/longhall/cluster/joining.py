@@ -4,14 +4,16 @@ number      given by the settings, kept in the directory, or taken from the coor
             another directory must be gone, which a killed one is when its session has ended
 hall        the id, the number of shards and the secret of receipts, which whoever came first has brought
 level       the feature level of the cluster, which a node must know; the first one brings its own
+life        the coordinator remembers the last start of each node: a directory that is behind it is an older copy
 confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
-            else is there who is: then its log, which was synced before each acknowledgement, is the best there is
+            else answers who is: then its log, which was synced before each acknowledgement, is the best there is
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -19,6 +21,7 @@ import msgspec
 from longhall.broker.gates import OLDEST
 from longhall.broker.recover import Identity
 from longhall.cluster.card import Card
+from longhall.cluster.copy_report import FOLLOWER, LEADER, CopyReport
 from longhall.cluster.levels import level_of
 from longhall.coordination.ports import (
     ABSENT,
@@ -27,6 +30,7 @@ from longhall.coordination.ports import (
     CoordinationError,
     Coordinator,
     Ids,
+    NodeLife,
     OutcomeUnknown,
     ShardState,
 )
@@ -53,7 +57,7 @@ async def number_of(coordinator: Coordinator, card: Card, wished: int) -> int:
     return (await coordinator.take_ids(Ids.NODES, 1, first_min=1)).start
 
 
-async def outlive(coordinator: Coordinator, node: int, directory: str, patience_ms: int) -> None:
+async def outlive(coordinator: Coordinator, node: int, directory: str, patience_ms: int, ask: Ask) -> None:
     """Wait until nobody lives under this number on another directory; one that was killed does until its session ends.
 
     Before anything is taken back in its name, since a live one is not to be deposed by a stranger. LonghallError after
@@ -62,7 +66,10 @@ async def outlive(coordinator: Coordinator, node: int, directory: str, patience_
     loop = asyncio.get_running_loop()
     until_s = loop.time() + patience_ms / 1000
     waits = False
-    while (other := (await coordinator.members()).get(node)) is not None and other.directory != directory:
+    while (other := (await coordinator.members()).get(node)) is not None:
+        if other.directory == directory:
+            await _refuse_copy(node, other.addresses.get("peer", ""), ask)
+            return
         if loop.time() >= until_s:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION,
@@ -74,6 +81,22 @@ async def outlive(coordinator: Coordinator, node: int, directory: str, patience_
             _log.info("waiting for the session of the node that had this number to end", extra=told)
             waits = True
         await asyncio.sleep(LOOK_S)
+
+
+async def _refuse_copy(node: int, address: str, ask: Ask) -> None:
+    """Who answers under this number and on this directory id runs on the original: this is a copy of it."""
+    if await ask(node) is not None:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"node {node} lives at {address}, and this data directory is a copy of its own: remove it, or start "
+            "with an empty directory and another --node-id",
+        )
+
+
+async def is_older_copy(coordinator: Coordinator, card: Card) -> bool:
+    """Note this start of the node; True if a later one of the same directory is known: it was rolled back or copied."""
+    known = await coordinator.note_life(card.node, NodeLife(directory=card.directory, life=card.life))
+    return known is not None and known.directory == card.directory and known.life >= card.life
 
 
 async def check_level(coordinator: Coordinator, level_max: int) -> int:
@@ -113,30 +136,60 @@ async def share_identity(coordinator: Coordinator, node: int, own: Identity, lev
     raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
 
 
-async def confess(coordinator: Coordinator, node: int, clean: bool, empty: bool) -> ShardState:
+Ask = Callable[[int], Awaitable[CopyReport | None]]  # What a node says of its copy; None if it does not answer.
+
+
+async def confess(coordinator: Coordinator, node: int, *, clean: bool, lost: str, ask: Ask) -> ShardState:
     """Take back what the last life of this node had on record; returns what is on record then.
 
-    A directory that is `empty` under a number that is known to have had everything has lost it, and says so.
+    `lost` says why the directory does not have what the node had, if it has not: it is empty, or an older copy. Whether
+    others live is found out by asking them, since sessions outlive their nodes.
     """
+    state = await _record(coordinator)
+    others = [one for one in state.in_sync if one != node]
+    leaves = bool(lost) and state.epoch > 0
+    if node in state.in_sync and not clean and not lost:
+        leaves = await _is_anybody_well(others, ask)
     for _ in range(TRIES_MAX):
-        state = await coordinator.shard(CATALOGUE_SHARD)
-        assert state is not None, "it was there a moment ago"
-        alive = await coordinator.members()
-        others = [one for one in state.in_sync if one != node and one in alive]
-        in_sync = tuple(one for one in state.in_sync if one != node) if others and not clean else state.in_sync
-        if empty and node in state.in_sync and state.epoch > 0:
-            in_sync = tuple(one for one in state.in_sync if one != node)
-            if not in_sync:
-                raise LonghallError(
-                    Code.STORAGE_DAMAGED,
-                    f"node {node} alone has everything that was acknowledged, and this data directory is empty: "
-                    "restore its directory, or start under another number",
-                )
+        in_sync = tuple(one for one in state.in_sync if one != node) if leaves else state.in_sync
+        if not in_sync:
+            raise LonghallError(
+                Code.STORAGE_DAMAGED,
+                f"node {node} alone has everything that was acknowledged, and this data directory {lost}: restore its "
+                "directory, or start under another number",
+            )
         leader = NOBODY if state.leader == node else state.leader
         if (leader, in_sync) == (state.leader, state.in_sync):
             return state
         try:
             return await coordinator.change_shard(state, msgspec.structs.replace(state, leader=leader, in_sync=in_sync))
         except (Conflict, OutcomeUnknown):
-            continue
+            state = await _record(coordinator)
     raise CoordinationError("others change the record, again and again")
+
+
+async def _record(coordinator: Coordinator) -> ShardState:
+    state = await coordinator.shard(CATALOGUE_SHARD)
+    if state is None:
+        raise CoordinationError("the coordinator has lost the record of the cluster")
+    return state
+
+
+async def _is_anybody_well(others: list[int], ask: Ask) -> bool:
+    """True if another node in sync answers that it leads or follows: it has everything, so this one may catch up with
+    it. If all of them went down together, nobody is better than this one, and it stays.
+    """
+    reports = await asyncio.gather(*(ask(other) for other in others))
+    return any(one is not None and one.role in (LEADER, FOLLOWER) for one in reports)
+
+
+async def adopt_epoch(coordinator: Coordinator, node: int, epoch: int) -> ShardState:
+    """The directory of a lone node becomes the first copy of a cluster: its epochs go on from those of the node."""
+    while (state := await _record(coordinator)).epoch < epoch:
+        if (state.leader, state.in_sync) != (NOBODY, (node,)):
+            raise LonghallError(Code.INVALID_CONFIGURATION, "the cluster has a log already: choose another directory")
+        try:
+            return await coordinator.change_shard(state, msgspec.structs.replace(state, epoch=epoch))
+        except (Conflict, OutcomeUnknown):
+            continue
+    return state

@@ -24,30 +24,34 @@ class Knocking:
     def __init__(self, network: Network, peers: Peers) -> None:
         self._network = network
         self._peers = peers
+        self.reached: frozenset[int] = frozenset()  # Who took the last knock.
         self._refusals: dict[int, int] = {}  # By node: knocks in a row that nobody answered.
 
     async def knock(self, nodes: Iterable[int]) -> tuple[frozenset[int], bool]:
         """Knock at all of them once. Returns who is dead, and whether anybody refused and is worth another knock."""
         asked = list(nodes)
-        refused = await asyncio.gather(*(self._is_refused(node) for node in asked))
+        answers = await asyncio.gather(*(self._knock(node) for node in asked))
+        refused = [answer is False for answer in answers]
         for node, is_refused in zip(asked, refused, strict=True):
             self._refusals[node] = self._refusals.get(node, 0) + 1 if is_refused else 0
+        self.reached = frozenset(node for node, answer in zip(asked, answers, strict=True) if answer)
         return frozenset(node for node in asked if self._refusals[node] >= REFUSED_MAX), any(refused)
 
-    async def _is_refused(self, node: int) -> bool:
+    async def _knock(self, node: int) -> bool | None:
+        """True if somebody listens there, False if the machine refuses, None if there is no answer."""
         address = self._peers.addresses.get(node)
         if address is None:
-            return False
+            return None
         try:
             async with asyncio.timeout(KNOCK_S_MAX):
                 knock = await self._network.connect(_Knock, *address)
         except ConnectionRefusedError:
-            return True
-        except (OSError, TimeoutError):
             return False
+        except (OSError, TimeoutError):
+            return None
         assert isinstance(knock, _Knock)
         knock.go()
-        return False
+        return True
 
 
 class _Knock(asyncio.Protocol):

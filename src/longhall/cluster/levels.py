@@ -1,4 +1,4 @@
-"""The feature level of a cluster: which formats its nodes may write, and when there may be a newer one. Pure.
+"""The feature level of a cluster: which formats its nodes may write, and when there may be a newer one.
 
 | on record | every known node reads | decided |
 |---|---|---|
@@ -12,12 +12,16 @@ for whoever could read it then.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from longhall.broker.gates import OLDEST
-from longhall.coordination.ports import Member
+from longhall.coordination.ports import Coordinator, FeatureLevel, Member, ShardState
+from longhall.errors import Code, LonghallError
+
+_log = logging.getLogger("longhall.seat")
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,3 +55,24 @@ def outlook(recorded: int, members: Mapping[int, Member], replicas: Iterable[int
             f"node {node} knows up to level {known}" for node, known in newest.items() if known <= level
         ]
     return Outlook(level=level, possible=possible, obstacles=obstacles)
+
+
+async def raise_level(
+    coordinator: Coordinator, state: ShardState, level: int, *, dry_run: bool
+) -> tuple[Outlook, FeatureLevel | None]:
+    """Raise the feature level, unless it is there already or this is a dry run; returns what was found, and the new
+    record if there is one. LonghallError when not every node allows for it.
+    """
+    record = await coordinator.feature_level()
+    found = outlook(record.level, await coordinator.members(), state.replicas)
+    if level < found.level:
+        reason = f"the cluster is at feature level {found.level}, and a level never goes down"
+        raise LonghallError(Code.INVALID_CONFIGURATION, reason)
+    if level > found.possible:
+        why = "; ".join(found.obstacles)
+        raise LonghallError(Code.INVALID_CONFIGURATION, f"feature level {level} cannot be reached: {why}")
+    if dry_run or level == found.level:
+        return found, None
+    raised = await coordinator.change_feature_level(record, level)
+    _log.info("the feature level was raised", extra={"level": level, "was": found.level})
+    return found, raised

@@ -27,35 +27,23 @@ from longhall.broker.events import CommittedTo, EpochStarted, Truncated, encoder
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.rejoin import Rejoined
 from longhall.cluster.bundles import BUNDLE_BYTES, Bundle, Bundling, Recent
+from longhall.cluster.follower_streams import FollowerStreams
 from longhall.cluster.following import Following
 from longhall.cluster.kept import kept_from
-from longhall.cluster.link import Link
 from longhall.cluster.mending import Mender
 from longhall.cluster.peers import Peers
 from longhall.cluster.refetch import Offer
 from longhall.cluster.releasing import Releases
+from longhall.cluster.replica_notes import ReplicaNotes
 from longhall.cluster.roles import MemberOptions, MemberStatus, Record, Registrar, Role
 from longhall.cluster.standing import followers_of
-from longhall.cluster.streams import Stream, expect_follower
-from longhall.cluster.wire import (
-    AGREED,
-    REFUSAL,
-    SYNCED,
-    Agreed,
-    Beat,
-    Follow,
-    Push,
-    Refusal,
-    Synced,
-    decode,
-    said_level,
-)
+from longhall.cluster.wire import Agreed, Beat, Follow, Push
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import encode_event
 from longhall.names import CATALOGUE_SHARD
 from longhall.shards.feed import Feed
 from longhall.shards.leading import Leading
-from longhall.shards.replica import Replica, common_index
+from longhall.shards.replica import Replica
 from longhall.shards.shard import SHARD
 
 __all__ = ["Member", "MemberOptions", "MemberStatus", "Record", "Registrar", "Role"]
@@ -78,6 +66,7 @@ class Member(Feed):
         self.node = node
         self.on_step_down: Callable[[str], None] = _nobody  # Throw hall and member away and recover anew.
         self.on_refetch: Callable[[int, str], None] = _nobody  # The log here cannot go on: fetch all from there.
+        self.on_diverged: Callable[[int, str], None] = _nobody  # That leader lacks what was committed here.
         self.on_level: Callable[[int], None] = self.raise_level  # The leader writes in this one: be ready for it first.
         self.on_bundle: Callable[[Bundle], None] = _nobody  # For checkers: what was appended here,
         self.on_committed: Callable[[int, int], None] = _nobody  # and epoch and index of what is committed.
@@ -102,21 +91,20 @@ class Member(Feed):
         self._marked_position = hall.wal.end
         self._following: Following | None = None
         self._leading: Leading | None = None
+        self._notes: ReplicaNotes | None = None
         self._opened: asyncio.Future[None] | None = None
         self._bundling = Bundling()
         self._recent = Recent(options.recent_bytes)
         self._releases = Releases(hall.shards)
-        self._streams: dict[int, Stream] = {}
-        self._early: list[tuple[Link, int, Follow]] = []  # Followers that came before the epoch was on the disk.
         self._recording: asyncio.Task[None] | None = None
         self._applying = False
         for shard in hall.shards:
             shard.feed = self
         hall.journal.feed = self
         hall.refusal = Code.NOT_LEADER
-        hall.on_release = partial(kept_from, hall, self._streams, options.wal_kept_bytes)
-        peers.on_follower = partial(expect_follower, self._meet)
         self._offer = Offer(hall, peers)
+        self._streams = FollowerStreams(self, hall, peers, registrar, self._recent, self._offer, options.credit_bytes)
+        hall.on_release = partial(kept_from, hall, self._streams.by_node, options.wal_kept_bytes)
         self.mender = Mender(hall, peers, lambda: self._leading)
         self._timers = [
             self._loop.call_later(options.mark_ms / 1000, self._mark),
@@ -140,6 +128,11 @@ class Member(Feed):
         """What it knows as leader, if it is one."""
         return self._leading
 
+    @property
+    def is_following(self) -> bool:
+        """True while it follows a leader whose log agrees with its own."""
+        return self._following is not None and self._following.is_connected
+
     def position(self) -> tuple[int, int]:
         """The epoch and the index of the last entry here: what a manager may want to know before it chooses."""
         return self.replica.epoch, self.replica.index
@@ -157,7 +150,7 @@ class Member(Feed):
             committed=self.replica.committed,
             applied=self.replica.applied,
             in_sync=sorted(leading.in_sync) if leading is not None else [],
-            followers=followers_of(leading, self._streams, self.index, now_ms) if leading is not None else [],
+            followers=followers_of(leading, self._streams.by_node, self.index, now_ms) if leading is not None else [],
             fetching=self._offer.fetching() if leading is not None else None,
         )
 
@@ -213,7 +206,7 @@ class Member(Feed):
 
     def give_up(self, node: int) -> None:
         """This follower is dead, not late: ask at once to go on without it."""
-        if self._leading is not None and node not in self._streams:
+        if self._leading is not None and node not in self._streams.by_node:
             self._leading.give_up(node)
             self._wish()
 
@@ -229,7 +222,7 @@ class Member(Feed):
         """From now on entries may be written in the formats of this feature level; followers are told before any is."""
         if level > self._hall.feature_level:
             self._hall.feature_level = level
-            for stream in list(self._streams.values()):
+            for stream in list(self._streams.by_node.values()):
                 stream.beat(self._hall.time.now_ms())
 
     def stand(self, epoch: int) -> tuple[int, int]:
@@ -256,9 +249,7 @@ class Member(Feed):
         self.mender.stop()
         for timer in self._timers:
             timer.cancel()
-        for stream in list(self._streams.values()):
-            stream.close("the leader steps down")
-        self._streams.clear()
+        self._streams.close("the leader steps down")
         if self._recording is not None:
             self._recording.cancel()
         if self._opened is not None and not self._opened.done():
@@ -278,6 +269,7 @@ class Member(Feed):
             self.node, epoch, record.in_sync, record.version, replica.index, replica.committed, now_ms
         )
         self._leading.replicas = record.replicas
+        self._leading.unclean_epoch = record.unclean_epoch
         self._leading.synced_here(self._synced)
         hall.wal.hold()
         try:
@@ -289,6 +281,8 @@ class Member(Feed):
         finally:
             hall.wal.let_go()
         hall.commits.kick()
+        self._notes = ReplicaNotes(hall, replica, self._leading)
+        self._notes.write()
 
     # Leading: what the shards and the journal tell
 
@@ -314,7 +308,7 @@ class Member(Feed):
             self._loop.call_soon(self._mark_now)  # Not now: a round is about to begin with what is written.
         if self._leading is not None:
             self._close_bundle(time_ms)
-            for stream in list(self._streams.values()):
+            for stream in list(self._streams.by_node.values()):
                 stream.pump()
 
     def begin(self) -> int:
@@ -327,10 +321,8 @@ class Member(Feed):
         self._synced = max(self._synced, min(index, self._cut))
         if self._leading is not None:
             self._leading.synced_here(self._synced)
-            self._advance()
-            early, self._early = self._early, []
-            for link, node, follow in early:
-                self._meet(link, node, follow)
+            self.advance()
+            self._streams.meet_early()
         elif self._following is not None:
             self._following.synced(self._synced)
 
@@ -341,7 +333,7 @@ class Member(Feed):
             self._releases.add(bundle)
             self.on_bundle(bundle)
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Release what is committed by now."""
         leading = self._leading
         if leading is None:
@@ -350,79 +342,29 @@ class Member(Feed):
             self.replica.commit(leading.committed)
             self.on_committed(leading.epoch, self.replica.committed)
             self._releases.commit(self.replica.committed)
+            if self._notes is not None:
+                self._notes.committed()
             if self._opened is not None and not self._opened.done() and self._releases.is_done:
                 self._opened.set_result(None)
         if self._serving:
             self._releases.reach(leading.synced, leading.quorum)
 
-    # Leading: followers
+    def may_announce_epoch(self) -> bool:
+        """True if the start of this node's epoch is synced here."""
+        return self._leading is not None and self._synced > self._leading.begun_at
 
-    def _meet(self, link: Link, node: int, follow: Follow) -> None:
-        if not link.is_open:
-            return
-        leading = self._leading
-        newest = max(follow.epoch, follow.epochs[-1][0] if follow.epochs else 0)
-        if leading is None or follow.epoch != leading.epoch or newest > leading.epoch:
-            link.send(REFUSAL, Refusal(reason=f"this node does not lead epoch {follow.epoch}", epoch=self.epoch))
-            link.close()
-            if leading is not None and newest > leading.epoch:
-                self.step_down(f"node {node} knows of epoch {newest}")
-            return
-        if not leading.may_follow(node):
-            link.send(REFUSAL, Refusal(reason=f"node {node} does not keep the hall", epoch=self.epoch))
-            link.close()
-            return
-        if self._synced <= leading.begun_at:
-            # Nobody may hear of an epoch that a restart of this node could forget: it might be led once more, and then
-            # epoch and index would not tell one entry from another.
-            self._early.append((link, node, follow))
-            return
-        common = common_index(self.replica.epochs.snapshot(), self.index, follow.epochs, follow.index)
-        if common < follow.committed or not self._reaches(common + 1):
-            reason = f"the log of the leader does not go on behind entry {common} of the follower's"
-            link.send(REFUSAL, Refusal(reason=reason, epoch=self.epoch, refetch=True))
-            link.close(reason)
-            return
-        self._offer.done(node)
-        before = self._streams.pop(node, None)
-        if before is not None:
-            before.close("the follower has another connection")
-        now_ms = self._clock.monotonic_ms()
-        stream = Stream(self._hall, self.replica, self._recent, link, node, leading.epoch)
-        stream.next = common + 1  # The log is kept for it from now on.
-        self._streams[node] = stream
-        leading.met(node, 0, now_ms)
-        link.on_frame = lambda kind, body: self._answered(stream, kind, body)
-        link.on_lost = lambda: self._lost(stream)
-        level = said_level(self._hall.feature_level)
-        link.send(AGREED, Agreed(epoch=leading.epoch, index=common, committed=self.replica.committed, level=level))
-        stream.begin(common + 1, self._options.credit_bytes, now_ms)
+    def renounce(self, reason: str) -> None:
+        """This node leads and lacks committed entries that a node in sync has: that one can lead."""
+        if self._leading is not None and (self._recording is None or self._recording.done()):
+            self._recording = self._loop.create_task(self._renounced(self._leading.epoch, reason), name="renounce")
 
-    def _reaches(self, index: int) -> bool:
-        """Whether the log here still has this entry, or will have it next."""
-        return index > self.index or self._recent.beginning_at(index) is not None or self._hall.positions.has(index)
-
-    def _answered(self, stream: Stream, kind: int, body: bytes) -> None:
-        leading = self._leading
-        if leading is None or self._streams.get(stream.node) is not stream:
-            return
-        if kind != SYNCED:
-            raise LonghallError(Code.INVALID_REQUEST, f"a follower sent a frame of kind {kind} out of turn")
-        synced = decode(body, Synced)
-        if synced.epoch > leading.epoch:
-            self.step_down(f"node {stream.node} knows of epoch {synced.epoch}")
-            return
-        if synced.epoch < leading.epoch:
-            raise LonghallError(Code.FENCED_LEADER_EPOCH, f"an answer for epoch {synced.epoch}")
-        leading.answered(stream.node, min(synced.index, stream.next - 1))
-        stream.answered(synced.index, self._clock.monotonic_ms())
-        self._advance()
-
-    def _lost(self, stream: Stream) -> None:
-        self._peers.forget(stream.link)
-        stream.close("the connection is gone")
-        if self._streams.get(stream.node) is stream:
-            del self._streams[stream.node]
+    async def _renounced(self, epoch: int, reason: str) -> None:
+        try:
+            await self._registrar.renounce(epoch)
+        except (OSError, TimeoutError, LonghallError) as error:
+            _log.warning("the leadership could not be renounced", extra={"reason": str(error)})
+        else:
+            self.step_down(reason)
 
     def _beat(self) -> None:
         """Now and then: ask followers for an answer, and see who is in sync."""
@@ -432,7 +374,9 @@ class Member(Feed):
             return
         now_ms = self._clock.monotonic_ms()
         leading.mark(self.index, now_ms)
-        for stream in list(self._streams.values()):
+        if self._notes is not None:
+            self._notes.write()
+        for stream in list(self._streams.by_node.values()):
             stream.beat(self._hall.time.now_ms())
             if now_ms - stream.heard_ms > self._options.lag_ms_max:
                 stream.close("the follower is silent")
@@ -470,10 +414,10 @@ class Member(Feed):
             return
         _log.info("in sync", extra={"nodes": sorted(record.in_sync), "epoch": epoch})
         leading.recorded(record.version, record.in_sync, record.replicas)
-        for stream in [one for one in self._streams.values() if not leading.may_follow(one.node)]:
+        for stream in [one for one in self._streams.by_node.values() if not leading.may_follow(one.node)]:
             stream.close("the follower keeps the hall no more")
         self._refuse()  # Before anything is released: what the rest of them commit is not safe if they are too few.
-        self._advance()
+        self.advance()
 
     def _refuse(self) -> None:
         """Whether messages are taken."""
@@ -497,7 +441,7 @@ class Member(Feed):
         """Cut the log to where it agrees with the leader's; returns what is synced of that."""
         self._hear_level(agreed.level)
         if agreed.index < self.replica.committed:
-            self.refetch(f"the leader lacks entries from {agreed.index + 1} on that were committed here")
+            self.diverge(f"the leader lacks entries from {agreed.index + 1} on that were committed here")
         elif agreed.index < self.replica.index:
             self._truncate(agreed.index)
         self._hear(agreed.committed)
@@ -506,8 +450,10 @@ class Member(Feed):
     def _truncate(self, index: int) -> None:
         """Only what is pending goes. The note in the log makes sure that it does not come back."""
         hall = self._hall
-        self.replica.truncate(index)
-        _log.info("the log was cut", extra={"index": index, "from_index": self.index})
+        cut, messages = self.index - index, self.replica.truncate(index)
+        hall.messages_cut += messages
+        # They were not committed. Whoever appended them may have acknowledged them alone, where a topic allows it.
+        _log.warning("the log was cut", extra={"index": index, "entries": cut, "messages": messages})
         self.index = index
         hall.journal.write(hall.time.now_ms())  # So that the note begins a frame.
         hall.positions.cut_behind(index, hall.wal.end)
@@ -552,6 +498,13 @@ class Member(Feed):
             leader = self._leader
             self._end()
             self._loop.call_soon(self.on_refetch, leader, reason)
+
+    def diverge(self, reason: str) -> None:
+        """The leader lacks what was committed here: nothing is discarded, and nothing is taken from it."""
+        if not self._ended:
+            leader = self._leader
+            self._end()
+            self._loop.call_soon(self.on_diverged, leader, reason)
 
     def _hear_level(self, level: int | msgspec.UnsetType) -> None:
         if isinstance(level, int) and level > self._hall.feature_level:

@@ -3,7 +3,10 @@
     leader      takes a checkpoint and pins it: until the follower is done no other is taken and no file is replaced
     follower    reads the snapshot and the segments in pieces, each into a directory beside the old data, and syncs them
     checking    every batch is checked; what is damaged at the leader comes from here or from the other members
-    switch      a mark says that all of it is there; only then is the old data removed and the new put in its place
+    history     what was committed here must be part of the leader's history; otherwise nothing is replaced, unless an
+                operator has said that it may be lost
+    switch      a mark says that all of it is there; only then is the old data set aside and the new put in its place
+    proof       the old data is removed when the new copy has become in sync; what an operator gave up is kept for him
 
 A crash before the mark leaves the old data as it was, one behind it is finished at the next start. What is fetched is
 the hall as of some index of the log; the rest comes as to any follower.
@@ -23,7 +26,8 @@ from longhall.cluster.roles import Fetching
 from longhall.cluster.verifying import Verifying
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import PARTITIONS, SHARDS, segment_path, snapshot_path
-from longhall.log.snapshots import read_snapshot
+from longhall.log.snapshots import open_snapshot, read_snapshot
+from longhall.shards.replica import contains
 from longhall.world.ports import Disk, File, World
 
 BEGIN: Final = "refetch-begin"
@@ -37,6 +41,9 @@ LOOK_S: Final = 0.05
 INCOMING: Final = "incoming"
 WHOLE: Final = f"{INCOMING}/whole"
 DIRECTORIES: Final = ("wal", SHARDS, PARTITIONS)
+SET_ASIDE: Final = "set-aside"  # What a full sync has replaced, until the new copy is proven.
+GIVEN_UP: Final = "given-up"  # What it has replaced by an operator's word: it had entries that the new copy lacks.
+GIVEN_UP_MAX: Final = 100
 
 _log = logging.getLogger("longhall.refetch")
 _decoder = msgspec.msgpack.Decoder()
@@ -169,16 +176,33 @@ def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:
     return found
 
 
-async def fetch(world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND) -> None:
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """The log of the copy that is to be replaced, as far as it is known. `given_up`: an operator lets it go."""
+
+    epochs: list[tuple[int, int]]
+    index: int
+    committed: int
+    given_up: bool = False
+
+
+class Diverged(LonghallError):
+    """What was committed here is not part of the leader's history."""
+
+
+async def fetch(
+    world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND, history: History | None = None
+) -> None:
     """Fetch everything from the leader and put it in the place of what is here. The directory must be in nobody's use.
 
     OSError or LonghallError when that cannot be, and then what was here is still here.
     """
-    await fetch_beside(world, peers, leader, bytes_a_second)
+    await fetch_beside(world, peers, leader, bytes_a_second, history)
     finish_switch(world.disk)
 
 
-async def fetch_beside(world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND) -> None:
+async def fetch_beside(
+    world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND, history: History | None = None
+) -> None:
     """The same while the directory is in use: what is fetched lies beside what is there until `finish_switch`, which
     the next start does before anything else.
     """
@@ -195,6 +219,7 @@ async def fetch_beside(world: World, peers: Peers, leader: int, bytes_a_second: 
     for number, (path, size) in enumerate(manifest.files):
         await _fetch_file(disk, peers, leader, manifest, number, path, size, bytes_a_second)
         if verifying is None:  # The snapshot is the first.
+            _check_history(disk, path, history)
             verifying = Verifying(world, peers, leader, INCOMING, path)
         else:
             await verifying.fetched(path)
@@ -209,6 +234,7 @@ async def fetch_beside(world: World, peers: Peers, leader: int, bytes_a_second: 
     for directory in sorted(directories, reverse=True):
         disk.sync_directory(directory)
     mark = disk.open(WHOLE, create=True)
+    mark.write_at(0, (_place_for_old(disk, history).encode(),))
     disk.sync_now(mark)
     mark.close()
     disk.sync_directory(INCOMING)
@@ -254,22 +280,83 @@ async def _synced(disk: Disk, file: File) -> None:
     await done
 
 
+def _check_history(disk: Disk, path: str, history: History | None) -> None:
+    """Refuse a copy whose history lacks what was committed here. Without a history nothing here can be read."""
+    if history is None or history.given_up or not history.committed:
+        return
+    file = disk.open(f"{INCOMING}/{path}")
+    data = file.read_at(0, file.size())
+    file.close()
+    state: dict[str, Any] = _decoder.decode(open_snapshot(data, path))["replica"]
+    epochs = [(int(epoch), int(first)) for epoch, first in state["epochs"]]
+    if not contains(epochs, state["index"], history.epochs, history.index, history.committed):
+        raise Diverged(
+            Code.STORAGE_DAMAGED,
+            f"the leader's copy lacks entries that were committed here, up to {history.committed}: nothing is replaced",
+        )
+
+
+def _place_for_old(disk: Disk, history: History | None) -> str:
+    """Where the switch puts the copy that is here. Empty if it is removed: it is itself a copy that a full sync made
+    and that was never proven, and the one before it is still set aside.
+    """
+    if history is not None and history.given_up:
+        for number in range(1, GIVEN_UP_MAX + 1):
+            if not disk.exists(f"{GIVEN_UP}-{number}"):
+                return f"{GIVEN_UP}-{number}"
+        raise LonghallError(Code.STORAGE_FULL, f"there are {GIVEN_UP_MAX} copies that were given up: remove some")
+    return "" if disk.exists(SET_ASIDE) else SET_ASIDE
+
+
 def finish_switch(disk: Disk) -> bool:
-    """Put what was fetched whole in its place, and remove what was not; at every start, before anything is opened.
-    Whether there was something whole.
+    """Put what was fetched whole in its place, set aside what was there, and remove what was not fetched whole; at
+    every start, before anything is opened. True if there was something whole.
     """
     if not disk.exists(INCOMING):
         return False
     whole = disk.exists(WHOLE)
     if whole:
+        aside = _read_mark(disk)
         for name in DIRECTORIES:
             if disk.exists(f"{INCOMING}/{name}"):
-                if disk.exists(name):
-                    disk.remove(name)
-                    disk.sync_directory("")
+                _make_room(disk, name, aside)
                 disk.rename(f"{INCOMING}/{name}", name)
                 disk.sync_directory("")
                 disk.sync_directory(INCOMING)
     disk.remove(INCOMING)
     disk.sync_directory("")
     return whole
+
+
+def _read_mark(disk: Disk) -> str:
+    mark = disk.open(WHOLE)
+    try:
+        return mark.read_at(0, mark.size()).decode()
+    finally:
+        mark.close()
+
+
+def _make_room(disk: Disk, name: str, aside: str) -> None:
+    """A crash may come between any two steps, and then all of them are done again."""
+    if not disk.exists(name):
+        return
+    if not aside:
+        disk.remove(name)
+    else:
+        disk.make_directory(aside)
+        disk.rename(name, f"{aside}/{name}")
+        disk.sync_directory(aside)
+    disk.sync_directory("")
+
+
+def leavings(disk: Disk) -> list[str]:
+    """What can be removed when the new copy is proven, part by part; the last is the directory itself."""
+    if not disk.exists(SET_ASIDE):
+        return []
+    paths = [
+        f"{SET_ASIDE}/{name}/{inner}"
+        for name in DIRECTORIES
+        if disk.exists(f"{SET_ASIDE}/{name}")
+        for inner in disk.list(f"{SET_ASIDE}/{name}")
+    ]
+    return [*paths, SET_ASIDE]

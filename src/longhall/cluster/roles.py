@@ -22,6 +22,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     in_sync: frozenset[int]
     replicas: frozenset[int] | None = None  # Who keeps the hall, and no others; None if anybody may.
+    unclean_epoch: int = 0  # As `ShardState.unclean_epoch`.
 
 
 class Registrar(Protocol):
@@ -32,6 +33,14 @@ class Registrar(Protocol):
         record as it is then: the new one, or, where somebody else was first, theirs. None when another epoch or leader
         is recorded: the caller must step down. OSError when nobody knows: the member reckons with both sets and asks
         again.
+        """
+
+    def epoch_claimed(self, epoch: int) -> None:
+        """Another node claims a later epoch than this one leads under. Only the coordinator knows: read the record."""
+
+    async def renounce(self, epoch: int) -> None:
+        """This node leads the epoch and lacks committed entries: have it on record as neither leader nor in sync, if
+        others are.
         """
 
 

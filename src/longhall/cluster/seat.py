@@ -5,8 +5,7 @@
     the record       the member leads or follows, as it says; the one that leads starts to serve
     no manager       somebody campaigns, rather one who does not lead
     unfit            said to all: a manager lets another one lead, if there is one
-    as manager       `electing.decide` and `moving.next_step` are asked whenever something changed, and their answers
-                     written, under the term; who is to lead is asked of those in sync, see `choosing`
+    as manager       the `controller` looks whenever something changed
     as leader        who is dead is not waited for; one that is drained, or moved away, hands over
     the level        what may be written is told to the node, or that it cannot belong here any more
     session over     registered anew; whether somebody else was chosen meanwhile the record says
@@ -24,17 +23,19 @@ from typing import Final, final
 
 import msgspec
 
-from longhall.broker.gates import ACKNOWLEDGE_LEVEL
 from longhall.broker.leadership import NOBODY, Host
-from longhall.cluster.choosing import ANSWER_S, STAND, Stand, Standing, most_complete
+from longhall.cluster.choosing import STAND, Stand, Standing
+from longhall.cluster.controller import TRANSFER, Controller, is_stale
 from longhall.cluster.doubting import Doubting
-from longhall.cluster.electing import REPLICAS_MAX, Wanted, decide, may_campaign, should_resign
-from longhall.cluster.handing import hand_over
+from longhall.cluster.electing import REPLICAS_MAX, may_campaign, should_resign
+from longhall.cluster.handing import hand_over, wait_for_successor, withdraw
 from longhall.cluster.knocking import Knocking
-from longhall.cluster.levels import Outlook, level_of, outlook
+from longhall.cluster.levels import Outlook, level_of, outlook, raise_level
 from longhall.cluster.member import Member, Record, Role
-from longhall.cluster.moving import Wishes, leaving_of, makes_way, next_step, successor
+from longhall.cluster.moving import Wishes, leaving_of, makes_way, successor
 from longhall.cluster.peers import Peers
+from longhall.cluster.progress import ProgressNotes
+from longhall.cluster.record_recovery import RecordRecovery
 from longhall.cluster.routing import addresses_of
 from longhall.coordination.ports import (
     Conflict,
@@ -43,7 +44,6 @@ from longhall.coordination.ports import (
     Expired,
     FeatureLevel,
     Manager,
-    OutcomeUnknown,
     Session,
     ShardState,
     Watch,
@@ -56,8 +56,9 @@ from longhall.world.ports import Network
 TEND_S: Final = 0.25  # How often a manager looks although nothing was heard.
 PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
 CALM_S: Final = 10.0  # Before a leader makes way for the one that is preferred.
+TRANSFER_S_MAX: Final = 10.0  # A leader that has transferred takes messages again if nobody else leads by then.
 OFFICE_PATIENCE_MS: Final = 3_000  # How long a leader leaves the office to others.
-WITHDRAWALS_MAX: Final = 8
+REGISTERED_S: Final = 2.0  # How often a node looks whether it is still registered.
 
 _log = logging.getLogger("longhall.seat")
 
@@ -82,7 +83,8 @@ class Seat:
         self.on_lead: Callable[[], Awaitable[None]] = _nothing
         self.condition: Callable[[], str] = _fit  # Why this node should rather not lead, if it should not.
         self.on_lost: Callable[[str], None] = _ignored  # The seat is lost: start anew.
-        self.on_level: Callable[[int], None] = _unheard  # The feature level that the cluster is at.
+        self.on_level: Callable[[int], None] = _ignored  # The feature level that the cluster is at.
+        self.on_record: Callable[[ShardState], None] = _ignored  # A newer record was seen.
         self.preferred = NOBODY  # Who should lead, if it can: of a wing.
         self.raises_level = False  # Whether this node, as manager, raises it as soon as that can be.
         self._coordinator = coordinator
@@ -94,30 +96,37 @@ class Seat:
         self._heard_manager = False
         self._vacant_since_s = 0.0
         self._served_since_s = 0.0
+        self._checked_s = 0.0
         self._office: Manager | None = None
         self.copies = factor  # How many there should be, unless the record says otherwise.
         self._in_sync_min = in_sync_min
         self._doubting = Doubting(in_sync_min)
+        self._progress = ProgressNotes(coordinator)
         self._handing = False
         self._knocking: Knocking | None = None
+        self._controller: Controller | None = None
         self._member: Member | None = None
         self._peers: Peers | None = None
         self._described: Described | None = None
         self._watches: list[Watch] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._claims: asyncio.Future[None] | None = None
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     # Life
 
-    async def take(self, member: Member, peers: Peers, described: Described) -> None:
+    async def take(self, member: Member, peers: Peers, described: Described, recovery: RecordRecovery) -> None:
         """Be seen, and take part from now on. CoordinationError when that cannot be."""
         self._member = member
         self._peers = peers
         self._knocking = Knocking(self._network, peers)
-        peers.serve(STAND, self._stand)
+        self._controller = Controller(
+            self, self._coordinator, peers, self._knocking, recovery, look_again=self._changed.set
+        )
+        peers.serve(STAND, self._asked_to_stand)
+        peers.serve(TRANSFER, self._asked_to_transfer)
         self._described = await self._coordinator.register(described)
-        await self._raise_epoch(member.position()[0])
         self._watches = [
             self._coordinator.on_session(self._session_changed),
             self._coordinator.watch_members(self._members_changed),
@@ -138,25 +147,17 @@ class Seat:
             task.cancel()
         self._member = None
 
-    def _employ(self, work: Awaitable[None]) -> None:
+    def _employ(self, work: Awaitable[None]) -> asyncio.Future[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Future[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a duty of the seat failed", exc_info=task.exception())
             self.on_lost("a duty of the seat failed")
-
-    async def _raise_epoch(self, epoch: int) -> None:
-        """A directory that was a lone node's has epochs of its own: those of the cluster begin behind them."""
-        while self._state.epoch < epoch and self._state.leader == NOBODY:
-            try:
-                after = msgspec.structs.replace(self._state, epoch=epoch)
-                self._state = await self._coordinator.change_shard(self._state, after)
-            except (Conflict, OutcomeUnknown):
-                self._state = await self._read()
 
     # Leadership
 
@@ -206,6 +207,15 @@ class Seat:
         return self._in_sync_min
 
     @property
+    def level(self) -> int:
+        """The feature level of the cluster."""
+        return level_of(self._level.level)
+
+    def wishes(self, state: ShardState, drained: frozenset[int]) -> Wishes:
+        """How many copies there should be."""
+        return Wishes(state.factor or self.copies, self._in_sync_min, drained)
+
+    @property
     def living(self) -> Mapping[int, Described]:
         """The live nodes, as they describe themselves."""
         return self._living
@@ -232,14 +242,14 @@ class Seat:
     async def record_in_sync(self, epoch: int, version: int, in_sync: frozenset[int]) -> Record | None:
         state = self._state
         try:
-            if state.version < version:
+            if state.revision < version:
                 state = await self._read()
             if (state.epoch, state.leader) != (epoch, self.node):
                 return None
-            if state.version != version:
+            if state.revision != version:
                 return _record(state)
             after = msgspec.structs.replace(state, in_sync=tuple(sorted(in_sync)))
-            self._take_state(await self._coordinator.change_shard(state, after))
+            self.take_state(await self._coordinator.change_shard(state, after))
         except Conflict:
             return await self._record_anew(epoch)
         except Expired:
@@ -250,7 +260,7 @@ class Seat:
 
     async def _record_anew(self, epoch: int) -> Record | None:
         try:
-            self._take_state(await self._read())
+            self.take_state(await self._read())
         except CoordinationError as error:
             raise ConnectionError(f"the coordinator does not answer: {error}") from None
         return _record(self._state) if (self._state.epoch, self._state.leader) == (epoch, self.node) else None
@@ -262,10 +272,39 @@ class Seat:
             raise ConnectionError("the coordinator did not say whether it was done")
         return found
 
+    def epoch_claimed(self, epoch: int) -> None:
+        """Only the coordinator gives epochs: the record is read, and says whether this node still leads."""
+        if self._claims is None or self._claims.done():
+            self._claims = self._employ(self._check_claim(epoch))
+
+    async def _check_claim(self, epoch: int) -> None:
+        _log.warning("a node claims a later epoch; the record is read", extra={"epoch": epoch})
+        try:
+            self.take_state(await self._read())
+        except CoordinationError as error:
+            _log.info("the record could not be read", extra={"reason": str(error)})
+
+    async def renounce(self, epoch: int) -> None:
+        """This node leads the epoch and lacks committed entries: others that are in sync have them."""
+        try:
+            state = await self._read()
+            in_sync = tuple(node for node in state.in_sync if node != self.node)
+            if (state.epoch, state.leader) != (epoch, self.node) or not in_sync:
+                return
+            after = msgspec.structs.replace(state, leader=NOBODY, in_sync=in_sync)
+            self.take_state(await self._coordinator.change_shard(state, after))
+        except CoordinationError as error:
+            raise ConnectionError(f"the coordinator does not answer: {error}") from None
+
     async def _read(self) -> ShardState:
+        """The record. CoordinationError if there is none, or an older one than this node has seen: who follows the
+        controller's work finds it rebuilt soon.
+        """
         state = await self._coordinator.shard(CATALOGUE_SHARD)
         if state is None:
-            raise CoordinationError("the record of the hall is gone")
+            raise CoordinationError("the coordinator has lost the record of the cluster")
+        if is_stale(state, self._state):
+            raise CoordinationError("the coordinator has an older record of the cluster than this node has seen")
         return state
 
     # What is heard
@@ -312,7 +351,7 @@ class Seat:
     def _shards_changed(self, states: Mapping[int, ShardState]) -> None:
         state = states.get(CATALOGUE_SHARD)
         if state is not None:
-            self._take_state(state)
+            self.take_state(state)
 
     def _level_changed(self, level: FeatureLevel) -> None:
         if level.level >= self._level.level:
@@ -327,22 +366,48 @@ class Seat:
         except LonghallError as error:
             _log.warning("the feature level cannot be followed yet", extra={"reason": str(error)})
 
-    async def _stand(self, node: int, asked: bytes) -> bytes:
-        """Another node, which manages, asks what is here."""
+    async def _asked_to_stand(self, node: int, asked: bytes) -> bytes:
+        """The controller asks what is here. It must have deposed the leader on record first: an epoch that the
+        coordinator has not given is refused.
+        """
+        return msgspec.msgpack.encode(await self.stand(msgspec.msgpack.decode(asked, type=Stand).epoch))
+
+    async def stand(self, epoch: int) -> Standing:
+        if epoch > self._state.epoch:
+            try:
+                self.take_state(await self._read())
+            except CoordinationError as error:
+                raise LonghallError(Code.NOT_READY, f"the record cannot be read: {error}") from None
         member = self._member
         if member is None:
             raise LonghallError(Code.NOT_READY, "this node takes no part")
-        epoch, index = member.stand(msgspec.msgpack.decode(asked, type=Stand).epoch)
-        return msgspec.msgpack.encode(Standing(epoch=epoch, index=index))
+        if epoch > self._state.epoch:
+            raise LonghallError(Code.FENCED_LEADER_EPOCH, f"the coordinator has not given the epoch {epoch}")
+        known, index = member.stand(epoch)
+        return Standing(epoch=known, index=index)
 
-    def _take_state(self, state: ShardState) -> None:
-        if state.version < self._state.version:
+    async def _asked_to_transfer(self, node: int, asked: bytes) -> bytes:
+        """The controller sees that this node leads without a session: another one is to lead, with everything that
+        was acknowledged here.
+        """
+        member, successor = self._member, int(asked)
+        if member is None or not self.serving or self._handing:
+            raise LonghallError(Code.NOT_LEADER, "this node does not lead")
+        _log.warning("the leadership is transferred", extra={"to": successor, "asked_by": node})
+        member.stand_aside(True)
+        self._loop.call_later(TRANSFER_S_MAX, member.stand_aside, False)
+        await wait_for_successor(member, successor, committed=False)
+        return b""
+
+    def take_state(self, state: ShardState) -> None:
+        if is_stale(state, self._state):
             return
         before, self._state = self._state, state
         member = self._member
         self._changed.set()
-        if member is None:
-            return
+        self.on_record(state)
+        if member is None or state.epoch < member.replica.epoch:
+            return  # Nobody leads or follows under an epoch that is older than the log.
         if state.leader != self.node:
             self.serving = False
             # Whoever is not to keep the hall has nobody to follow.
@@ -370,10 +435,10 @@ class Seat:
         while self._state.epoch == state.epoch and self._state.leader == self.node:
             try:
                 after = msgspec.structs.replace(self._state, leader=NOBODY)
-                self._take_state(await self._coordinator.change_shard(self._state, after))
+                self.take_state(await self._coordinator.change_shard(self._state, after))
             except CoordinationError:
                 await asyncio.sleep(PAUSE_S)
-                self._take_state(await self._read())
+                self.take_state(await self._read())
 
     async def hand_over(self, node: int = NOBODY) -> bool:
         """Give the hall to this node, or to whoever is best. False when this node does not lead, or nobody could take
@@ -393,27 +458,12 @@ class Seat:
             raise
         finally:
             self._handing = False
-        self._take_state(state)
+        self.take_state(state)
         return True
 
     async def withdraw(self) -> None:
-        """The node stops: whoever is left need not wait for it. A leader stays in sync, since it has everything."""
-        for _ in range(WITHDRAWALS_MAX):
-            state = self._state
-            leads = state.leader == self.node
-            others = [node for node in state.in_sync if node != self.node and node in self._living]
-            in_sync = state.in_sync if leads or not others else tuple(one for one in state.in_sync if one != self.node)
-            after = msgspec.structs.replace(state, leader=NOBODY if leads else state.leader, in_sync=in_sync)
-            if (after.leader, after.in_sync) == (state.leader, state.in_sync):
-                return
-            try:
-                await self._coordinator.change_shard(state, after)
-                return
-            except Conflict:
-                self._state = await self._read()
-            except CoordinationError:
-                break
-        _log.info("others will notice by themselves that this node stops")
+        """The node stops: whoever is left need not wait for it."""
+        await withdraw(self._coordinator, self.node, self._state, self._living, self._read)
 
     # The manager
 
@@ -436,11 +486,14 @@ class Seat:
     async def _tend(self) -> None:
         if self._coordinator.session is not Session.CONNECTED or not self._heard_manager:
             return
+        await self._stay_registered()
         await self._tell_condition()
         self._tell_level()
         alive = frozenset(self._living)
         if self.serving:
             await self._look_after()
+            if self._member is not None:
+                await self._progress.write(self._member, self.level)
         if self._office is None:
             vacant_ms = int((self._loop.time() - self._vacant_since_s) * 1000)
             manager = NOBODY if self.manager == self.node else self.manager  # An office of an earlier session.
@@ -456,7 +509,17 @@ class Seat:
             self._vacant_since_s = self._loop.time()
             await self._coordinator.resign(office)
             return
-        await self._manage(self._office)
+        assert self._controller is not None
+        if not await self._controller.look(self._office):
+            await self._raise_level()
+
+    async def _stay_registered(self) -> None:
+        """What is registered may be lost although the session goes on: with all data of the coordinator."""
+        if self._described is not None and self._loop.time() - self._checked_s > REGISTERED_S:
+            self._checked_s = self._loop.time()
+            if await self._coordinator.member(self.node) is None:
+                _log.warning("the coordinator has forgotten this node; it registers again")
+                self._described = await self._coordinator.register(self._described)
 
     async def _tell_condition(self) -> None:
         assert self._described is not None
@@ -464,56 +527,6 @@ class Seat:
         if unfit != self._described.unfit:
             _log.warning("whether this node should lead has changed", extra={"unfit": unfit})
             self._described = await self._coordinator.register(msgspec.structs.replace(self._described, unfit=unfit))
-
-    async def _manage(self, office: Manager) -> None:
-        # A machine that is gone answers no knock, which takes a moment: who lives is asked afterwards.
-        suspects = await self._suspects(self._state)
-        state = self._state = await self._read()
-        members = await self._coordinator.members()
-        unfit = frozenset(number for number, one in members.items() if one.unfit)
-        wanted = decide(state, frozenset(members), suspects, unfit)
-        if wanted is None:
-            racks = {node: one.rack for node, one in members.items() if node not in suspects}
-            if not await self._place(office, state, racks):
-                await self._raise_level()
-            return
-        if wanted.elects and level_of(self._level.level) >= ACKNOWLEDGE_LEVEL:
-            state, wanted = await self._weigh(office, state, wanted)
-        epoch = await self._coordinator.next_epoch(above=state.epoch) if wanted.elects else state.epoch
-        after = msgspec.structs.replace(state, leader=wanted.leader, in_sync=wanted.in_sync, epoch=epoch)
-        self._take_state(await self._coordinator.change_shard(state, after, under=office))
-        if wanted.elects:
-            told = {"leader": wanted.leader, "epoch": epoch, "in_sync": wanted.in_sync, "was": state.leader}
-            _log.info("a leader was chosen", extra=told)
-
-    async def _place(self, office: Manager, state: ShardState, racks: Mapping[int, str]) -> bool:
-        """Who keeps the hall: one step, if there is one to be taken. Whether there was."""
-        drained = await self._coordinator.drains()
-        after = next_step(state, racks, Wishes(state.factor or self.copies, self._in_sync_min, drained))
-        if after is not None:
-            self._take_state(await self._coordinator.change_shard(state, after, under=office))
-            _log.info("replicas", extra={"nodes": after.replicas, "were": state.replicas, "in_sync": after.in_sync})
-        return after is not None
-
-    async def _weigh(self, office: Manager, state: ShardState, wanted: Wanted) -> tuple[ShardState, Wanted]:
-        """The same with the most complete of those in sync as leader. The old one is deposed before they are asked."""
-        candidates = [wanted.leader, *(node for node in wanted.in_sync if node not in (wanted.leader, state.leader))]
-        if len(candidates) == 1:
-            return state, wanted
-        if state.leader != NOBODY:
-            epoch = await self._coordinator.next_epoch(above=state.epoch)
-            after = msgspec.structs.replace(state, leader=NOBODY, epoch=epoch)
-            state = await self._coordinator.change_shard(state, after, under=office)
-            self._take_state(state)
-        leader = await most_complete(self._ask_standing, candidates, state.epoch, len(state.in_sync))
-        return state, wanted._replace(leader=leader)
-
-    async def _ask_standing(self, node: int, epoch: int) -> Standing:
-        asked = msgspec.msgpack.encode(Stand(epoch=epoch))
-        if node == self.node:
-            return msgspec.msgpack.decode(await self._stand(node, asked), type=Standing)
-        assert self._peers is not None
-        return msgspec.msgpack.decode(await self._peers.request(node, STAND, asked, ANSWER_S), type=Standing)
 
     async def _raise_level(self) -> None:
         """To the newest that all nodes know, where the settings leave it to the manager."""
@@ -524,32 +537,13 @@ class Seat:
 
     async def upgrade(self, level: int, *, dry_run: bool = False) -> Outlook:
         """Raise the feature level; returns how things stand then. LonghallError when not every node allows for it,
-        CoordinationError when the coordinator is of no help.
+        CoordinationError when the coordinator does not answer.
         """
-        record = await self._coordinator.feature_level()
-        state = await self._read()
-        found = outlook(record.level, await self._coordinator.members(), state.replicas)
-        if level < found.level:
-            reason = f"the cluster is at feature level {found.level}, and a level never goes down"
-            raise LonghallError(Code.INVALID_CONFIGURATION, reason)
-        if level > found.possible:
-            why = "; ".join(found.obstacles)
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"feature level {level} cannot be reached: {why}")
-        if dry_run:
+        found, raised = await raise_level(self._coordinator, await self._read(), level, dry_run=dry_run)
+        if raised is None:
             return found
-        if level > found.level:
-            self._level_changed(await self._coordinator.change_feature_level(record, level))
-            _log.info("the feature level was raised", extra={"level": level, "was": found.level})
+        self._level_changed(raised)
         return self.outlook
-
-    async def _suspects(self, state: ShardState) -> frozenset[int]:
-        """Those in sync that are dead whatever their sessions say."""
-        assert self._knocking is not None
-        dead, refused = await self._knocking.knock(node for node in state.in_sync if node != self.node)
-        if refused:
-            self._changed.set()  # Knock again soon.
-            await asyncio.sleep(PAUSE_S)
-        return dead
 
     # The leader
 
@@ -579,7 +573,10 @@ class Seat:
 
 def _record(state: ShardState) -> Record:
     return Record(
-        version=state.version, in_sync=frozenset(state.in_sync), replicas=frozenset(state.replicas) | {state.leader}
+        version=state.revision,
+        in_sync=frozenset(state.in_sync),
+        replicas=frozenset(state.replicas) | {state.leader},
+        unclean_epoch=state.unclean_epoch,
     )
 
 
@@ -592,9 +589,5 @@ def _fit() -> str:
     return ""
 
 
-def _ignored(reason: str) -> None:
-    """Likewise."""
-
-
-def _unheard(level: int) -> None:
+def _ignored(what: object) -> None:
     """Likewise."""

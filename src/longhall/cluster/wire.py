@@ -78,6 +78,7 @@ class Refusal(msgspec.Struct, kw_only=True):
     reason: str
     epoch: int = 0
     refetch: bool = False  # The leader's log does not reach back to where the follower's ends.
+    diverged: bool = False  # The follower has committed entries that the leader lacks.
 
 
 class Follow(msgspec.Struct, kw_only=True):

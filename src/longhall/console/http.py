@@ -75,6 +75,9 @@ class Service(Protocol):
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """Start on a request whose path begins with the prefix, which is left out here. Must not raise."""
 
+    def is_local(self, path: str) -> bool:
+        """True for a path that this node answers itself, whoever leads."""
+
     def overloaded(self) -> Response | None:
         """What is said instead of giving out more, while answers that nobody takes away fill the memory."""
 
@@ -177,11 +180,12 @@ class HttpServer(HttpGate):
         path = (url.path or b"/").decode("latin-1")
         service = self._service
         if service is not None and path.startswith(service.prefix):
-            if self.carrier is not None and self.carrier.elsewhere():
+            inner = path[len(service.prefix) :]
+            if self.carrier is not None and not service.is_local(inner) and self.carrier.elsewhere():
                 self._carry(call, self.carrier, path)
                 return
             query = (url.query or b"").decode("latin-1")
-            work = service.begin(call, path[len(service.prefix) :], query)
+            work = service.begin(call, inner, query)
         elif call.method in (b"GET", b"HEAD"):
             work = Work(self.answer(path), False)
         else:

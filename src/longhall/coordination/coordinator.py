@@ -7,6 +7,7 @@
     /epoch           the last epoch given            /ids/KIND       the next number of a kind
     /feature-level   what all nodes may write        /drains/N       node N is to be emptied
     /cluster-id      given once                      /wings/NAME     a wing; below it all of this once more
+    /lives/N         the last start of node N        /progress       how far the log is known to be committed
 
 After a connection was lost, the next read waits until its server has caught up: reading back tells the truth.
 """
@@ -28,7 +29,9 @@ from longhall.coordination.ports import (
     Ids,
     Manager,
     Member,
+    NodeLife,
     OutcomeUnknown,
+    Progress,
     Session,
     ShardState,
     Wing,
@@ -59,14 +62,18 @@ class TreeCoordinator:
 
     async def start(self) -> None:
         await self._tree.start(self._session_changed)
-        for path in (at.MEMBERS, at.SHARDS, at.DRAINS, at.IDS, at.TERMS, at.WINGS):
-            if await self._tree.get(path) is None:
-                await self._create_if_missing(path, b"")
+        await self.prepare()
 
     async def close(self) -> None:
         for follower in list(self._followed):
             follower.cancel()
         await self._tree.close()
+
+    async def prepare(self) -> None:
+        await self._tree.make_root()
+        for path in (at.MEMBERS, at.SHARDS, at.DRAINS, at.IDS, at.TERMS, at.WINGS, at.LIVES):
+            if await self._tree.get(path) is None:
+                await self._create_if_missing(path, b"")
 
     def on_session(self, heard: Callable[[Session], None]) -> _Listener:
         listener = _Listener(heard, self._listeners)
@@ -99,6 +106,8 @@ class TreeCoordinator:
         for _ in range(TRIES_MAX):
             self._behind = True  # Nobody is refused for a node that has just left.
             there = await self._read(path)
+            if there is None and await self._tree.get(at.MEMBERS) is None:
+                await self.prepare()
             if there is not None and there.owner != self._tree.session_id:
                 other = at.decode_member(path, there)
                 if other.directory != member.directory:
@@ -108,6 +117,11 @@ class TreeCoordinator:
                 if mine is not None and mine.owner == self._tree.session_id:
                     return at.decode_member(path, mine)
         raise Conflict(f"somebody else registers as node {member.node_id}, again and again")
+
+    async def member(self, node_id: int) -> Member | None:
+        path = f"{at.MEMBERS}/{node_id}"
+        node = await self._read(path)
+        return None if node is None else at.decode_member(path, node)
 
     async def members(self) -> dict[int, Member]:
         return _members(await self._read_all(at.MEMBERS))
@@ -120,6 +134,18 @@ class TreeCoordinator:
 
         return self._follow(collection, refresh, heard)
 
+    async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
+        path = f"{at.LIVES}/{node_id}"
+        data = at.encode_life(life)
+        for _ in range(TRIES_MAX):
+            there = await self._read(path)
+            known = None if there is None else at.decode_life(path, there)
+            if known is not None and known.directory == life.directory and known.life >= life.life:
+                return known
+            if await self._try(Create(path, data) if there is None else Put(path, data, there.version)):
+                return known
+        raise Conflict(f"somebody else starts as node {node_id}, again and again")
+
     # The manager.
 
     async def campaign(self, node_id: int) -> Manager:
@@ -131,7 +157,8 @@ class TreeCoordinator:
                 if manager.node_id != node_id or there.owner == self._tree.session_id:
                     return manager
             terms = await self._read(at.TERMS)
-            assert terms is not None, "start() made it"
+            if terms is None:
+                raise Conflict("the coordinator has lost its data; it is made anew when this node registers")
             manager = Manager(node_id=node_id, epoch=terms.version + 1)
             # What an earlier session of this very node left is replaced: nobody has to wait until it is forgotten.
             left = [Delete(at.MANAGER, there.version)] if there is not None else []
@@ -188,6 +215,19 @@ class TreeCoordinator:
             return _shards(await collection.refresh())
 
         return self._follow(collection, refresh, heard)
+
+    async def note_progress(self, progress: Progress) -> None:
+        for _ in range(TRIES_MAX):
+            there = await self._read(at.PROGRESS)
+            known = at.decode_progress(at.PROGRESS, there)
+            if (known.epoch, known.index) >= (progress.epoch, progress.index):
+                return
+            data = at.encode_progress(progress)
+            if await self._try(Create(at.PROGRESS, data) if there is None else Put(at.PROGRESS, data, there.version)):
+                return
+
+    async def progress(self) -> Progress:
+        return at.decode_progress(at.PROGRESS, await self._read(at.PROGRESS))
 
     # Numbers.
 

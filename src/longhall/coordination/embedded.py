@@ -128,6 +128,9 @@ class EmbeddedTree:
             await self._store.end_session(session)
             self._heard(Session.CLOSED)
 
+    async def make_root(self) -> None:
+        """The root is always there."""
+
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         self._check_open()
         if fired is not None:

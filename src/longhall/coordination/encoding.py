@@ -10,7 +10,17 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longhall.coordination.ports import CoordinationError, FeatureLevel, Ids, Manager, Member, ShardState, Wing
+from longhall.coordination.ports import (
+    CoordinationError,
+    FeatureLevel,
+    Ids,
+    Manager,
+    Member,
+    NodeLife,
+    Progress,
+    ShardState,
+    Wing,
+)
 from longhall.coordination.tree import Node
 
 MEMBERS: Final = "/members"
@@ -23,6 +33,8 @@ EPOCH: Final = "/epoch"  # The last epoch that was given.
 LEVEL: Final = "/feature-level"
 CLUSTER: Final = "/cluster-id"
 WINGS: Final = "/wings"
+PROGRESS: Final = "/progress"
+LIVES: Final = "/lives"  # The last start of each node, which outlives its session.
 
 _KNOWN: Final = frozenset(ShardState.__struct_fields__) - {"version", "more"}
 
@@ -42,6 +54,22 @@ def encode_member(member: Member) -> bytes:
 
 def decode_member(path: str, node: Node) -> Member:
     return msgspec.structs.replace(_decode(path, node, Member), generation=node.created)
+
+
+def encode_progress(progress: Progress) -> bytes:
+    return msgspec.json.encode(progress)
+
+
+def decode_progress(path: str, node: Node | None) -> Progress:
+    return Progress() if node is None else _decode(path, node, Progress)
+
+
+def encode_life(life: NodeLife) -> bytes:
+    return msgspec.json.encode(life)
+
+
+def decode_life(path: str, node: Node) -> NodeLife:
+    return _decode(path, node, NodeLife)
 
 
 def encode_wing(wing: Wing) -> bytes:

@@ -23,6 +23,7 @@ import msgspec
 NOBODY: Final = 0  # The leader of a shard that has none. Nodes are numbered from 1.
 NODE_ID_MAX: Final = 2**31 - 1
 ABSENT: Final = -1  # The version of what does not exist.
+REBUILT_STEP: Final = 1 << 40  # More changes than a record ever sees between two losses.
 
 
 class CoordinationError(Exception):
@@ -71,6 +72,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     feature_level_max: int = 0
     generation: int = 0
     unfit: str = ""  # Why it should rather not lead, in a word or two: its disk is full, or damaged.
+    halted: str = ""  # Why it takes no part although it runs: its copy of the log contradicts the record.
 
 
 class Manager(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,8 +96,29 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     in_sync: tuple[int, ...] = ()
     leaving: tuple[int, ...] = ()  # Replicas that are to go as soon as others have what they have.
     factor: int = 0  # How many copies there should be; 0 leaves it to the settings of whoever manages.
+    unclean_epoch: int = 0  # An operator let a node lead under it that may lack committed entries; 0 if nobody did.
+    rebuilt: int = 0  # How often the record was made anew from the logs, because the coordinator had lost it.
     version: int = ABSENT
     more: dict[str, object] = {}
+
+    @property
+    def revision(self) -> int:
+        """Greater with every change, also across a loss of the coordinator's data, after which versions begin anew."""
+        return self.rebuilt * REBUILT_STEP + self.version
+
+
+class NodeLife(msgspec.Struct, frozen=True, kw_only=True):
+    """The last start of a node that the coordinator knows of: on which data directory, and which one it was."""
+
+    directory: str
+    life: int
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of what a leader knows to be committed: epoch and index of an entry."""
+
+    epoch: int = 0
+    index: int = 0
 
 
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +159,9 @@ class Coordinator(Protocol):
     async def start(self) -> None:
         """Begin a session. OutcomeUnknown if nobody answers in time."""
 
+    async def prepare(self) -> None:
+        """Make what everything else is written below, as `start` does: the coordinator may have lost its data since."""
+
     async def close(self) -> None:
         """End the session: what was registered is gone at once, for everybody to see."""
 
@@ -157,7 +183,12 @@ class Coordinator(Protocol):
 
     async def members(self) -> dict[int, Member]: ...
 
+    async def member(self, node_id: int) -> Member | None: ...
+
     def watch_members(self, heard: Callable[[Mapping[int, Member]], None]) -> Watch: ...
+
+    async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
+        """Remember this start of a node, unless a later one on the same directory is known; returns what was known."""
 
     # The manager.
 
@@ -189,6 +220,12 @@ class Coordinator(Protocol):
     async def remove_shard(self, before: ShardState) -> None: ...
 
     def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> Watch: ...
+
+    async def note_progress(self, progress: Progress) -> None:
+        """So much is committed. A note that is further stays."""
+
+    async def progress(self) -> Progress:
+        """The last note; of index 0 if there is none."""
 
     # Numbers.
 

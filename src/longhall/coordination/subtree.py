@@ -42,6 +42,9 @@ class Subtree:
         if self._listener is not None:
             self._listener.cancel()
 
+    async def make_root(self) -> None:
+        """The root belongs to whoever has the whole tree, and is made there."""
+
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         return await self._tree.get(self._full(path), fired)
 

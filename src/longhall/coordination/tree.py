@@ -76,6 +76,9 @@ class Tree(Protocol):
 
     async def close(self) -> None: ...
 
+    async def make_root(self) -> None:
+        """Make the root if it is missing. The store behind the tree may lose its data while a session goes on."""
+
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         """The value, or None if there is none. The watch is on its writing, removal or creation."""
 

@@ -70,6 +70,9 @@ class WorkerTree:
         self._connected.clear()
         self._heard(Session.CLOSED)
 
+    async def make_root(self) -> None:
+        """The root is always there."""
+
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         return (await self._ask("get", path, fired)).node
 

@@ -82,7 +82,7 @@ class ZooKeeperTree:
                 while self._state is not Session.CONNECTED:
                     self._changed.clear()
                     await self._changed.wait()
-            await self._make_root()
+            await self.make_root()
         except TimeoutError:
             await self.close()
             raise OutcomeUnknown(f"nobody answers at {self._address}") from None
@@ -165,7 +165,7 @@ class ZooKeeperTree:
         client.add_listener(self._state_changed)
         return client
 
-    async def _make_root(self) -> None:
+    async def make_root(self) -> None:
         parts = self._address.root.split("/")[1:]
         for depth in range(1, len(parts) + 1):
             path = "/" + "/".join(parts[:depth])

@@ -25,6 +25,7 @@ from longhall.broker.recover import Identity, identify, read_identity, recover
 from longhall.broker.transact import Transactor
 from longhall.cluster.wings.concourse import Concourse
 from longhall.console.api.hosts import host_routes
+from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrading import upgrade_route
@@ -49,6 +50,7 @@ from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
 from longhall.node.fellowship import Fellowship
 from longhall.node.place import Place
+from longhall.node.recovery_view import NodeRecovery
 from longhall.node.scaling import scaler_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
@@ -127,6 +129,7 @@ class Node:
             self._console.show("/cluster", partial(company.answer, self.fellowship))
             registry.collect(partial(company.families_of, self.fellowship))
             api.answer_also(host_routes(self.fellowship.hosts))
+            api.answer_also(recovery_routes(NodeRecovery(self.fellowship.recovery)))
             if self.fellowship.wings is not None:
                 api.answer_also(wing_routes(self.fellowship.wings))
         if colleagues is not None:

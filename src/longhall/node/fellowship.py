@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.gates import OLDEST
+from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY
 from longhall.broker.placement import WING_STEP
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
+from longhall.cluster.card import write_card
 from longhall.cluster.confirming import Confirming
+from longhall.cluster.controller import is_stale
+from longhall.cluster.copy_report import CopyReport
 from longhall.cluster.hosts import Hosts
-from longhall.cluster.member import Member, MemberOptions
+from longhall.cluster.joining import SECRET, SHARDS, adopt_epoch
+from longhall.cluster.member import Member, MemberOptions, Role
+from longhall.cluster.member_report import report_of
 from longhall.cluster.peers import Peers
-from longhall.cluster.refetch import fetch_beside
+from longhall.cluster.record_recovery import RecordRecovery
+from longhall.cluster.refetch import Diverged, History, fetch_beside, leavings
 from longhall.cluster.routing import Router
 from longhall.cluster.seat import Seat
 from longhall.cluster.wings.answering import Answering
@@ -33,13 +40,13 @@ from longhall.cluster.wings.guest import Guest
 from longhall.cluster.wings.making import WingVerbs
 from longhall.cluster.wings.steward import Steward
 from longhall.console.metrics import Block
-from longhall.coordination.ports import CoordinationError, Watch, Wing
+from longhall.coordination.ports import CoordinationError, ShardState, Watch, Wing
 from longhall.coordination.ports import Member as Described
 from longhall.errors import Code, LonghallError
 from longhall.front.carried import answer_carried
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
-from longhall.node.place import Place, as_member
+from longhall.node.place import Place, RecordDoubted, as_member
 from longhall.node.scraping import METRICS, METRICS_S_MAX, gathered
 
 if TYPE_CHECKING:
@@ -61,6 +68,7 @@ class Fellowship:
         self.fallen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.damaged = False  # What is in the directory is not to be gone on with.
         self.refetch_from = 0  # The node to fetch everything from before the next start, if that is why it fell.
+        self.doubt: RecordDoubted | None = None  # Why the node takes no part before there is another record.
         self.hall_id = node.hall.hall_id
         self.in_sync_min = node.settings.in_sync_min
         self._node = node
@@ -81,7 +89,10 @@ class Fellowship:
         self.seat.condition = self._condition
         self.seat.on_lost = self._fall
         self.seat.on_level = self._raise_level
+        self.seat.on_record = self._remember_record
         self.seat.raises_level = node.settings.feature_level_automatic
+        more = {SECRET: place.identity.secret, SHARDS: place.identity.shards}
+        self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: Member | None = None
         self._rejoined: Rejoined | None = None
         self._fetching: asyncio.Task[None] | None = None
@@ -96,6 +107,7 @@ class Fellowship:
         if place.wing is None:
             self.estate = Steward(hall, self.seat, place.root, place.card.life, confirming.confirm)
             hall.wings = self.estate
+            self.estate.on_known = self._remember_wings
             self.wings = WingVerbs(self.estate, self.hosts, place.root, self.seat)
             node.open_concourse(Concourse(hall, node.desk, self.estate))
             node.registry.others = self._others_metrics
@@ -110,13 +122,27 @@ class Fellowship:
     async def recover(self) -> Recovered:
         """Fill the hall from the directory, as one of several."""
         hall = self._node.hall
-        if self.place.identity.member:
+        place = self.place
+        if place.identity.member:
             self._rejoined = rejoin(hall)
+            self._check_record(hall)
         else:
             self._rejoined = convert(hall)
+            assert hall.replica is not None
+            state = await adopt_epoch(place.coordinator, place.node, hall.replica.epoch)
+            self.seat.take_state(state)
             await checkpoint(hall)
-            write_identity(self._node.world.disk, as_member(self.place.identity))
+            write_identity(self._node.world.disk, as_member(place.identity))
         return self._rejoined.report
+
+    def _check_record(self, hall: Hall) -> None:
+        """Nobody leads or follows under a record that is older than the log: the coordinator was restored."""
+        assert hall.replica is not None
+        if hall.replica.epoch > self.place.state.epoch:
+            raise RecordDoubted(
+                f"the log here has entries of epoch {hall.replica.epoch}, and the coordinator's record has epoch "
+                f"{self.place.state.epoch}"
+            )
 
     async def join(self) -> None:
         """The doors are open: take part."""
@@ -126,6 +152,7 @@ class Fellowship:
         member = self.member = Member(node.hall, self._rejoined, self.place.node, self.peers, self.seat, options)
         member.on_step_down = self._fall
         member.on_refetch = self._refetch
+        member.on_diverged = self._diverge
         member.on_level = self._raise_level
         member.on_beat = self._mind_doubts
         wanted = parse_address(settings.peers)
@@ -143,8 +170,9 @@ class Fellowship:
             rack=settings.rack,
             feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version said nothing.
             feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
+            unfit=self._condition(),
         )
-        await self.seat.take(member, self.peers, described)
+        await self.seat.take(member, self.peers, described, self.recovery)
         if self.place.wing is not None:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
@@ -233,6 +261,10 @@ class Fellowship:
         """Why another node should lead, if one should."""
         if self.member is not None and self.member.mender.is_unfit:
             return "damaged"
+        if self.place.unclean and self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.LEADER:
+            if not self.member.is_following:
+                return "not stopped cleanly"
+            self.place.unclean = False  # It agrees with a leader.
         return "full" if self._node.hall.storage_full else ""
 
     def _mind_doubts(self) -> None:
@@ -269,29 +301,109 @@ class Fellowship:
         if self.member is not None:
             self.member.raise_level(self.place.level)
 
-    def _refetch(self, node: int, reason: str) -> None:
-        if self._fetching is None:
-            _log.info("everything is fetched", extra={"from": node, "reason": reason})
-            self._fetching = asyncio.get_running_loop().create_task(self._fetch(node), name="fetch everything")
+    def doubts(self, state: ShardState) -> bool:
+        """True if the record is older than what this node has seen."""
+        return is_stale(state, self.seat.state)
 
-    async def _fetch(self, node: int) -> None:
+    def promise(self, epoch: int) -> CopyReport:
+        """Take nothing from leaders before this epoch: the record is about to be rebuilt."""
+        if self.member is None:
+            raise LonghallError(Code.NOT_READY, "this node takes no part")
+        self.member.stand(epoch)
+        return self.report()
+
+    def report(self) -> CopyReport:
+        """What this node has, for others that ask."""
+        member, card = self.member, self.place.card
+        known = CopyReport(
+            node=self.place.node,
+            level=self.place.level,
+            rebuilt=card.rebuilt,
+            revision=card.revision,
+            drains=card.drains,
+            wings=card.wings,
+            intact=False,
+        )
+        return known if member is None else report_of(member, known)
+
+    def _remember_record(self, state: ShardState) -> None:
+        """A coordinator that loses its data is not believed against this."""
+        card = self.place.card
+        if state.revision > card.revision:
+            card.revision, card.rebuilt, card.drains = state.revision, state.rebuilt, sorted(self.seat.drained)
+            self._write_card()
+        if self.place.node in state.in_sync and self.member is not None:
+            self._remove_leavings()
+
+    def _remember_wings(self, wings: list[Wing]) -> None:
+        if wings != self.place.card.wings:
+            self.place.card.wings = wings
+            self._write_card()
+
+    def _write_card(self) -> None:
+        try:
+            write_card(self._node.world.disk, self.place.card)
+        except OSError as error:
+            _log.warning("the record that was seen could not be noted", extra={"reason": str(error)})
+
+    def _remove_leavings(self) -> None:
+        """The copy here is in sync: what a full sync replaced is not needed any more."""
+        hall = self._node.hall
+        paths = leavings(self._node.world.disk)
+        if paths and paths[-1] not in hall.removals:
+            _log.info("the copy that a full sync has replaced is removed")
+            hall.removals += paths
+            if hall.on_removals is not None:
+                hall.on_removals()
+
+    def _diverge(self, leader: int, reason: str) -> None:
+        """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""
+        member, state = self.member, self.seat.state
+        assert member is not None
+        if state.unclean_epoch > member.replica.epoch:
+            self._refetch(leader, f"{reason}; an operator gave them up", given_up=True)
+            return
+        self.doubt = RecordDoubted(
+            f"node {leader} leads epoch {state.epoch} and lacks entries that were committed here, up to "
+            f"{member.replica.committed}: `longhall cluster recover` shows who has what; to give this copy up, move "
+            "the data directory away and start again",
+            epoch=state.epoch,
+        )
+        self._fall(reason)
+
+    def _refetch(self, node: int, reason: str, *, given_up: bool = False) -> None:
+        if self._fetching is None and self.member is not None:
+            _log.info("everything is fetched", extra={"from": node, "reason": reason})
+            replica = self.member.replica
+            history = History(
+                epochs=replica.epochs.snapshot(),
+                index=replica.index,
+                committed=replica.committed,
+                given_up=given_up,
+            )
+            fetching = self._fetch(node, history)
+            self._fetching = asyncio.get_running_loop().create_task(fetching, name="full sync")
+
+    async def _fetch(self, node: int, history: History) -> None:
         """Beside what is here, so that the doors stay open; the next life puts it in its place."""
         rate = self._node.settings.copy_bytes_a_second
         try:
             await self.seat.withdraw()  # Nobody may choose this node meanwhile.
             while True:
-                if await self._fetched(node, rate):
+                if await self._fetched(node, rate, history):
                     break
                 await asyncio.sleep(TURN_S)
+        except Diverged as error:
+            self._diverge(node, str(error))
+            return
         except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
-            _log.warning("not everything could be fetched; it is tried again", extra={"reason": str(error)})
-            self.refetch_from = node
+            _log.warning("the full sync failed; it is tried again", extra={"reason": str(error)})
         self._fall(f"everything is fetched from node {node}")
 
-    async def _fetched(self, node: int, bytes_a_second: int) -> bool:
+    async def _fetched(self, node: int, bytes_a_second: int, history: History) -> bool:
         """False while somebody else fetches."""
         try:
-            await fetch_beside(self._node.world, self.peers, node, bytes_a_second)
+            await fetch_beside(self._node.world, self.peers, node, bytes_a_second, history)
         except LonghallError as error:
             if error.code is Code.OVERLOADED:
                 return False

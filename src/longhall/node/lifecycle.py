@@ -20,16 +20,20 @@ from typing import Any, Final, final
 
 import msgspec
 
+from longhall.broker.recover import read_identity
+from longhall.cluster.card import read_card
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, Wing
 from longhall.coordination.worker import worker_coordinator
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
-from longhall.node.assembly import Node, options_of
+from longhall.node.assembly import Node, closed_api, options_of
 from longhall.node.colleagues import Colleagues
+from longhall.node.credentials import Known
 from longhall.node.logs import configure
-from longhall.node.place import Place, take_place
+from longhall.node.place import Place, RecordDoubted, take_place
+from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
 from longhall.node.wardens import Wardens
 from longhall.node.wing import settings_of
@@ -74,8 +78,8 @@ def run(settings: Settings, orders: Orders | None = None, wing: Wing | None = No
         while True:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 code = runner.run(_live(life))
-            if code is not None:
-                return code
+            if code is not None or life.ended:
+                return code or OK
             gc.unfreeze()
             gc.collect()
     finally:
@@ -92,8 +96,10 @@ class Life:
         self.wing = wing  # That it belongs to, if it is not the hall itself.
         self.wardens = Wardens()  # Of the wings that are on the same host.
         self.announced = False
+        self.ended = False  # It was told to stop while it waited.
         self.refetch_from = 0
         self.damaged = False  # What is on the disk cannot be led from, nor continued.
+        self.doubt: RecordDoubted | None = None  # Why it takes no part until there is another record.
 
     def keep_addresses(self, node: Node) -> None:
         """Clients and other nodes come back to where they were."""
@@ -153,6 +159,10 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
         coordinator = root.beside(life.wing.name)
         await coordinator.start()
     try:
+        if life.doubt is not None:
+            doubt, life.doubt = life.doubt, None
+            await _wait_for_record(world, life, coordinator, doubt)
+            return None
         place = await take_place(
             world,
             coordinator,
@@ -173,6 +183,9 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
             life.refetch_from = NOBODY if state is None else state.leader
             return None
         return await _serve(world, life, place)
+    except RecordDoubted as doubt:
+        life.doubt = doubt
+        return None
     except LonghallError as error:
         state = await coordinator.shard(CATALOGUE_SHARD)
         if error.code is not Code.STORAGE_DAMAGED or state is None or state.leader == NOBODY or life.damaged:
@@ -185,6 +198,39 @@ async def _serve_in_cluster(world: RealWorld, life: Life, url: str) -> int | Non
         await coordinator.close()
         if coordinator is not root:
             await root.close()
+
+
+async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinator, doubt: RecordDoubted) -> None:
+    """Take no part until the coordinator has a record that this node can believe; then begin anew."""
+    settings = life.settings
+    card = read_card(world.disk, world.entropy)
+    identity = read_identity(world.disk, settings.feature_level_max)
+    assert identity is not None, "a directory that was never a member's doubts no record"
+    report = copy_report(world, options_of(settings), identity, card, str(doubt))
+    if not life.announced:
+        print(f"longhall: node {card.node} takes no part: {doubt}", file=sys.stderr, flush=True)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    known = Known(settings.credentials, settings.keys)
+    waiting = RecordWait(world, coordinator, identity, card, report, doubt)
+    work = asyncio.ensure_future(
+        waiting.run(
+            parse_address(settings.peers),
+            parse_address(settings.http),
+            settings.rack,
+            known.credentials,
+            closed_api(settings),
+        )
+    )
+    await _first(work, asyncio.ensure_future(ended.wait()))
+    if not work.done():
+        life.ended = True
+        work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    if not work.cancelled():
+        work.result()
 
 
 async def _serve_as_worker(world: RealWorld, life: Life, orders: Orders) -> int | None:
@@ -290,6 +336,7 @@ async def _begin_anew(life: Life, node: Node) -> None:
     life.keep_addresses(node)
     life.refetch_from = fellowship.refetch_from
     life.damaged = fellowship.damaged
+    life.doubt = fellowship.doubt
     await node.drop()
 
 

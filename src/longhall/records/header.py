@@ -32,6 +32,7 @@ from longhall.records.native import COMPILED
 from longhall.records.varint import INT32_MAX, INT64_MAX
 
 HEADER_BYTES: Final = 61
+RECORD_COUNT_AT: Final = 57
 LENGTH_ENDS_AT: Final = 12  # `length` counts from here.
 CRC_COVERS_FROM: Final = 21
 MAGIC: Final = 2

@@ -2,6 +2,8 @@
 
     in_sync     what the coordinator has recorded: from these, and no others, the next leader is chosen
     replicas    who may be among them; None while nobody said, and then everybody may
+    noted       the replicas that a committed entry of the log names, so that whoever is in sync knows of them; None
+                while the log does not note them, and then everybody may become in sync
     asked       the set that the leader has asked the coordinator to record, until it knows what became of that
     committed   the last index that everybody in `in_sync` and in `asked` has synced
     quorum      the last index that more than half of `in_sync`, and of `asked`, have synced: what that many have is
@@ -45,6 +47,8 @@ class Leading:
         self.version = version  # Of that record: every change has a higher one, and is made on condition of the last.
         self.asked: frozenset[int] | None = None
         self.replicas: frozenset[int] | None = None
+        self.noted: frozenset[int] | None = None
+        self.unclean_epoch = 0  # Under which an operator let a node lead that may lack committed entries; 0 for none.
         # A new leader does not know how much of its log was committed before, only that it has all of that: `index` is
         # where its log ended when its epoch began.
         self.begun_at = index
@@ -95,13 +99,16 @@ class Leading:
             late = follower.caught_up_ms < 0 or now_ms - follower.caught_up_ms > lag_ms_max
             if late or not self.may_follow(node):
                 wanted.discard(node)
-            elif follower.synced >= max(self.committed, self.begun_at):
+            elif follower.synced >= max(self.committed, self.begun_at) and self._is_noted(node):
                 wanted.add(node)
         return frozenset(wanted) if wanted != self.in_sync else None
 
     def may_follow(self, node: int) -> bool:
         """Whether this node is one of those who keep the hall."""
         return self.replicas is None or node in self.replicas
+
+    def _is_noted(self, node: int) -> bool:
+        return self.noted is None or node in self.noted or node in self.in_sync
 
     def give_up(self, node: int) -> None:
         """This follower is gone for certain: it is not waited for as if it were only late."""
@@ -135,6 +142,8 @@ class Leading:
         return max(index - self.followers[node].synced, 0)
 
     def _advance(self) -> None:
+        if self.synced <= self.begun_at:
+            return  # Nothing is committed under an epoch that a restart of this node could forget.
         reached = self.synced
         counted = self.in_sync if self.asked is None else self.in_sync | self.asked
         for node in counted:

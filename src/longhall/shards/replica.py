@@ -20,7 +20,8 @@ from typing import Any, Final, final
 
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
-from longhall.log.frames import Entry
+from longhall.log.frames import BATCH_CONTINUES, EVENT, Entry
+from longhall.records.header import HEADER_BYTES, RECORD_COUNT_AT
 
 EPOCHS_MAX: Final = 4096  # Remembered; a follower that knows only older ones fetches everything anew.
 
@@ -40,6 +41,7 @@ class Replica:
         self.pending_bytes = 0
         self.parts: dict[int, bytes] = {}  # Beginnings of events that take several entries, as far as they are applied.
         self.batch_parts: dict[int, list[bytes]] = {}  # Likewise of batches, behind the flags of the first.
+        self.replicas: frozenset[int] = frozenset()  # Who keeps the log, as the log itself notes it; empty if unknown.
 
     @property
     def epoch(self) -> int:
@@ -82,18 +84,23 @@ class Replica:
         self.applied += 1
         return found
 
-    def truncate(self, index: int) -> None:
-        """Forget every entry behind `index`. What is committed cannot be forgotten: whoever asks for that is wrong."""
+    def truncate(self, index: int) -> int:
+        """Forget every entry behind `index`; returns how many messages that were. What is committed cannot be
+        forgotten: whoever asks for that is wrong.
+        """
         if index < self.committed or index < self.applied:
             raise LonghallError(
                 Code.STORAGE_DAMAGED, f"a leader lacks entries from {index + 1} on that were committed here"
             )
+        messages = 0
         while self.index > index:
             entry, _ = self.pending.pop()
+            messages += _message_count(entry)
             self.pending_bytes -= entry.size_bytes
             self.sequences[entry.shard] -= 1
             self.index -= 1
         self.epochs.cut_after(index + 1)
+        return messages
 
     def _count(self, shard: int, sequence: int, epoch: int) -> None:
         self.index += 1
@@ -118,6 +125,7 @@ class Replica:
             "parts": dict(self.parts),
             # Of a feature level that not every reader knows: not there unless there are any.
             **({"batch_parts": dict(self.batch_parts)} if self.batch_parts else {}),
+            **({"replicas": sorted(self.replicas)} if self.replicas else {}),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -129,6 +137,7 @@ class Replica:
         self.epochs.restore([(int(epoch), int(first)) for epoch, first in state["epochs"]])
         self.sequences = list(state["sequences"])
         self.parts.update(state["parts"])
+        self.replicas = frozenset(state.get("replicas", ()))
         for number, parts in state.get("batch_parts", {}).items():
             self.batch_parts[number] = list(parts)
         for kind, flags, shard, sequence, epoch, body, time_ms in state["pending"]:
@@ -136,19 +145,42 @@ class Replica:
             self.pending_bytes += len(body)
 
 
+def _message_count(entry: Entry) -> int:
+    """How many messages an entry holds; those of a batch that takes several entries stand in its first."""
+    if entry.kind == EVENT or entry.flags & BATCH_CONTINUES:
+        return 0
+    batch = entry.batch()
+    return int.from_bytes(batch[RECORD_COUNT_AT : RECORD_COUNT_AT + 4], "big") if len(batch) >= HEADER_BYTES else 0
+
+
 def common_index(
     leader: list[tuple[int, int]], leader_index: int, follower: list[tuple[int, int]], follower_index: int
 ) -> int:
     """The last index up to which two logs agree, from their epochs (number and first index) and ends alone.
 
-    Whatever the follower has behind it was never committed. Within the newest epoch that both know, the shorter one
-    ends; it is not enough to look at the follower's last epoch, which the leader may never have heard of.
+    Within the newest epoch that began at the same index in both logs, the shorter log ends. The number alone proves
+    nothing: a coordinator that lost its data gives the same number twice. It is not enough to look at the follower's
+    last epoch either, which the leader may never have heard of.
     """
+    firsts = dict(leader)
     ends = dict(_ends(leader, leader_index))
-    for epoch, end in reversed(_ends(follower, follower_index)):
-        if epoch in ends:
+    for (epoch, first), (_, end) in zip(reversed(follower), reversed(_ends(follower, follower_index)), strict=True):
+        if firsts.get(epoch) == first:
             return min(end, ends[epoch])
     return 0
+
+
+def contains(
+    longer: list[tuple[int, int]], longer_index: int, other: list[tuple[int, int]], other_index: int, committed: int
+) -> bool:
+    """True unless the first log lacks entries of the other one up to `committed`.
+
+    A log remembers a bounded number of epochs. If all that the other one knows are older than these, nothing speaks
+    against it: who leads has everything from before its oldest epoch.
+    """
+    if common_index(longer, longer_index, other, other_index) >= committed:
+        return True
+    return bool(longer) and bool(other) and other[-1][0] < longer[0][0] and other_index < longer[0][1]
 
 
 def _ends(epochs: list[tuple[int, int]], index: int) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from longhall.broker import replay, send
 from longhall.broker.time import HallTime
 from longhall.broker.verify import verify
-from longhall.cluster import member, seat
+from longhall.cluster import agreement, seat
 from longhall.cluster.confirming import Confirming
 from longhall.cluster.member import Member, Record
 from longhall.cluster.mending import Mender
@@ -47,7 +47,10 @@ def _cut_to_the_known_watermark() -> _Exchanges:
 
 
 def _agree_by_length() -> _Exchanges:
-    return [(member, "common_index", lambda leader, index, follower, other: min(index, other))]
+    return [
+        (agreement, "common_index", lambda leader, index, follower, other: min(index, other)),
+        (agreement, "contains", lambda longer, index, other, other_index, committed: True),
+    ]
 
 
 def _write_under_an_old_epoch() -> _Exchanges:

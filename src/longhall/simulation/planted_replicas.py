@@ -8,7 +8,7 @@ import msgspec
 
 from longhall.broker import checkpoint, recover, rejoin, replay
 from longhall.broker.events import Truncated
-from longhall.cluster import electing, seat
+from longhall.cluster import controller, electing
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Member
 from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
@@ -122,9 +122,9 @@ def _count_what_was_sent() -> _Exchanges:
     def written(self: Any, time_ms: int) -> None:
         good(self, time_ms)
         if self._leading is not None:
-            for node, stream in self._streams.items():
+            for node, stream in self._streams.by_node.items():
                 self._leading.answered(node, stream.next - 1)
-            self._advance()
+            self.advance()
 
     return [(Member, "written", written)]
 
@@ -155,10 +155,12 @@ def _follow_in_memory() -> _Exchanges:
 
 
 def _elect_without_asking() -> _Exchanges:
-    async def most_complete(ask: Any, candidates: list[int], epoch: int, in_sync: int) -> int:
+    async def most_complete(
+        ask: Any, candidates: list[int], epoch: int, in_sync: int, committed: tuple[int, int] = (0, 0)
+    ) -> int:
         return candidates[-1]
 
-    return [(seat, "most_complete", most_complete)]
+    return [(controller, "most_complete", most_complete)]
 
 
 def _one_is_a_quorum() -> _Exchanges:
@@ -213,7 +215,7 @@ def _elect_whoever_is_there() -> _Exchanges:
         everybody = msgspec.structs.replace(state, in_sync=tuple(sorted({*state.in_sync, *state.replicas})))
         return good(everybody if state.leader not in alive - suspects else state, alive, suspects, unfit)
 
-    return [(seat, "decide", decide)]
+    return [(controller, "decide", decide)]
 
 
 REPLICA_BUGS: Final[dict[str, Bug]] = {

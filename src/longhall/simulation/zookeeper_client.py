@@ -93,6 +93,9 @@ class SimulatedTree:
             self._state = Session.CLOSED
             self._heard(Session.CLOSED)
 
+    async def make_root(self) -> None:
+        """The root is always there."""
+
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         connection = self._connection
 

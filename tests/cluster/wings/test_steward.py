@@ -17,6 +17,7 @@ from longhall.broker.events import TopicCreated
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.placement import WING_STEP
+from longhall.cluster.controller import Controller
 from longhall.cluster.wings import lives
 from longhall.cluster.wings.lives import YOUNG_MS, Lives
 from longhall.cluster.wings.steward import Steward
@@ -143,6 +144,11 @@ def test_a_wing_is_named_for_a_topic_when_it_has_that_and_not_an_earlier_one(mon
 
 
 def test_what_a_deposed_leader_does_not_know_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nobody(*what: Any) -> frozenset[int]:
+        return frozenset()
+
+    # A leader that the controller reaches transfers its leadership, and knows that it was deposed.
+    monkeypatch.setattr(Controller, "_living_leader", nobody)
     assert run(monkeypatch, depose)
 
 

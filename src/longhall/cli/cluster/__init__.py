@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from longhall.cli.cluster.hosts import add, drain, factor, move
+from longhall.cli.cluster.recover import recover
 from longhall.cli.cluster.scale_local import scale_local
 from longhall.cli.cluster.status import status
 from longhall.cli.cluster.up import up
@@ -19,5 +20,6 @@ app.command()(drain)
 app.command()(move)
 app.command()(factor)
 app.command()(upgrade)
+app.command()(recover)
 app.command("scale-local")(scale_local)
 app.add_typer(wings)

@@ -32,6 +32,7 @@ class Estate:
     def __init__(self, hall: Hall, seat: Seat, coordinator: Coordinator, incarnation: int) -> None:
         self.records: Mapping[str, Wing] = {}
         self.on_wings: Callable[[list[Wing]], None] = _nobody_starts  # The wings that are to have a process here.
+        self.on_known: Callable[[list[Wing]], None] = _nobody_remembers  # All wings that were ever heard of.
         self._hall = hall
         self._seat = seat
         self._coordinator = coordinator
@@ -52,8 +53,11 @@ class Estate:
             await guest.close()
         self._guests.clear()
 
-    def _wings_changed(self, records: Mapping[str, Wing]) -> None:
-        self.records = records
+    def _wings_changed(self, found: Mapping[str, Wing]) -> None:
+        # A wing that is removed keeps its record. One whose record is gone was lost with the coordinator's data: it is
+        # still there, and its record is restored together with that of the hall.
+        records = self.records = {**self.records, **found}
+        self.on_known(list(records.values()))
         for wing in records.values():
             if wing.number not in self._guests:
                 self._guests[wing.number] = Guest(
@@ -147,6 +151,10 @@ class Estate:
         if guest is None:
             raise LonghallError(otherwise, f"the wing {number} is not known here yet; try again")
         return guest
+
+
+def _nobody_remembers(wings: list[Wing]) -> None:
+    """Likewise."""
 
 
 def _nobody_starts(wings: list[Wing]) -> None:

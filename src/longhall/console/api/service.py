@@ -40,7 +40,7 @@ class Route(NamedTuple):
     """One thing that can be asked. In a path, `*` is a name.
 
     Nothing is lost when one that `waits` is cancelled. One that `gives` messages is refused while answers that nobody
-    takes fill the memory.
+    takes fill the memory. One that is `local` is answered by the node that is asked, whoever leads.
     """
 
     method: str
@@ -48,6 +48,7 @@ class Route(NamedTuple):
     handler: Handler
     waits: bool = False
     gives: bool = False
+    local: bool = False
 
 
 @final
@@ -75,6 +76,11 @@ class Api:
     def answer_also(self, routes: tuple[Route, ...]) -> None:
         """More that can be asked."""
         self._routes += [(route, tuple(route.path.split("/"))) for route in routes]
+
+    def is_local(self, path: str) -> bool:
+        """See `console.http.Service`."""
+        names = tuple(path.split("/"))
+        return any(route.local and _fits(parts, names) for route, parts in self._routes)
 
     def close(self) -> None:
         """Refuse from now on: the node stops."""

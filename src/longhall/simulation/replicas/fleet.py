@@ -15,6 +15,8 @@ import msgspec
 
 from longhall.broker.gates import NEWEST
 from longhall.broker.queues.desk import Desk
+from longhall.broker.recover import read_identity
+from longhall.cluster.card import read_card
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Role
 from longhall.cluster.moving import leaving_of
@@ -23,8 +25,10 @@ from longhall.coordination.ports import CoordinationError, Coordinator, Wing
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
 from longhall.names import CATALOGUE_SHARD
+from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node, options_of
-from longhall.node.place import take_place
+from longhall.node.place import RecordDoubted, take_place
+from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
 from longhall.node.wing import settings_of
 from longhall.simulation.checkers.violation import Violation, demand
@@ -72,6 +76,8 @@ class Fleet:
         self.refusals = 0  # Of nodes whose version is too old.
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
+        self._doubts: dict[int, RecordDoubted] = {}  # Nodes that take no part until there is another record.
+        self.waits = 0  # How often a node waited for one.
         self._stopping: set[int] = set()
         self._chance: random.Random = simulation.stream(f"fleet/{wing.name}" if wing is not None else "fleet")
 
@@ -251,6 +257,9 @@ class Fleet:
 
     def _ended(self, node: int, error: BaseException | None) -> None:
         self.simulation.trace.note("node ended", name_of(node), repr(error)[:200])
+        if isinstance(error, RecordDoubted):
+            self._doubts[node] = error
+            return
         if isinstance(error, LonghallError) and error.code is Code.STORAGE_DAMAGED:
             self._damaged.add(node)
             return
@@ -272,6 +281,9 @@ class Fleet:
         if self.wing is not None:
             coordinator = root.beside(self.wing.name)
             await coordinator.start()
+        if number in self._doubts:
+            await self._wait_for_record(world, coordinator, settings, self._doubts.pop(number))
+            raise Fallen("there is a record that can be believed")
         source = self._fetch_from.pop(number, 0)
         state = await coordinator.shard(CATALOGUE_SHARD)
         if number in self._damaged and state is not None:
@@ -312,7 +324,20 @@ class Fleet:
             self._fetch_from[number] = node.fellowship.refetch_from
         if node.fellowship.damaged:
             self._damaged.add(number)
+        if node.fellowship.doubt is not None:
+            self._doubts[number] = node.fellowship.doubt
         raise Fallen(node.fellowship.fallen.result())
+
+    async def _wait_for_record(
+        self, world: SimulatedWorld, coordinator: Coordinator, settings: Settings, doubt: RecordDoubted
+    ) -> None:
+        self.waits += 1
+        card = read_card(world.disk, world.entropy)
+        identity = read_identity(world.disk, settings.feature_level_max)
+        assert identity is not None
+        report = copy_report(world, options_of(settings), identity, card, str(doubt))
+        waiting = RecordWait(world, coordinator, identity, card, report, doubt)
+        await waiting.run(parse_address(settings.peers), parse_address(settings.http), "", None, "")
 
     def _settings(self, world: SimulatedWorld, number: int) -> Settings:
         name = name_of(number)

@@ -219,6 +219,13 @@ class MemberNode:
         state = await self._registry.record_in_sync(self.node, epoch, version, in_sync)
         return Record(version=state.version, in_sync=state.in_sync) if state is not None else None
 
+    def epoch_claimed(self, epoch: int) -> None:
+        """The watch reads the record all the time."""
+
+    async def renounce(self, epoch: int) -> None:
+        """For the member."""
+        await self._registry.renounce(self.node, epoch)
+
     async def _register(self, clean: bool) -> None:
         while True:
             try:

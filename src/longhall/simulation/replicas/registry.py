@@ -89,6 +89,14 @@ class Registry:
         await self._way(node)
         return state if fits else None
 
+    async def renounce(self, node: int, epoch: int) -> None:
+        """The leader of this epoch lacks something: neither leader nor in sync, if others are."""
+        await self._way(node)
+        state = self.state
+        if (state.epoch, state.leader) == (epoch, node) and len(state.in_sync) > 1:
+            self._record(state._replace(leader=0, in_sync=state.in_sync - {node}))
+        await self._way(node)
+
     def expire(self, node: int) -> None:
         """The session of this node is over, whether it lives or not."""
         self._sessions.pop(node, None)

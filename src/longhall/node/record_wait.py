@@ -1,0 +1,186 @@
+"""A node that takes no part: the coordinator has lost the record of its cluster, or has one that contradicts its log.
+
+It opens no door, follows nobody and leads nothing, so that nothing of its copy is lost. It is registered with the
+coordinator, reports its copy to others that ask, and rebuilds the record together with them as soon as that can be
+proven (`cluster/record_proof.py`). `/readyz` and `/cluster/recovery` say why it waits and for whom; an operator may
+decide with `longhall cluster recover`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Final, cast, final
+
+import msgspec
+
+from longhall.broker.gates import NEWEST, OLDEST
+from longhall.broker.hall import Hall
+from longhall.broker.options import HallOptions
+from longhall.broker.recover import Identity
+from longhall.broker.rejoin import rejoin
+from longhall.cluster.card import Card
+from longhall.cluster.copy_report import HALTED, CopyReport, noted_replicas
+from longhall.cluster.joining import SECRET, SHARDS
+from longhall.cluster.peers import Peers
+from longhall.cluster.record_recovery import RecordRecovery
+from longhall.cluster.routing import addresses_of
+from longhall.console.api.recovery import recovery_routes
+from longhall.console.api.service import Api
+from longhall.console.api.verbs import Queues
+from longhall.console.http import HttpServer, Response, plain
+from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Member, ShardState
+from longhall.errors import LonghallError
+from longhall.front.admission import Budget
+from longhall.front.credentials import Credentials
+from longhall.names import CATALOGUE_SHARD
+from longhall.node.addresses import Address
+from longhall.node.place import RecordDoubted
+from longhall.node.recovery_view import NodeRecovery
+from longhall.world.ports import World
+
+LOOK_S: Final = 0.5
+BODIES_BYTES: Final = 1024 * 1024
+
+_log = logging.getLogger("longhall.node")
+
+
+def copy_report(world: World, options: HallOptions, identity: Identity, card: Card, reason: str) -> CopyReport:
+    """What the data directory of a member holds. Waits for the disk."""
+    hall = Hall(world, msgspec.structs.replace(options, shards=identity.shards))
+    known = CopyReport(
+        node=card.node,
+        role=HALTED,
+        reason=reason,
+        level=identity.format,
+        rebuilt=card.rebuilt,
+        revision=card.revision,
+        drains=card.drains,
+        wings=card.wings,
+    )
+    try:
+        rejoin(hall)
+    except LonghallError as error:
+        return msgspec.structs.replace(known, intact=False, reason=f"{reason}; {error}")
+    finally:
+        hall.abandon()
+    replica = hall.replica
+    assert replica is not None
+    return msgspec.structs.replace(
+        known,
+        intact=replica.index > 0,
+        epoch=replica.epoch,
+        epoch_known=replica.epoch,
+        index=replica.index,
+        committed=replica.committed,
+        epochs=replica.epochs.snapshot(),
+        replicas=sorted(noted_replicas(replica)),
+    )
+
+
+@final
+class RecordWait:
+    """See the module. One wait; when it is over the node starts anew."""
+
+    def __init__(
+        self,
+        world: World,
+        coordinator: Coordinator,
+        identity: Identity,
+        card: Card,
+        report: CopyReport,
+        doubt: RecordDoubted,
+    ) -> None:
+        self._world = world
+        self._coordinator = coordinator
+        self._identity = identity
+        self._card = card
+        self._report = report
+        self._doubt = doubt
+        self._peers = Peers(world, identity.hall_id, card.node, card.life)
+        self._peers.level, self._peers.level_max = identity.format, NEWEST
+        more = {SECRET: identity.secret, SHARDS: identity.shards}
+        self._recovery = RecordRecovery(coordinator, self._peers, identity.hall_id, self, more)
+        self._console: HttpServer | None = None
+
+    async def run(
+        self, peers_at: Address, http: Address, rack: str, credentials: Credentials | None, closed: str
+    ) -> None:
+        """Wait until there is a record that this node can believe. CoordinationError if the coordinator is gone."""
+        _log.error("this node takes no part: %s", self._doubt)
+        api = Api(
+            cast(Queues, None), recovery_routes(NodeRecovery(self._recovery)), Budget(BODIES_BYTES), credentials, closed
+        )
+        console = HttpServer({"/healthz": _well, "/readyz": self._unready}, service=api)
+        try:
+            port = await console.start(self._world.network, http.host, http.port)
+            peers_port = await self._peers.open(peers_at.host, peers_at.port)
+            addresses = {"peer": str(Address(peers_at.host, peers_port)), "http": str(Address(http.host, port))}
+            described = Member(
+                node_id=self._card.node,
+                directory=self._card.directory,
+                addresses=addresses,
+                rack=rack,
+                feature_level_min=OLDEST,
+                feature_level_max=NEWEST,
+                halted=str(self._doubt),
+            )
+            await self._look(described)
+        finally:
+            console.close()
+            await self._peers.close()
+
+    async def _look(self, described: Member) -> None:
+        registered = False
+        while True:
+            try:
+                if not registered or self._card.node not in await self._coordinator.members():
+                    await self._coordinator.register(described)
+                    registered = True
+                if await self._is_settled():
+                    return
+            except Conflict as error:
+                _log.info("another node changes the record; it is read again", extra={"reason": str(error)})
+            except CoordinationError as error:
+                _log.info("the coordinator could not be asked", extra={"reason": str(error)})
+            except LonghallError as error:
+                _log.error("the record cannot be rebuilt: %s", error)
+            await asyncio.sleep(LOOK_S)
+
+    async def _is_settled(self) -> bool:
+        members = await self._coordinator.members()
+        known = {number: one.addresses.get("peer", "") for number, one in members.items() if number != self._card.node}
+        self._peers.addresses = addresses_of(known)
+        state = await self._coordinator.shard(CATALOGUE_SHARD)
+        if state is not None and self.believes(state):
+            return True
+        if state is None or self._is_old(state):
+            rebuilt = await self._recovery.attempt(state)
+            return rebuilt is not None and self.believes(rebuilt)
+        return False
+
+    def report(self) -> CopyReport:
+        return self._report
+
+    def promise(self, epoch: int) -> CopyReport:
+        return self._report  # It follows nobody anyway.
+
+    def doubts(self, state: ShardState) -> bool:
+        return self._is_old(state)
+
+    def believes(self, state: ShardState) -> bool:
+        """True if this node can take part under the record."""
+        if self._is_old(state):
+            return False
+        return state.epoch > self._doubt.epoch or state.unclean_epoch > self._report.epoch
+
+    def _is_old(self, state: ShardState) -> bool:
+        return state.revision < self._card.revision or state.epoch < self._report.epoch
+
+    async def _unready(self) -> Response:
+        return plain(HTTPStatus.SERVICE_UNAVAILABLE, str(self._doubt))
+
+
+async def _well() -> Response:
+    return plain(HTTPStatus.OK, "ok")

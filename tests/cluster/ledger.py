@@ -1,0 +1,51 @@
+"""One partition whose messages are counted, through a Kafka client: what was acknowledged must be readable."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from soak.cluster import Cluster
+
+TOPIC = "ledger"
+
+
+def make_topic(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for made in admin.create_topics([NewTopic(TOPIC, 1)]).values():
+        made.result(30)
+
+
+def acknowledged(cluster: Cluster, words: list[str]) -> None:
+    """Send these and wait until all of them are acknowledged by all in sync."""
+    failed: list[object] = []
+
+    def answered(error: object, message: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 5})
+    for word in words:
+        producer.produce(TOPIC, value=word, partition=0, on_delivery=answered)
+    assert producer.flush(60) == 0
+    assert not failed
+
+
+def readable(bootstrap: str) -> list[str]:
+    """Everything that a new reader gets."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
+    place = TopicPartition(TOPIC, 0, 0)
+    try:
+        _, high = consumer.get_watermark_offsets(place, timeout=60)
+        consumer.assign([place])
+        found: list[str] = []
+        deadline = time.monotonic() + 60
+        while len(found) < high and time.monotonic() < deadline:
+            for message in consumer.consume(1000, timeout=1):
+                if message.error() is None:
+                    found.append((message.value() or b"").decode())
+        return found
+    finally:
+        consumer.close()
