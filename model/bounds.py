@@ -21,6 +21,7 @@ RULES: Final[Mapping[str, str]] = {
     "R12": "nobody changes a record that a node which answers calls stale; it is replaced by proof",
     "R13": "an answer to a proof is a promise: nothing is taken of older leaders, and an older leader gives way",
     "R14": "an epoch is known by its number and by a nonce of its leader",
+    "R15": "the leader notes with the coordinator what is committed, and nobody is elected who has less",
 }
 INVARIANTS: Final[Mapping[str, str]] = {
     "I1": "what was committed is in the log of every later leader",
@@ -62,7 +63,8 @@ class Bounds(NamedTuple):
     heal_every: int = 1  # Liveness is checked in every such state.
     forgets: bool = False  # A crash makes a node forget how much of its log is committed.
     attended: bool = False  # A backup is restored while all nodes run, and none crashes afterwards.
-    same_life: bool = False  # A directory may be rolled back within one life, which no rule recognises.
+    same_life: bool = False  # A directory may be rolled back within one life.
+    progress: bool = False  # Leaders note what is committed, and no directory is rolled back before they have.
     lost: int = 0  # Nodes that never start again.
 
     def allows(self, state: State, kind: str) -> bool:

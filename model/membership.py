@@ -157,6 +157,8 @@ def _elections(state: State, bounds: Bounds, record: Record) -> Iterator[Step]:
     epoch = max(state.coordinator.given, record.epoch) + 1
     size = record.in_sync.bit_count()
     for chosen, position in answering.items():
+        if "R15" in bounds.rules and position < state.coordinator.progress:
+            continue
         beaten = [one for one, other in answering.items() if other <= position]
         if "R7" in bounds.rules and len(beaten) < len(candidates) and len(beaten) < (size + 1) // 2:
             continue

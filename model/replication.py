@@ -123,6 +123,10 @@ def leader_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
         entry = fresh_entry(state, len(node.log) + 1, office.epoch, office.replicas)
         noted = with_node(state, number, node._replace(log=(*node.log, entry)))
         yield f"leader {name} appends the note {names(office.replicas)}", noted
+    reached = (node.log[node.committed - 1].epoch, node.committed) if node.committed else (0, 0)
+    if bounds.progress and reached > state.coordinator.progress and node.committed > office.begun:
+        noted = state._replace(coordinator=state.coordinator._replace(progress=reached))
+        yield f"leader {name} notes that {node.committed} entries are committed", noted
     if not office.asked:
         yield from _wishes(state, bounds, number, node, office)
     else:

@@ -73,6 +73,7 @@ class Coordinator(NamedTuple):
     given: int
     registered: int
     lives: tuple[int, ...]
+    progress: tuple[int, int] = (0, 0)  # Epoch and index of what a leader has noted as committed.
 
 
 class Saved(NamedTuple):
