@@ -93,6 +93,8 @@ def _disk_faults(state: State, bounds: Bounds, number: int, node: Node) -> Itera
         wiped = crashed(node, 0, 0)._replace(blank=True, life=0, seen=0)
         yield f"the directory of node {name} is lost", spend(_mourned(with_node(state, number, wiped)), "wipe")
     saved = state.saved[number]
+    if bounds.progress and state.coordinator.progress[1] < len(state.truth):
+        return
     if (
         bounds.allows(state, "rollback")
         and saved is not None

@@ -65,6 +65,7 @@ class Scenario(NamedTuple):
     attended: bool = False
     lost: int = NOTHING
     same_life: bool = False
+    progress: bool = False
 
     def bounds(self, without: Iterable[str] = (), checks: Iterable[str] = ()) -> Bounds:
         """The bounds of a run without some rules, which checks all invariants of the scenario or only these."""
@@ -76,6 +77,7 @@ class Scenario(NamedTuple):
             heal_every=self.heal_every,
             attended=self.attended,
             same_life=self.same_life,
+            progress=self.progress,
             lost=self.lost,
         )
 
@@ -219,8 +221,19 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         SAFETY,
         {"R10": "I1"},
     ),
+    "rolled-back": Scenario(
+        "the directory of a node becomes a copy from the same life, after the leader has noted what is committed",
+        copied_directory(1),
+        limits(write=1, crash=1, rollback=1),
+        3,
+        SAFETY,
+        {"R15": "I1"},
+        same_life=True,
+        progress=True,
+    ),
 }
-# A copy from the same life is not told from a crash and a restart: the model shows what no rule prevents.
+# A copy from the same life is not told from a crash and a restart, and what was committed since the leader's last note
+# of it is not missed: the model shows what no rule prevents.
 SAME_LIFE: Final = Scenario(
     "the directory of a node becomes a copy from the same life",
     copied_directory(1),
