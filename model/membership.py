@@ -30,7 +30,7 @@ def is_stale(node: Node, record: Record, bounds: Bounds) -> bool:
     """True if this replica knows that the record is older than what the cluster has done since."""
     if "R3" in bounds.rules and last_epoch(node.log) > record.epoch:
         return True
-    return "R11" in bounds.rules and record.version < node.seen
+    return "R11" in bounds.rules and (record.version < node.seen or record.epoch < node.epoch)
 
 
 def node_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
@@ -290,17 +290,13 @@ def _proof_by_notes(state: State, bounds: Bounds, there: list[int]) -> Record | 
         noted |= noted_by(state.nodes[one])
     if not noted or noted & ~answered:
         return None
-    best = max(there, key=lambda one: (last_epoch(state.nodes[one].log), len(state.nodes[one].log)))
-    log = state.nodes[best].log
-    replicas = next(entry.note for entry in reversed(log) if entry.note)
-    equal = [
-        one
-        for one in there
-        if (last_epoch(state.nodes[one].log), len(state.nodes[one].log)) == (last_epoch(log), len(log))
-    ]
-    in_sync = sum(bit(one) for one in equal) & replicas
+    ends = {one: (last_epoch(state.nodes[one].log), len(state.nodes[one].log)) for one in there}
+    newest = max(there, key=lambda one: ends[one])
+    replicas = next(entry.note for entry in reversed(state.nodes[newest].log) if entry.note)
+    most = max(ends[one] for one in members(replicas))
+    in_sync = sum(bit(one) for one in members(replicas) if ends[one] == most)
     epoch, version = _newest(state, there)
-    return Record(NOBODY, epoch + 1, replicas, in_sync, version + 1) if in_sync else None
+    return Record(NOBODY, epoch + 1, replicas, in_sync, version + 1)
 
 
 def _proof_by_leader(state: State, there: list[int]) -> Record | None:

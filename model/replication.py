@@ -172,8 +172,10 @@ def follower_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
     office = leader.office
     if not leader.up or office is None or office.epoch != node.epoch or node.halted:
         return
+    if not office.replicas & bit(number):
+        return  # The leader has closed the stream of a node that keeps the log no more.
     if not node.agreed:
-        if leader.synced > office.begun and office.replicas & bit(number):
+        if leader.synced > office.begun:
             yield from _meet(state, bounds, number, node, leader, office)
         return
     name = number + 1

@@ -122,6 +122,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         limits(write=1, crash=1, remove=1),
         3,
         ALL,
+        heal_every=20,
     ),
     "loss": Scenario(
         "the coordinator loses its data",
@@ -137,6 +138,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         3,
         ALL,
         {"R2": "I1"},
+        heal_every=20,
     ),
     "deposed-leader": Scenario(
         "a leader is deposed, and the coordinator loses its data before the leader hears of it",
