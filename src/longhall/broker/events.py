@@ -153,6 +153,7 @@ class EpochStarted(_Event, frozen=True, tag="epoch-started"):
 
     epoch: int
     incarnation: int = 0
+    nonce: int = 0  # Random, the same in all shards: a coordinator that lost its data may give an epoch twice.
 
 
 class ReplicasNoted(_Event, frozen=True, tag="replicas-noted"):

@@ -29,7 +29,8 @@ def agree(replica: Replica, follow: Follow, unclean_epoch: int = 0) -> Agreement
     (`unclean_epoch`), everything that an earlier log has beyond is treated as such, and is set aside as a whole.
     """
     epochs = replica.epochs.snapshot()
-    common = common_index(epochs, replica.index, follow.epochs, follow.index)
-    fits = contains(epochs, replica.index, follow.epochs, follow.index, follow.committed)
+    nonces = (replica.nonces, follow.nonces)
+    common = common_index(epochs, replica.index, follow.epochs, follow.index, nonces)
+    fits = contains(epochs, replica.index, follow.epochs, follow.index, follow.committed, nonces)
     last = follow.epochs[-1][0] if follow.epochs else 0
     return Agreement(common, not fits or (last < unclean_epoch and common < follow.index))

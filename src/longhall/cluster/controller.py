@@ -104,19 +104,19 @@ class Controller:
         alive = frozenset(part) | await self._living_leader(state, part, suspects)
         unfit = frozenset(number for number, one in part.items() if one.unfit)
         wanted = decide(state, alive, suspects, unfit)
+        if await self._is_contradicted(state, members):
+            await self._recover(state)
+            return True
         if wanted is None:
             return await self._place(term, state, part, suspects)
-        if wanted.elects and await self._is_contradicted(state, members):
-            await self._recover(state)
-        else:
-            await self._change(term, state, wanted)
+        await self._change(term, state, wanted)
         return True
 
     async def _is_contradicted(self, state: ShardState, members: Mapping[int, Described]) -> bool:
-        """True if a replica that takes no part has seen a later record, or has entries of a later epoch: nobody is
-        elected under this one.
+        """True if a node that takes no part has seen a later record, or has entries of a later epoch: nothing is
+        changed under this one.
         """
-        halted = [node for node, one in members.items() if one.halted and node in state.replicas]
+        halted = [node for node, one in members.items() if one.halted]
         for report in await asyncio.gather(*(self._recovery.ask(node) for node in halted)):
             if report is not None and (report.revision > state.revision or report.epoch > state.epoch):
                 return True

@@ -51,6 +51,7 @@ class CopyReport(msgspec.Struct, frozen=True, kw_only=True):
     index: int = 0
     committed: int = 0  # At least.
     epochs: list[tuple[int, int]] = []
+    nonces: dict[int, int] = {}
     replicas: list[int] = []  # Who keeps the log as far as the log notes it, notes that are not committed included.
     leading: LeaderReport | None = None
     level: int = 1

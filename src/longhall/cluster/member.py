@@ -50,6 +50,7 @@ __all__ = ["Member", "MemberOptions", "MemberStatus", "Record", "Registrar", "Ro
 
 APPLIED_A_TURN: Final = 256  # Entries between two turns of the loop.
 NEVER: Final = 1 << 62
+NONCE_MAX: Final = 1 << 62
 
 _log = logging.getLogger("longhall.member")
 
@@ -271,11 +272,12 @@ class Member(Feed):
         self._leading.replicas = record.replicas
         self._leading.unclean_epoch = record.unclean_epoch
         self._leading.synced_here(self._synced)
+        nonce = replica.nonces[epoch] = 1 + hall.world.entropy.below(NONCE_MAX)
         hall.wal.hold()
         try:
             for shard in hall.shards:
                 shard.epoch = epoch
-                begun = EpochStarted(epoch=epoch, incarnation=hall.wal.incarnation)
+                begun = EpochStarted(epoch=epoch, incarnation=hall.wal.incarnation, nonce=nonce)
                 shard.append_event(SHARD, encoder.encode(begun))
                 hall.journal.touch(shard, True)
         finally:
@@ -434,7 +436,11 @@ class Member(Feed):
         """What is here, for the leader."""
         replica = self.replica
         return Follow(
-            epoch=self.epoch, index=replica.index, committed=replica.committed, epochs=replica.epochs.snapshot()
+            epoch=self.epoch,
+            index=replica.index,
+            committed=replica.committed,
+            epochs=replica.epochs.snapshot(),
+            nonces=replica.nonces,
         )
 
     def agreed(self, agreed: Agreed) -> int:

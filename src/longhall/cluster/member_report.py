@@ -26,6 +26,7 @@ def report_of(member: Member, known: CopyReport) -> CopyReport:
         index=replica.index,
         committed=replica.committed,
         epochs=replica.epochs.snapshot(),
+        nonces=dict(replica.nonces),
         replicas=sorted(noted_replicas(replica)),
         leading=None
         if leading is None or role != LEADER

@@ -54,9 +54,10 @@ def prove(reports: Mapping[int, CopyReport], stale: ShardState | None) -> Proof:
     leaders = [one for one in intact.values() if one.leading is not None]
     newest = max((one.epoch_known for one in intact.values()), default=0)
     leader = max(leaders, key=_leading_epoch, default=None)
-    if leader is not None and _leading_epoch(leader) >= newest:
-        return _of_leader(leader, intact, stale)
-    return _of_logs(intact, stale)
+    if leader is None or _leading_epoch(leader) < max(newest, stale.epoch if stale is not None else 0):
+        return _of_logs(intact, stale)
+    proof = _of_leader(leader, intact, stale)
+    return proof if proof.record is not None else _of_logs(intact, stale)
 
 
 def most_complete(reports: Mapping[int, CopyReport]) -> CopyReport | None:
@@ -80,7 +81,7 @@ def losses(reports: Mapping[int, CopyReport], chosen: int) -> list[Loss]:
     found: list[Loss] = []
     for node, one in sorted(reports.items()):
         if node != chosen and one.intact:
-            common = common_index(kept.epochs, kept.index, one.epochs, one.index)
+            common = common_index(kept.epochs, kept.index, one.epochs, one.index, (kept.nonces, one.nonces))
             if common < one.index:
                 found.append(Loss(node, common, one.index - common, max(one.committed - common, 0)))
     return found
@@ -105,8 +106,6 @@ def _of_leader(leader: CopyReport, intact: Mapping[int, CopyReport], stale: Shar
         return Proof(None, f"node {leader.node} leads, and of those in sync {_named(missing)} did not answer", missing)
     replicas = sorted({*leader.replicas, *leading.in_sync})
     record = _record(intact, stale, replicas=replicas, in_sync=sorted(leading.in_sync), epoch=leading.epoch)
-    if stale is not None and stale.epoch > leading.epoch:
-        return Proof(None, f"the record has epoch {stale.epoch}, and node {leader.node} leads epoch {leading.epoch}")
     return Proof(msgspec.structs.replace(record, leader=leader.node), "")
 
 
@@ -120,7 +119,7 @@ def _of_logs(intact: Mapping[int, CopyReport], stale: ShardState | None) -> Proo
     in_sync = [
         node
         for node, one in sorted(intact.items())
-        if node in best.replicas and (one.index, one.epochs) == (best.index, best.epochs)
+        if node in best.replicas and (one.index, one.epochs, one.nonces) == (best.index, best.epochs, best.nonces)
     ]
     if not in_sync:
         return Proof(None, f"node {best.node} has most, and its log does not note it as a replica")

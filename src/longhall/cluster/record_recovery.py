@@ -86,9 +86,14 @@ class RecordRecovery:
             state = await self._coordinator.shard(CATALOGUE_SHARD)
         except CoordinationError as error:
             raise LonghallError(Code.NOT_READY, f"the record cannot be read: {error}") from None
-        if state is not None and not self._copy.doubts(state):
+        if state is not None and not self._copy.doubts(state) and not await self._is_doubted_by(node, state):
             raise LonghallError(Code.INVALID_REQUEST, "the coordinator has a record of the cluster")
         return encode_report(self._copy.promise(int(asked)))
+
+    async def _is_doubted_by(self, node: int, state: ShardState) -> bool:
+        """True if that node has seen a later record than this one, or has entries of a later epoch."""
+        report = await self.ask(node)
+        return report is not None and (report.revision > state.revision or report.epoch > state.epoch)
 
     async def reports(self) -> dict[int, CopyReport]:
         """What every registered node that answers says of its copy, this one included."""

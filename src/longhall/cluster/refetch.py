@@ -182,6 +182,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     epochs: list[tuple[int, int]]
     index: int
     committed: int
+    nonces: dict[int, int] = {}
     given_up: bool = False
 
 
@@ -289,7 +290,8 @@ def _check_history(disk: Disk, path: str, history: History | None) -> None:
     file.close()
     state: dict[str, Any] = _decoder.decode(open_snapshot(data, path))["replica"]
     epochs = [(int(epoch), int(first)) for epoch, first in state["epochs"]]
-    if not contains(epochs, state["index"], history.epochs, history.index, history.committed):
+    nonces = (state.get("nonces", {}), history.nonces)
+    if not contains(epochs, state["index"], history.epochs, history.index, history.committed, nonces):
         raise Diverged(
             Code.STORAGE_DAMAGED,
             f"the leader's copy lacks entries that were committed here, up to {history.committed}: nothing is replaced",

@@ -96,6 +96,7 @@ class Seat:
         self._heard_manager = False
         self._vacant_since_s = 0.0
         self._served_since_s = 0.0
+        self._led_epoch = 0  # The last one that this node was to lead.
         self._checked_s = 0.0
         self._office: Manager | None = None
         self.copies = factor  # How many there should be, unless the record says otherwise.
@@ -402,7 +403,7 @@ class Seat:
     def take_state(self, state: ShardState) -> None:
         if is_stale(state, self._state):
             return
-        before, self._state = self._state, state
+        self._state = state
         member = self._member
         self._changed.set()
         self.on_record(state)
@@ -412,7 +413,8 @@ class Seat:
             self.serving = False
             # Whoever is not to keep the hall has nobody to follow.
             member.become_follower(state.epoch, state.leader if self.node in state.replicas else NOBODY)
-        elif state.epoch > member.epoch or (state.epoch == member.epoch and before.leader != self.node):
+        elif member.leading is None and self._led_epoch != state.epoch:
+            self._led_epoch = state.epoch
             self._employ(self._lead(member, state))
         else:
             member.recorded(state.epoch, _record(state))

@@ -88,6 +88,7 @@ class Follow(msgspec.Struct, kw_only=True):
     index: int
     committed: int
     epochs: list[tuple[int, int]]
+    nonces: dict[int, int] = {}
 
 
 class Agreed(msgspec.Struct, kw_only=True):

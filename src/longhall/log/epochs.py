@@ -22,6 +22,11 @@ class Epochs:
         """How many are remembered."""
         return len(self._begins)
 
+    @property
+    def oldest(self) -> int:
+        """The first epoch that is remembered, or -1."""
+        return self._begins[0][0] if self._begins else -1
+
     def forget_oldest(self) -> None:
         """The oldest one is not remembered any more."""
         self._begins.pop(0)

@@ -379,6 +379,7 @@ class Fellowship:
                 epochs=replica.epochs.snapshot(),
                 index=replica.index,
                 committed=replica.committed,
+                nonces=dict(replica.nonces),
                 given_up=given_up,
             )
             fetching = self._fetch(node, history)

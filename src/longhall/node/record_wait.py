@@ -75,6 +75,7 @@ def copy_report(world: World, options: HallOptions, identity: Identity, card: Ca
         index=replica.index,
         committed=replica.committed,
         epochs=replica.epochs.snapshot(),
+        nonces=dict(replica.nonces),
         replicas=sorted(noted_replicas(replica)),
     )
 

@@ -8,7 +8,8 @@ are applied:
 
 A leader applies what it appends at once, so it has nothing pending. A follower applies what is `committed`: cutting its
 log back to where it agrees with a new leader's never has to undo anything. By epoch and index an entry is known
-everywhere: one epoch has one leader, and a leader never changes what it wrote.
+everywhere: one epoch has one leader, and a leader never changes what it wrote. Should a coordinator that lost its data
+give an epoch twice, the random nonces with which the two leaders began it differ.
 
 This class counts and remembers; it does not write, and it asks nobody.
 """
@@ -18,10 +19,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, final
 
+import msgspec
+
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
 from longhall.log.frames import BATCH_CONTINUES, EVENT, Entry
 from longhall.records.header import HEADER_BYTES, RECORD_COUNT_AT
+from longhall.shards.shard import SHARD
 
 EPOCHS_MAX: Final = 4096  # Remembered; a follower that knows only older ones fetches everything anew.
 
@@ -36,6 +40,7 @@ class Replica:
         self.committed = 0
         self.leading = False
         self.epochs = Epochs()
+        self.nonces: dict[int, int] = {}  # By epoch; those of leaders that wrote none are missing.
         self.sequences = [0] * shards  # Of the last entry written for each shard.
         self.pending: deque[tuple[Entry, int]] = deque()  # With the hall time of each.
         self.pending_bytes = 0
@@ -63,6 +68,8 @@ class Replica:
                 Code.STORAGE_DAMAGED,
                 f"the log has a gap: shard {entry.shard} is at {self.sequences[entry.shard]}, not {entry.sequence - 1}",
             )
+        if entry.epoch > self.epochs.latest:
+            self._note_nonce(entry)
         self._count(entry.shard, entry.sequence, entry.epoch)
         self.pending.append((entry, time_ms))
         self.pending_bytes += entry.size_bytes
@@ -100,7 +107,19 @@ class Replica:
             self.sequences[entry.shard] -= 1
             self.index -= 1
         self.epochs.cut_after(index + 1)
+        for epoch in [one for one in self.nonces if one > self.epochs.latest]:
+            del self.nonces[epoch]
         return messages
+
+    def _note_nonce(self, entry: Entry) -> None:
+        """The first entry of an epoch says with which nonce its leader began it."""
+        if entry.kind == EVENT and entry.room() == SHARD:
+            try:
+                event: Any = msgspec.msgpack.decode(entry.event())
+            except msgspec.DecodeError:
+                return  # Whoever applies it says what is wrong with it.
+            if isinstance(event, dict) and event.get("nonce"):
+                self.nonces[entry.epoch] = event["nonce"]
 
     def _count(self, shard: int, sequence: int, epoch: int) -> None:
         self.index += 1
@@ -108,6 +127,7 @@ class Replica:
         if epoch > self.epochs.latest:
             self.epochs.note(epoch, self.index)
             if self.epochs.count > EPOCHS_MAX:
+                self.nonces.pop(self.epochs.oldest, None)
                 self.epochs.forget_oldest()
 
     def snapshot(self) -> dict[str, Any]:
@@ -126,6 +146,7 @@ class Replica:
             # Of a feature level that not every reader knows: not there unless there are any.
             **({"batch_parts": dict(self.batch_parts)} if self.batch_parts else {}),
             **({"replicas": sorted(self.replicas)} if self.replicas else {}),
+            **({"nonces": dict(self.nonces)} if self.nonces else {}),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -138,6 +159,7 @@ class Replica:
         self.sequences = list(state["sequences"])
         self.parts.update(state["parts"])
         self.replicas = frozenset(state.get("replicas", ()))
+        self.nonces.update(state.get("nonces", {}))
         for number, parts in state.get("batch_parts", {}).items():
             self.batch_parts[number] = list(parts)
         for kind, flags, shard, sequence, epoch, body, time_ms in state["pending"]:
@@ -154,31 +176,46 @@ def _message_count(entry: Entry) -> int:
 
 
 def common_index(
-    leader: list[tuple[int, int]], leader_index: int, follower: list[tuple[int, int]], follower_index: int
+    leader: list[tuple[int, int]],
+    leader_index: int,
+    follower: list[tuple[int, int]],
+    follower_index: int,
+    nonces: tuple[dict[int, int], dict[int, int]] = ({}, {}),
 ) -> int:
     """The last index up to which two logs agree, from their epochs (number and first index) and ends alone.
 
-    Within the newest epoch that began at the same index in both logs, the shorter log ends. The number alone proves
-    nothing: a coordinator that lost its data gives the same number twice. It is not enough to look at the follower's
-    last epoch either, which the leader may never have heard of.
+    Within the newest epoch that began at the same index in both logs, and with the same nonce where both know one
+    (`nonces`, the leader's and the follower's), the shorter log ends. The number alone proves nothing: a coordinator
+    that lost its data gives the same number twice. It is not enough to look at the follower's last epoch either, which
+    the leader may never have heard of.
     """
     firsts = dict(leader)
+    here, there = nonces
     ends = dict(_ends(leader, leader_index))
     for (epoch, first), (_, end) in zip(reversed(follower), reversed(_ends(follower, follower_index)), strict=True):
-        if firsts.get(epoch) == first:
+        if firsts.get(epoch) == first and _is_same(here.get(epoch, 0), there.get(epoch, 0)):
             return min(end, ends[epoch])
     return 0
 
 
+def _is_same(nonce: int, other: int) -> bool:
+    return nonce == other or not nonce or not other
+
+
 def contains(
-    longer: list[tuple[int, int]], longer_index: int, other: list[tuple[int, int]], other_index: int, committed: int
+    longer: list[tuple[int, int]],
+    longer_index: int,
+    other: list[tuple[int, int]],
+    other_index: int,
+    committed: int,
+    nonces: tuple[dict[int, int], dict[int, int]] = ({}, {}),
 ) -> bool:
     """True unless the first log lacks entries of the other one up to `committed`.
 
     A log remembers a bounded number of epochs. If all that the other one knows are older than these, nothing speaks
     against it: who leads has everything from before its oldest epoch.
     """
-    if common_index(longer, longer_index, other, other_index) >= committed:
+    if common_index(longer, longer_index, other, other_index, nonces) >= committed:
         return True
     return bool(longer) and bool(other) and other[-1][0] < longer[0][0] and other_index < longer[0][1]
 
