@@ -116,6 +116,11 @@ def soak(arguments: Sequence[str]) -> int:
     return become_module("soak", *arguments)
 
 
+def model(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    return become_module("model", *arguments)
+
+
 def lock(arguments: Sequence[str]) -> int:
     ensure_environment()
     command: list[str | Path] = [
@@ -143,6 +148,7 @@ WORDS: dict[str, Callable[[Sequence[str]], int]] = {
     "simulate": simulate,
     "fuzz": fuzz,
     "soak": soak,
+    "model": model,
     "lock": lock,
 }
 
