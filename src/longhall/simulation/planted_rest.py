@@ -46,7 +46,7 @@ def _scrub_from_where_it_stopped() -> _Exchanges:
 REST_BUGS: Final[dict[str, Bug]] = {
     "cut-rotten-tails": Bug("Rot in the last frame is taken for a torn write.", "damage", 4, _cut_rotten_tails),
     "scrub-skips-the-newest": Bug(
-        "The scrub leaves out the segment that is being written.", "cluster-scrubs", 10, _scrub_skips_the_newest
+        "The scrub leaves out the segment that is being written.", "cluster-scrubs", 4, _scrub_skips_the_newest
     ),
     "scrub-from-where-it-stopped": Bug(
         "A pass that was asked for reads only the rest.", "cluster-scrubs", 4, _scrub_from_where_it_stopped

@@ -19,6 +19,7 @@ from longhall.simulation.replicas.names import name_of
 from longhall.simulation.scenarios.cluster_play import RAGE_S, ClusterPlay
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.played import Played, Scenario
+from longhall.simulation.scenarios.verdict import ACTORS_S
 from longhall.simulation.scenarios.writers import write_idempotently, write_plainly
 from longhall.simulation.world import Simulation
 
@@ -27,6 +28,7 @@ FLIPS_MAX: Final = 3
 PASS_S: Final = 60.0
 LOOK_S: Final = 0.2
 HEALED_S: Final = 60.0
+REST_S: Final = 5.0  # After the last message: everything is in its segment then.
 
 
 async def cluster_scrubs(simulation: Simulation, starter: Starter) -> Played:
@@ -42,6 +44,8 @@ async def cluster_scrubs(simulation: Simulation, starter: Starter) -> Played:
             await play.stage.watch(1.0)
         await raging
     await play.fleet.up(HEALED_S)
+    await play.stage.close_actors(ACTORS_S)
+    await asyncio.sleep(REST_S)
     for node in play.fleet.numbers:
         rot.hit_the_newest(node)
         await rot.scrub(node)
