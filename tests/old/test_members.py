@@ -16,15 +16,18 @@ import pytest
 
 from longhall.broker.queues.measure import depth_of
 from longhall.broker.recover import read_identity
+from longhall.cluster.card import read_card
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
+from longhall.coordination.ports import Coordinator
 from longhall.errors import Code, LonghallError
 from longhall.node.assembly import Node, options_of
-from longhall.node.place import take_place
+from longhall.node.place import RecordDoubted, take_place
+from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
 from longhall.simulation.replicas.contents import contents_of
 from longhall.world.real.disk import RealDisk
-from longhall.world.real.world import real_world
+from longhall.world.real.world import RealWorld, real_world
 
 HERE = Path(__file__).parent
 
@@ -46,6 +49,7 @@ async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
     await coordinator.start()
     world = real_world(settings.data)
     try:
+        await _recover(world, coordinator, settings)
         place = await take_place(world, coordinator, options_of(settings), 1, level_max=level_max)
         node = Node(world, settings, place)
         await node.start(_fail)
@@ -57,6 +61,17 @@ async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
         await coordinator.close()
         world.close()
         tree.close()
+
+
+async def _recover(world: RealWorld, coordinator: Coordinator, settings: Settings) -> None:
+    """As `longhall cluster recover --unclean 1 --apply` does: logs of that level do not note their replicas."""
+    card, identity = read_card(world.disk, world.entropy), read_identity(world.disk)
+    assert identity is not None
+    if identity.member and await coordinator.shard(0) is None:
+        doubt = RecordDoubted("the coordinator is another one")
+        report = copy_report(world, options_of(settings), identity, card, str(doubt))
+        assert await RecordWait(world, coordinator, identity, card, report, doubt).recovery.attempt(None) is None
+        await RecordWait(world, coordinator, identity, card, report, doubt).recovery.force(1)
 
 
 def _fail(error: OSError) -> None:

@@ -105,7 +105,7 @@ class RecordWait:
         self._peers = Peers(world, identity.hall_id, card.node, card.life, secrets=secrets)
         self._peers.level, self._peers.level_max = identity.format, NEWEST
         more = {SHARDS: identity.shards, **on_record(identity.secret, identity.format)}
-        self._recovery = RecordRecovery(coordinator, self._peers, identity.hall_id, self, more)
+        self.recovery = RecordRecovery(coordinator, self._peers, identity.hall_id, self, more)
         self._console: HttpServer | None = None
 
     async def run(
@@ -114,7 +114,7 @@ class RecordWait:
         """Wait until there is a record that this node can believe. CoordinationError if the coordinator is gone."""
         _log.error("this node takes no part: %s", self._doubt)
         api = Api(
-            cast(Queues, None), recovery_routes(NodeRecovery(self._recovery)), Budget(BODIES_BYTES), credentials, closed
+            cast(Queues, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), credentials, closed
         )
         console = HttpServer({"/healthz": _well, "/readyz": self._unready}, service=api)
         try:
@@ -160,7 +160,7 @@ class RecordWait:
         if state is not None and self.believes(state):
             return True
         if state is None or self._is_old(state):
-            rebuilt = await self._recovery.attempt(state)
+            rebuilt = await self.recovery.attempt(state)
             return rebuilt is not None and self.believes(rebuilt)
         return False
 

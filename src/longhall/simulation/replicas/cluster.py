@@ -12,10 +12,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, final
 
+import msgspec
+
 from longhall.broker.declare import create_topic, delete_topic
 from longhall.cluster.member import MemberOptions
 from longhall.errors import LonghallError
 from longhall.node import fellowship
+from longhall.node.settings import Settings
+from longhall.node.shares import member_options
 from longhall.simulation.bug import exchanged
 from longhall.simulation.checkers.violation import demand
 from longhall.simulation.loop import PowerCut
@@ -278,8 +282,11 @@ def little_memory(simulation: Simulation) -> Iterator[None]:
     """
     chance = simulation.stream("memory")
 
-    def drawn(**options: Any) -> MemberOptions:
-        return MemberOptions(recent_bytes=chance.choice((8_000, 1 << 20)), credit_bytes=256 * 1024, **options)
+    def drawn(settings: Settings) -> MemberOptions:
+        recent_bytes = chance.choice((8_000, 1 << 20))
+        return msgspec.structs.replace(
+            member_options(settings), recent_bytes=recent_bytes, credit_bytes=256 * 1024, digest_ms=2_000
+        )
 
-    with exchanged(fellowship, "MemberOptions", drawn):
+    with exchanged(fellowship, "member_options", drawn):
         yield
