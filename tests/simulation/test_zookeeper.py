@@ -130,7 +130,11 @@ def test_a_dead_process_is_forgotten() -> None:
         assert host.process is not None
         await host.process.start(again.start())
         await host.process.start(again.register(Member(node_id=1, directory="d")))
-        assert set(await second.members()) == {1}
+
+        async def back() -> bool:
+            return set(await second.members()) == {1}
+
+        await wait_for(back)  # A server may lag behind.
 
     run(scenario)
 
