@@ -44,6 +44,8 @@ class Faults:
         self.sync_error_chance = 0.0
         self.cut_after_changes = -1  # Counts down with every change; the power is cut when it reaches 0.
         self.read_error_chance = 0.0  # A read fails with EIO.
+        self.read_errors = 0  # So many reads fail with it,
+        self.reads_before_errors = 0  # after so many that do not.
         self.create_errno = 0  # Files and directories cannot be made: with this error; those that exist are well.
         self.lost_write_chance = 0.0  # A write is synced, and never on the medium.
         self.misdirected_write_chance = 0.0  # A write is synced, and lands elsewhere on the medium.
@@ -279,7 +281,15 @@ class SimulatedDisk:
     def reading(self, path: str) -> None:
         """Before every read: whether the disk can."""
         self.check()
-        if self._faults.read_error_chance > 0 and self._chance.random() < self._faults.read_error_chance:
+        faults = self._faults
+        fails = faults.read_error_chance > 0 and self._chance.random() < faults.read_error_chance
+        if faults.read_errors > 0:
+            if faults.reads_before_errors > 0:
+                faults.reads_before_errors -= 1
+            else:
+                faults.read_errors -= 1
+                fails = True
+        if fails:
             self._trace.note(self._process.name, "read-error", path)
             raise OSError(errno.EIO, "the disk failed", path)
 

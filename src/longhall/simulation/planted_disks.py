@@ -8,7 +8,6 @@ from longhall.cluster import refetch
 from longhall.cluster.mending import Mender
 from longhall.log.wal import Wal
 from longhall.simulation.bug import Bug
-from longhall.simulation.planted_topics import _trust_torn_frames
 
 _Exchanges = list[tuple[Any, str, Any]]
 
@@ -40,15 +39,12 @@ def _give_up_what_the_disk_lost() -> _Exchanges:
 
 DISK_BUGS: Final[dict[str, Bug]] = {
     "end-the-log-at-an-error": Bug(
-        "A log that cannot be read to its end is taken to end there.", "failed-reads", 4, _end_the_log_at_an_error
-    ),
-    "believe-a-misdirected-write": Bug(
-        "Whatever stands in the log is taken for what was written there.", "lying-disks", 4, _trust_torn_frames
+        "A log that cannot be read to its end is taken to end there.", "failed-reads", 10, _end_the_log_at_an_error
     ),
     "give-up-what-the-disk-lost": Bug(
         "What a disk has lost is refused to readers although others have it.",
         "lying-disks",
-        10,
+        4,
         _give_up_what_the_disk_lost,
     ),
     "leave-a-segment-out": Bug("A full sync lacks the last segment.", "lost-hosts", 4, _leave_a_segment_out),

@@ -87,9 +87,14 @@ class DiskFaults:
         elif kind == 2:
             await self._cluster.stop(node)
             await asyncio.sleep(self._chance.uniform(0.0, 3))
-        host.faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.5, 1.0))
+        if self._chance.random() < 0.5:
+            host.faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.5, 1.0))
+        else:
+            host.faults.read_errors = self._chance.choice((1, 3, 20))
+            host.faults.reads_before_errors = self._chance.randrange(20)
         await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.0, 4.0)))
         host.faults.read_error_chance = 0.0
+        host.faults.read_errors = 0
 
     async def nothing_new(self) -> None:
         """No file and no directory can be made for a while; those that are there take writes."""
@@ -101,25 +106,29 @@ class DiskFaults:
     async def lost_writes(self) -> None:
         """Some of what the disk that lies has synced is not there when its page cache is gone."""
         faults = self._cluster.host(self._liar).faults
-        faults.lost_write_chance = self._chance.choice((0.02, 0.2, 1.0))
+        faults.lost_write_chance = self._chance.choice((0.05, 0.3, 1.0))
         await self._lie()
 
     async def misdirected_writes(self) -> None:
         """Some of what it has synced is there, in the place of something else."""
         faults = self._cluster.host(self._liar).faults
-        faults.misdirected_write_chance = self._chance.choice((0.02, 0.2))
+        faults.misdirected_write_chance = self._chance.choice((0.05, 0.3))
         await self._lie()
 
     async def _lie(self) -> None:
         """For a moment; then the page cache goes, with the power or under memory pressure, and nobody is told."""
         host = self._cluster.host(self._liar)
-        await asyncio.sleep(self._chance.uniform(0.5, 4))
+        await asyncio.sleep(self._chance.uniform(1, 10))  # Checkpoints, too.
         host.faults.lost_write_chance = host.faults.misdirected_write_chance = 0.0
-        if self._chance.random() < 0.7:
+        if self._chance.random() < 0.5:
             host.cut_power()
         else:
             host.evict()
         await asyncio.sleep(self._chance.uniform(1, 5))
+        others = [node for node in self._nodes if node != self._liar]
+        if self._chance.random() < 0.5 and self._cluster.leader_number() in others:
+            await self._cluster.wait_until_settled()
+            self._cluster.host(self._cluster.leader_number()).kill()  # The one that lies may lead, and be read.
 
     async def damage(self) -> None:
         """A bit flips in the log or in a snapshot of one host, which then starts anew; the others are well."""

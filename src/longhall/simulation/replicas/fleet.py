@@ -86,6 +86,7 @@ class Fleet:
         self.fetches: Counter[int] = Counter()  # How often a node has begun with what it fetched from another one.
         self.tasks: list[asyncio.Task[None]] = []
         self.restarts = 0
+        self.checkpoint_bytes = 0  # Of every node, if it is not to be drawn.
         self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
         self.refusals = 0  # Of nodes whose version is too old.
         self._factor = factor
@@ -400,6 +401,8 @@ class Fleet:
             feature_level_max=self.level_max.get(number, NEWEST),
             replication_factor=self._factor,
         )
+        if self.checkpoint_bytes:
+            settings = msgspec.structs.replace(settings, checkpoint_bytes=self.checkpoint_bytes)
         return settings if self.wing is None else settings_of(settings, self.wing, number, NEWEST)
 
     def is_whole(self) -> bool:

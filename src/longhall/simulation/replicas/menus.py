@@ -63,7 +63,7 @@ FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset"
 READS: Final = (*("failed_reads",) * 4, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
 CREATES: Final = (*("nothing_new",) * 3, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
 # One host loses and misdirects writes that it has synced; nobody else loses anything.
-LIES: Final = ("lost_writes", "lost_writes", "misdirected_writes", "kill_the_leader", "reset", "slow_links")
+LIES: Final = ("lost_writes", "misdirected_writes", "misdirected_writes", "kill_the_leader", "reset", "slow_links")
 LOST_HOSTS: Final = ("replaced_disk", "replaced_disk", "lost_host", "kill_the_leader", "kill_one", "slow_links")
 ROLLED_BACK: Final = ("rolled_back", "rolled_back", "rolled_back_first", "kill_the_leader", "stop_cleanly", "reset")
 COPIES: Final = ("copied", "copied", "kill_the_leader", "cut_from_the_coordinator")

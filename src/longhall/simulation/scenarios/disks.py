@@ -21,6 +21,7 @@ from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.world import Simulation
 
 RAGE_S: Final = 180.0
+CHECKPOINT_BYTES: Final = 64 * 1024  # So that segments are written while their disk lies.
 PARTITIONS: Final = 12  # A replica that comes back reads something of each.
 
 
@@ -60,7 +61,8 @@ async def _play_cluster(simulation: Simulation, menu: tuple[str, ...]) -> Played
 async def lying_disks(simulation: Simulation, starter: Starter) -> Played:
     play = ClusterPlay(simulation, LIES)
     play.fleet.watch.damage_allowed = True
-    places = await play.begin(3)
+    play.fleet.checkpoint_bytes = CHECKPOINT_BYTES
+    places = await play.begin(3, {"segment.bytes": "4096"})
     play.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.3)
     return await play.end(3.0, at_once=False)
 

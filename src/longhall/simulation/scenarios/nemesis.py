@@ -92,13 +92,18 @@ class Nemesis:
         faults.capacity_bytes = None
 
     async def _failed_reads(self) -> None:
-        """Reads fail for a while: of a node that runs, or of one that has just died and recovers."""
+        """Reads fail, by chance or a few in a row: of a node that runs, or of one that has just died and recovers."""
         faults = self._machine.host.faults
-        faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.3, 1.0))
+        if self._chance.random() < 0.5:
+            faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.3, 1.0))
+        else:
+            faults.read_errors = self._chance.choice((1, 1, 3, 20))
+            faults.reads_before_errors = self._chance.randrange(12)
         if self._chance.random() < 0.6:
             self._machine.host.kill()
         await asyncio.sleep(self._chance.uniform(0.1, 3))
         faults.read_error_chance = 0.0
+        faults.read_errors = 0
 
     async def _nothing_new(self) -> None:
         """No file and no directory can be made for a while; those that are there take writes."""
