@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from longhall.simulation.planted import PLANTED, TENTHS, tenth
+from longhall.simulation.planted_coordinators import COORDINATOR_BUGS
 from longhall.simulation.planted_disks import DISK_BUGS
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
@@ -113,6 +114,7 @@ def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
         **REPLICA_BUGS,
         **HISTORY_BUGS,
         **WING_BUGS,
+        **COORDINATOR_BUGS,
         **DISK_BUGS,
         **PEER_BUGS,
         **REPAIR_BUGS,

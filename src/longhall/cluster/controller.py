@@ -24,7 +24,7 @@ from longhall.broker.gates import ACKNOWLEDGE_LEVEL
 from longhall.broker.leadership import NOBODY
 from longhall.cluster.choosing import ANSWER_S, STAND, Stand, Standing, most_complete
 from longhall.cluster.copy_report import LEADER
-from longhall.cluster.electing import Wanted, decide
+from longhall.cluster.electing import UNCLEAN, Wanted, decide
 from longhall.cluster.handing import PATIENCE_S as TRANSFER_S
 from longhall.cluster.knocking import Knocking
 from longhall.cluster.moving import Wishes, next_step
@@ -103,7 +103,9 @@ class Controller:
         part = {number: one for number, one in members.items() if not one.halted}
         alive = frozenset(part) | await self._living_leader(state, part, suspects)
         unfit = frozenset(number for number, one in part.items() if one.unfit)
-        wanted = decide(state, alive, suspects, unfit)
+        unclean = frozenset(number for number, one in part.items() if one.unfit == UNCLEAN)
+        least = self._office.wishes(state, frozenset()).in_sync_min
+        wanted = decide(state, alive, suspects, unfit, unclean, least)
         if await self._is_contradicted(state, members):
             await self._recover(state)
             return True

@@ -6,6 +6,7 @@
 | a leader that says it is unfit | a replica in sync that lives and is not | that one leads, under a new epoch |
 | a leader that is gone, or none | a replica in sync that lives | it leads, under a new epoch; the dead leave the set |
 | a leader that is gone, or none | nobody in sync lives | nothing: whoever has everything has to come back |
+| the same | fewer than `in_sync_min`, none stopped cleanly | nothing yet: one alone may lack what it had synced |
 
 An election is safe whatever is believed of the old leader: it can acknowledge nothing that the replicas in sync do not
 confirm, and they confirm nothing under an epoch that is over. So it may be quick. What is never decided here is to let
@@ -20,6 +21,7 @@ from typing import Final, NamedTuple
 from longhall.coordination.ports import NOBODY, ShardState
 
 REPLICAS_MAX: Final = 3  # Unless the settings say otherwise.
+UNCLEAN: Final = "not stopped cleanly"  # Why a node says that it is unfit, until it has met a leader.
 
 
 class Wanted(NamedTuple):
@@ -31,10 +33,16 @@ class Wanted(NamedTuple):
 
 
 def decide(
-    state: ShardState, alive: Set[int], suspects: Set[int] = frozenset(), unfit: Set[int] = frozenset()
+    state: ShardState,
+    alive: Set[int],
+    suspects: Set[int] = frozenset(),
+    unfit: Set[int] = frozenset(),
+    unclean: Set[int] = frozenset(),
+    in_sync_min: int = 1,
 ) -> Wanted | None:
     """What is to change, if anything. `alive` are registered; `suspects` are, and their machine says they are gone;
-    `unfit` say themselves that another one should lead, if there is one.
+    `unfit` say themselves that another one should lead, if there is one; the `unclean` among them were not stopped
+    cleanly and have met no leader since.
     """
     there = alive - suspects
     in_sync = tuple(node for node in state.in_sync if node in there)
@@ -42,6 +50,12 @@ def decide(
     fit = [node for node in candidates if node not in unfit]
     if state.leader in candidates and (state.leader in fit or not fit):
         return Wanted(state.leader, in_sync, False) if in_sync != state.in_sync else None
+    if (
+        not fit
+        and all(node in unclean for node in candidates)
+        and len(candidates) < min(in_sync_min, len(state.in_sync))
+    ):
+        return None
     chosen = sorted(fit or candidates, key=lambda node: node in state.leaving)
     return Wanted(chosen[0], in_sync, True) if chosen else None
 

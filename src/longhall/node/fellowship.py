@@ -25,6 +25,7 @@ from longhall.cluster.card import write_card
 from longhall.cluster.confirming import Confirming
 from longhall.cluster.controller import is_stale
 from longhall.cluster.copy_report import CopyReport
+from longhall.cluster.electing import UNCLEAN
 from longhall.cluster.hosts import Hosts
 from longhall.cluster.joining import SHARDS, adopt_epoch
 from longhall.cluster.member import Member
@@ -281,7 +282,7 @@ class Fellowship:
             return "damaged"
         if self.place.unclean and self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.LEADER:
             if not self.member.is_following:
-                return "not stopped cleanly"
+                return UNCLEAN
             self.place.unclean = False  # It agrees with a leader.
         return "full" if self._node.hall.storage_full else ""
 

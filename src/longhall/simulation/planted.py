@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from longhall.simulation.bug import Bug, exchanged
+from longhall.simulation.planted_coordinators import COORDINATOR_BUGS
 from longhall.simulation.planted_disks import DISK_BUGS
 from longhall.simulation.planted_features import FEATURE_BUGS
 from longhall.simulation.planted_histories import HISTORY_BUGS
@@ -31,6 +32,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **REPLICA_BUGS,
     **HISTORY_BUGS,
     **WING_BUGS,
+    **COORDINATOR_BUGS,
     **DISK_BUGS,
     **PEER_BUGS,
     **REPAIR_BUGS,

@@ -213,7 +213,14 @@ def _acknowledge_with_too_few() -> _Exchanges:
 def _elect_whoever_is_there() -> _Exchanges:
     good: Any = electing.decide
 
-    def decide(state: Any, alive: Any, suspects: Any = frozenset(), unfit: Any = frozenset()) -> Any:
+    def decide(
+        state: Any,
+        alive: Any,
+        suspects: Any = frozenset(),
+        unfit: Any = frozenset(),
+        unclean: Any = frozenset(),
+        in_sync_min: int = 1,
+    ) -> Any:
         everybody = msgspec.structs.replace(state, in_sync=tuple(sorted({*state.in_sync, *state.replicas})))
         return good(everybody if state.leader not in alive - suspects else state, alive, suspects, unfit)
 

@@ -135,17 +135,3 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **MACHINE_SCENARIOS,
     **SCRUB_SCENARIOS,
 }
-
-# Registered and run by their names, but not in turn: the product does not bear them yet.
-HELD_BACK: Final[frozenset[str]] = frozenset(
-    {
-        "nothing-new",
-        "cluster-failed-reads",
-        "cluster-nothing-new",
-        "lost-coordinator",
-        "restored-coordinator",
-        "rolled-back",
-        "copied-disks",
-    }
-)
-IN_TURN: Final[list[str]] = [name for name in SCENARIOS if name not in HELD_BACK]
