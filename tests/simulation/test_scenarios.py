@@ -27,7 +27,7 @@ from longhall.simulation.planted_topics import TOPIC_BUGS
 from longhall.simulation.planted_wings import WING_BUGS
 from longhall.simulation.runner import Job, run_job
 from longhall.simulation.scenarios.histories import HISTORIES
-from longhall.simulation.scenarios.plays import IN_TURN, SCENARIOS
+from longhall.simulation.scenarios.plays import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 SHARE = 0.1
@@ -50,7 +50,7 @@ def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
 
 
 @slow
-@pytest.mark.parametrize("scenario", sorted(IN_TURN))
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 def test_nothing_is_violated(scenario: str) -> None:
     ran = run_job(Job(1, scenario, share=SHARES.get(scenario, SHARE)))
     assert ran.verdict == "", f"{ran.story}\n{ran.verdict}\nrerun: {ran.job.command()}"

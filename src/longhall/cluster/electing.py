@@ -50,11 +50,8 @@ def decide(
     fit = [node for node in candidates if node not in unfit]
     if state.leader in candidates and (state.leader in fit or not fit):
         return Wanted(state.leader, in_sync, False) if in_sync != state.in_sync else None
-    if (
-        not fit
-        and all(node in unclean for node in candidates)
-        and len(candidates) < min(in_sync_min, len(state.in_sync))
-    ):
+    enough = min(in_sync_min, len(state.in_sync))
+    if not fit and len(candidates) < enough and all(node in unclean for node in candidates):
         return None
     chosen = sorted(fit or candidates, key=lambda node: node in state.leaving)
     return Wanted(chosen[0], in_sync, True) if chosen else None

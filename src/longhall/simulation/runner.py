@@ -29,7 +29,7 @@ from longhall.simulation.scenarios.histories import HISTORIES
 from longhall.simulation.scenarios.machines import MACHINE_SCENARIOS
 from longhall.simulation.scenarios.node import start_node
 from longhall.simulation.scenarios.played import Played
-from longhall.simulation.scenarios.plays import IN_TURN, SCENARIOS
+from longhall.simulation.scenarios.plays import SCENARIOS
 from longhall.simulation.scenarios.queues import QUEUE_SCENARIOS
 from longhall.simulation.scenarios.repairs import REPAIR_SCENARIOS
 from longhall.simulation.scenarios.upgrades import VERSION_SCENARIOS
@@ -68,7 +68,7 @@ class Ran(NamedTuple):
 
 def scenario_of(seed: int, kind: str = "all") -> str:
     """Scenarios take turns: those of topics, of queues, of clusters, or all."""
-    names = [name for name in IN_TURN if kind in ("all", kind_of(name))]
+    names = [name for name in SCENARIOS if kind in ("all", kind_of(name))]
     return names[seed % len(names)]
 
 
