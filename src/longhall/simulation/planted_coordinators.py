@@ -7,6 +7,7 @@ from typing import Any, Final
 from longhall.cluster import agreement, controller, electing, joining, refetch, seat
 from longhall.cluster.member import Member
 from longhall.node import place
+from longhall.node.fellowship import Fellowship
 from longhall.simulation.bug import Bug
 
 _Exchanges = list[tuple[Any, str, Any]]
@@ -39,9 +40,14 @@ def _believe_a_restored_record() -> _Exchanges:
     async def check_record(coordinator: Any, card: Any) -> None:
         return
 
+    async def is_contradicted(self: Any, state: Any, members: Any) -> bool:
+        return False
+
     return [
         (place, "check_record", check_record),
+        (Fellowship, "_check_record", lambda self, hall: None),
         (controller, "is_stale", lambda state, known: False),
+        (controller.Controller, "_is_contradicted", is_contradicted),
         (seat, "is_stale", lambda state, known: False),
     ]
 
