@@ -36,6 +36,23 @@ def test_whatever_is_decided_is_safe(state: ShardState, alive: set[int], suspect
         assert wanted.leader in set(state.in_sync) & there
 
 
+def test_one_replica_that_was_not_stopped_cleanly_does_not_lead_alone() -> None:
+    state = ShardState(shard=0, leader=NOBODY, epoch=7, replicas=(1, 2, 3), in_sync=(1, 2, 3), version=3)
+    back = frozenset({2})
+    assert decide(state, {2}, unfit=back, unclean=back, in_sync_min=2) is None
+    both = frozenset({2, 3})
+    wanted = decide(state, {2, 3}, unfit=both, unclean=both, in_sync_min=2)
+    assert wanted is not None
+    assert wanted.elects
+    well = decide(state, {2, 3}, unfit=back, unclean=back, in_sync_min=2)
+    assert well is not None
+    assert well.leader == 3
+    last = ShardState(shard=0, leader=NOBODY, epoch=7, replicas=(1, 2, 3), in_sync=(2,), version=3)
+    alone = decide(last, {2}, unfit=back, unclean=back, in_sync_min=2)
+    assert alone is not None  # The others were out of sync before: nobody else can have more.
+    assert alone.leader == 2
+
+
 @given(states(), NODES, NODES)
 def test_it_comes_to_rest(state: ShardState, alive: set[int], unfit: set[int]) -> None:
     for _ in range(2):

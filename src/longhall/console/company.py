@@ -31,6 +31,7 @@ class HostView(msgspec.Struct, kw_only=True):
     peers: str = ""
     rack: str = ""
     unfit: str = ""  # Why it should not lead: its disk is full, its copy is damaged, or it is being repaired.
+    halted: str = ""  # Why it takes no part although it runs.
     level_min: int | None = None  # The feature levels that it knows; null while it is away.
     level_max: int | None = None
 
@@ -85,6 +86,10 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     yield gauge("longhall_cluster_nodes", "Nodes that answer.", sum(host.alive is True for host in view.hosts))
     yield gauge("longhall_cluster_committed_index", "The last entry that is known to be committed.", view.committed)
     yield gauge("longhall_cluster_applied_index", "The last entry that is applied here.", view.applied)
+    halted = sum(bool(host.halted) for host in view.hosts)
+    yield gauge(
+        "longhall_cluster_halted", "Nodes that run and take no part: their copy contradicts the record.", halted
+    )
     failed = float(bool(view.out_of_service))
     divergent: list[Sample] = [
         ("", labels(("node", str(host.node))), float(host.node in view.divergent)) for host in view.hosts if host.keeps

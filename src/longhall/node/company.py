@@ -54,7 +54,7 @@ def view_of(fellowship: Fellowship, alive: Mapping[int, bool | None]) -> Cluster
                 host.rack,
             )
             view.level_min, view.level_max = OLDEST, newest_of(seat.living[node])
-            view.unfit = seat.living[node].unfit
+            view.unfit, view.halted = seat.living[node].unfit, seat.living[node].halted
         follower = followers.get(node)
         if follower is not None:
             view.connected, view.lag_entries, view.lag_ms = follower.connected, follower.lag_entries, follower.lag_ms

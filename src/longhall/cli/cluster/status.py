@@ -55,6 +55,8 @@ def status(
         for row in rows:
             if row["unfit"]:
                 note(f"node {row['node']} should not lead: {row['unfit']}")
+            if row["halted"]:
+                note(f"node {row['node']} takes no part: {row['halted']}")
 
 
 def _look(place: str) -> list[Row]:
@@ -129,6 +131,7 @@ def _row(view: ClusterView, host: HostView) -> Row:
     role = "leader" if host.leads else "follower" if host.keeps else "drained" if host.drained else "doors"
     words = [role, *(["manager"] if host.manages else []), *(["leaving"] if host.leaving else [])]
     words += ["unfit"] if host.unfit else []
+    words = ["halted"] if host.halted else words
     return {
         "node": host.node,
         "role": ", ".join(words),
@@ -157,6 +160,7 @@ def _row(view: ClusterView, host: HostView) -> Row:
         "levels": _levels(host),
         "rack": host.rack,
         "unfit": host.unfit,
+        "halted": host.halted,
     }
 
 
