@@ -20,6 +20,7 @@ from longhall.records.batch import CRC_COVERS_FROM
 from longhall.records.header import check_batch
 from soak import stranger
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
+from soak.coordinator_loss import back_up, down, forget, restore
 from soak.field import limit_files, resize_memory
 from soak.kill import Say
 from soak.node import COMMAND
@@ -63,6 +64,9 @@ class Nemesis:
             self.fail_the_reads_of_a_follower,
             self.rot_everywhere,
             self.zookeeper_goes_away,
+            self.zookeeper_loses_its_data,
+            self.zookeeper_loses_its_data_while_nobody_runs,
+            self.zookeeper_is_restored,
             self.kill_a_zookeeper,
             self.strangers_knock,
             self.replace_the_secret,
@@ -199,6 +203,34 @@ class Nemesis:
                 server.start()
             for server in ensemble.servers:
                 ensemble.wait_serving(server)
+
+    def zookeeper_loses_its_data(self) -> None:
+        """All of ZooKeeper comes back empty, while the nodes run."""
+        with down(self._cluster.zookeeper):
+            forget(self._cluster.zookeeper)
+
+    def zookeeper_loses_its_data_while_nobody_runs(self) -> None:
+        """kill -9 of all nodes; ZooKeeper comes back empty, and the nodes start in any order."""
+        for node in self._cluster.nodes.values():
+            node.kill()
+        with down(self._cluster.zookeeper):
+            forget(self._cluster.zookeeper)
+        for number in self._random.sample(NODES, len(NODES)):
+            self._cluster.nodes[number].launch()
+            self._last(0.0, 3.0)
+        for node in self._cluster.nodes.values():
+            node.wait_ready(READY_SECONDS)
+
+    def zookeeper_is_restored(self) -> None:
+        """ZooKeeper is as it was before the leader was killed and another one was elected, while the nodes run."""
+        kept = self._cluster.home / "backup"
+        with down(self._cluster.zookeeper):
+            back_up(self._cluster.zookeeper, kept)
+        self.kill_the_leader()
+        self._cluster.wait_in_sync()
+        with down(self._cluster.zookeeper):
+            restore(self._cluster.zookeeper, kept)
+        shutil.rmtree(kept)
 
     def kill_a_zookeeper(self) -> None:
         """kill -9 of the server that leads ZooKeeper."""
