@@ -12,6 +12,7 @@ from longhall.cluster import controller, electing
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Member
 from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
+from longhall.log.layout import IDENTITY
 from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import place
@@ -191,7 +192,7 @@ def _let_everybody_in() -> _Exchanges:
 
     return [
         (place, "check_level", check_level),
-        (place, "read_identity", lambda disk, format_max: read(disk)),
+        (place, "read_identity", lambda disk, format_max, name=IDENTITY: read(disk, name=name)),
         (
             place,
             "identify",
