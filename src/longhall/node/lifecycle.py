@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, final
 
@@ -82,8 +82,8 @@ def run(settings: Settings, orders: Orders | None = None, wing: Wing | None = No
     if wing is not None:
         fields = {"wing": wing.name}
     output = configure(settings.log_level, settings.log_format, fields=fields)
-    say_what_is_less(asked, settings, descriptors)
     life = Life(settings, orders, wing)
+    life.on_first_ready = partial(say_what_is_less, asked, settings, descriptors)
     try:
         while True:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -107,6 +107,7 @@ class Life:
         self.secret_file: SecretFile | None = None  # Of a node of a cluster.
         self.wardens = Wardens()  # Of the wings that are on the same host.
         self.announced = False
+        self.on_first_ready: Callable[[], None] = _nothing  # What is to be said once, when the doors are open.
         self.ended = False  # It was told to stop while it waited.
         self.repairs = Repairs()
         self.refetch_from = 0
@@ -123,6 +124,10 @@ class Life:
             http=str(node.http),
             peers=str(node.fellowship.peers_at) if node.fellowship.peers_at.port else self.settings.peers,
         )
+
+
+def _nothing() -> None:
+    """There is nothing to say."""
 
 
 async def _live(life: Life) -> int | None:
@@ -313,6 +318,7 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
         if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
         life.announced = True
+        life.on_first_ready()
     if node.fellowship is not None:
         await _first(ended, node.fellowship.fallen)
         watchdog.stop()

@@ -31,7 +31,7 @@ class RealWorld:
         self.disk = RealDisk(data_directory)
         self._lock = DirectoryLock(data_directory) if lock else None
         self.janitor = RealJanitor(data_directory, chores)
-        _log.info("many files are synced %s", self.disk.how_many_are_synced)
+        _log.debug("many files are synced %s", self.disk.how_many_are_synced)
 
     def close(self) -> None:
         """The last call. Syncs still under way fail; nothing that was acknowledged depends on them."""
