@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from longhall.cluster import refetch
 from longhall.cluster.mending import Mender
+from longhall.log import snapshots
 from longhall.log.wal import Wal
 from longhall.simulation.bug import Bug
+from longhall.simulation.planted_topics import _trust_torn_frames
 
 _Exchanges = list[tuple[Any, str, Any]]
 
@@ -37,9 +39,16 @@ def _give_up_what_the_disk_lost() -> _Exchanges:
     return [(Mender, "wanted", lambda self, number, offset, told: False)]
 
 
+def _believe_a_damaged_snapshot() -> _Exchanges:
+    return [(snapshots, "crc32c", _trust_torn_frames()[0][2])]
+
+
 DISK_BUGS: Final[dict[str, Bug]] = {
     "end-the-log-at-an-error": Bug(
         "A log that cannot be read to its end is taken to end there.", "failed-reads", 10, _end_the_log_at_an_error
+    ),
+    "believe-a-damaged-snapshot": Bug(
+        "The checksum of a snapshot is not looked at.", "quarantine", 4, _believe_a_damaged_snapshot
     ),
     "give-up-what-the-disk-lost": Bug(
         "What a disk has lost is refused to readers although others have it.",

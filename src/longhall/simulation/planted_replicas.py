@@ -14,7 +14,6 @@ from longhall.cluster.member import Member
 from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
 from longhall.log.layout import IDENTITY
 from longhall.log.wal import Wal
-from longhall.names import CATALOGUE_SHARD
 from longhall.node import place
 from longhall.shards.backlog import ENTRY_BYTES, Backlog
 from longhall.shards.leading import Leading
@@ -237,17 +236,7 @@ def _never_back_up() -> _Exchanges:
     return [(Backlog, "add", add)]
 
 
-def _lead_on_after_a_restart() -> _Exchanges:
-    async def confess(coordinator: Any, *arguments: Any, **words: Any) -> Any:
-        return await coordinator.shard(CATALOGUE_SHARD)
-
-    return [(place, "confess", confess)]
-
-
 REPLICA_BUGS: Final[dict[str, Bug]] = {
-    "lead-on-after-a-restart": Bug(
-        "Who led before a restart stays on record as leader.", "elections", 4, _lead_on_after_a_restart
-    ),
     "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
     "commit-by-majority": Bug("Two of three are enough to acknowledge.", "elections", 10, _commit_by_majority),
     "answer-before-the-sync": Bug(
