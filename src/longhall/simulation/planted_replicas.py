@@ -8,6 +8,7 @@ import msgspec
 
 from longhall.broker import checkpoint, recover, rejoin, replay
 from longhall.broker.events import Truncated
+from longhall.broker.recover import IDENTITY
 from longhall.cluster import controller, electing
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Member
@@ -190,7 +191,7 @@ def _let_everybody_in() -> _Exchanges:
 
     return [
         (place, "check_level", check_level),
-        (place, "read_identity", lambda disk, format_max: read(disk)),
+        (place, "read_identity", lambda disk, format_max, name=IDENTITY: read(disk, name=name)),
         (
             place,
             "identify",
