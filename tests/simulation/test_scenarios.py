@@ -73,6 +73,7 @@ def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
 
 
 @slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", tenth(TODAY))
 def test_planted_bugs_are_found(bug: str) -> None:
     """A tenth of them, another one each day."""

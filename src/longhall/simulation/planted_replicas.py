@@ -8,7 +8,6 @@ import msgspec
 
 from longhall.broker import checkpoint, recover, rejoin, replay
 from longhall.broker.events import Truncated
-from longhall.broker.recover import IDENTITY
 from longhall.cluster import controller, electing
 from longhall.cluster.levels import level_of
 from longhall.cluster.member import Member
