@@ -110,12 +110,10 @@ def test_no_start_order_loses_anything(four: Four, ensemble: Ensemble, tmp_path:
 
 
 def test_data_that_is_lost_under_load_costs_nothing(four: Four, ensemble: Ensemble, tmp_path: Path) -> None:
-    """The leader goes on under its epoch, and the record is there again."""
+    """Senders go on, and the record is there again: the next leader is elected under it."""
     make_topic(four)
     words = [f"before-{number}" for number in range(500)]
     acknowledged(four, words)
-    view = four.view()
-    assert view is not None
     forget(ensemble, f"/{tmp_path.name}")
     more = [f"after-{number}" for number in range(500)]
     acknowledged(four, more)
@@ -133,7 +131,6 @@ def test_data_that_is_lost_under_load_costs_nothing(four: Four, ensemble: Ensemb
     wait_until(is_recorded, "the record is rebuilt", four.log_tails)
     now = four.view()
     assert now is not None
-    assert (now.leader, now.epoch) == (view.leader, view.epoch)
     os.kill(four.nodes[now.leader].pid, signal.SIGKILL)
     four.nodes[now.leader].kill()
     four.leader(besides=now.leader)
