@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -83,6 +84,34 @@ def test_the_dead_run_no_more_code() -> None:
     simulation.run(scenario())
     assert ran == []
     simulation.close()
+
+
+def test_nothing_of_a_run_that_ended_touches_the_next_one() -> None:
+    first = Simulation(1)
+
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                async with asyncio.timeout(1):  # Of whoever runs when this is thrown away.
+                    await asyncio.sleep(1000)
+
+    async def begin() -> None:
+        first.host("node").boot().process.start(stubborn())
+        await asyncio.sleep(1)
+
+    first.run(begin())
+    first.close()
+    second = Simulation(2)
+
+    async def live() -> str:
+        gc.collect()
+        await asyncio.sleep(10)
+        return "undisturbed"
+
+    assert second.run(live()) == "undisturbed"
+    second.close()
 
 
 def test_threads_are_refused() -> None:

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, TypeVar, cast, final
 
+BURIALS_MAX: Final = 10  # A handler that waits when its task is closed is closed again, so often.
 TIMER_JITTER_S: Final = 1e-6  # Far below every delay anybody asks for, far above what a float can tell apart.
 
 _T = TypeVar("_T")
@@ -163,11 +164,23 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                     found.append(f"{task!r}\n{''.join(traceback.format_exception(error))}")
         return found
 
-    def forget_the_dead(self) -> None:
-        """At the end of a run: let go of suspended tasks without a word about them."""
-        for task in self._kept:
+    def bury(self) -> None:
+        """At the end of a run: end every suspended task here and now, without a word about it.
+
+        The collector would do it later, in the middle of another run: a handler of the dead one that then waits with a
+        time-out gives it to whatever task of the living runs at the moment, and cancels it.
+        """
+        for task in [*self._kept, *asyncio.all_tasks(self)]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = cast(Coroutine[Any, Any, Any], task.get_coro())
+            for _ in range(BURIALS_MAX):
+                try:
+                    coroutine.close()
+                    break
+                except BaseException:  # A handler that waits again, or the world that is dead under it.
+                    continue
         self._kept.clear()
+        self.close()
 
     def _process_events(self, event_list: list[NoReturn]) -> None:
         pass

@@ -57,8 +57,10 @@ class Simulation:
             asyncio.set_event_loop(None)
 
     def close(self) -> None:
-        self.loop.forget_the_dead()
-        self.loop.close()
+        """Everybody dies, so that nothing of this run can touch the next one."""
+        for host in self._hosts.values():
+            host.kill()
+        self.loop.bury()
 
 
 @final
