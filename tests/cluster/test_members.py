@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from longhall.cluster.controller import Controller
 from longhall.cluster.member import Role
+from longhall.cluster.seat import TEND_S
+from longhall.coordination.ports import Manager
 from longhall.errors import Code
 from longhall.simulation.replicas.cluster import TOPIC, Cluster, little_memory
 from longhall.simulation.replicas.contents import contents_of
@@ -244,3 +247,21 @@ def test_everybody_at_once_loses_power_and_nothing_is_lost() -> None:
         cluster.check_contents()
 
     play(script)
+
+
+def test_a_cluster_at_rest_asks_the_coordinator_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    look = Controller.look
+
+    async def counted(self: Controller, term: Manager) -> bool:
+        looks.append(asyncio.get_running_loop().time())
+        return await look(self, term)
+
+    async def script(cluster: Cluster) -> None:
+        await cluster.settle()
+        looks.clear()
+        await cluster.pass_time(20.0)
+
+    monkeypatch.setattr(Controller, "look", counted)
+    play(script)
+    assert 20 < len(looks) <= 20 / TEND_S + 1

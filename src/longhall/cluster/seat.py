@@ -406,9 +406,10 @@ class Seat:
     def take_state(self, state: ShardState) -> None:
         if is_stale(state, self._state):
             return
+        if state != self._state:  # What a controller reads at every look is no news.
+            self._changed.set()
         self._state = state
         member = self._member
-        self._changed.set()
         self.on_record(state)
         if member is None or state.epoch < member.replica.epoch:
             return  # Nobody leads or follows under an epoch that is older than the log.
