@@ -31,7 +31,7 @@ def _commit_without_followers() -> _Exchanges:
 
 
 def _commit_by_majority() -> _Exchanges:
-    """As in a quorum system; but here everybody on record may become leader, not only who is most complete."""
+    """As in a quorum system; but here one who is left of those on record may become leader, and have less."""
 
     def advance(self: Any) -> None:
         synced = sorted([self.synced, *(self.followers[node].synced for node in self.in_sync if node != self.node)])
@@ -238,9 +238,9 @@ def _never_back_up() -> _Exchanges:
 
 REPLICA_BUGS: Final[dict[str, Bug]] = {
     "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
-    "commit-by-majority": Bug("Two of three are enough to acknowledge.", "elections", 10, _commit_by_majority),
+    "commit-by-majority": Bug("Two of three are enough to acknowledge.", "survivors", 4, _commit_by_majority),
     "answer-before-the-sync": Bug(
-        "A follower answers what is not on its disk.", "elections", 20, _answer_before_the_sync
+        "A follower answers what is not on its disk.", "survivors", 4, _answer_before_the_sync
     ),
     "truncate-to-the-commit-position": Bug(
         "A follower cuts what it does not know to be committed.", "elections", 10, _truncate_to_the_commit_position

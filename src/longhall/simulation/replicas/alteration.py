@@ -46,6 +46,6 @@ class Alteration:
     async def _found(self, number: int) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOUND_S
-        while self._fleet.watch.is_altered(number) or self._fleet.repairs[number].reason:
+        while self._fleet.watch.is_altered(number):
             demand(loop.time() < deadline, f"{name_of(number)} is not found and repaired within {FOUND_S} s")
             await asyncio.sleep(LOOK_S)

@@ -8,6 +8,7 @@ from typing import Final, final
 
 from longhall.simulation.disk import SYNC_MS
 from longhall.simulation.replicas.breakable import Breakable
+from longhall.simulation.replicas.names import name_of
 
 SLOW_MS: Final = (20.0, 400.0)
 
@@ -65,6 +66,36 @@ class HostFaults:
             self._cluster.host(node).cut_power()
         for faults in slow:
             faults.sync_ms = SYNC_MS
+
+    async def power_cut_without_the_leader(self) -> None:
+        """The power fails while the disks of all followers are slow, and for a while the leader does not come back: its
+        followers alone must have what was acknowledged.
+        """
+        leader = self._leader()
+        slow = [self._cluster.host(node).faults for node in self._nodes if node != leader]
+        for faults in slow:
+            faults.sync_ms = SLOW_MS
+        await asyncio.sleep(self._chance.uniform(0.5, 3))
+        self._cluster.down.add(leader)
+        await self.power_cut_of_all()
+        for faults in slow:
+            faults.sync_ms = SYNC_MS
+        await asyncio.sleep(self._chance.choice((6.0, 12.0)))
+        self._cluster.down.discard(leader)
+
+    async def leave_who_hears_least(self) -> None:
+        """A follower hears nothing from the leader for a moment; then all others die, and stay away for a while."""
+        fabric, leader = self._cluster.simulation.fabric, self._leader()
+        left = self._chance.choice([node for node in self._nodes if node != leader])
+        others = [node for node in self._nodes if node != left]
+        fabric.cut(name_of(leader), name_of(left))
+        await asyncio.sleep(self._chance.uniform(0.2, 1.5))
+        self._cluster.down.update(others)
+        for node in others:
+            self._cluster.host(node).kill()
+        fabric.heal(name_of(leader), name_of(left))
+        await asyncio.sleep(self._chance.choice((6.0, 12.0)))
+        self._cluster.down.difference_update(others)
 
     async def kill_in_quick_succession(self) -> None:
         """A leader, and then the next one before it has told anybody."""

@@ -54,9 +54,13 @@ ELECTIONS: Final = (
     "kill_in_quick_succession",
     "power_cut_of_all",
     "power_cut_of_all_on_slow_disks",
+    "power_cut_without_the_leader",
+    "leave_who_hears_least",
     "cut_one_way",
     "slow_disk",
 )
+# Those that have everything are away when somebody is elected.
+SURVIVORS: Final = ("power_cut_without_the_leader", "leave_who_hears_least")
 DAMAGE: Final = ("damage", "damage", "damage_the_tail", "reset", "slow_disk")
 FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
 # Reads, or new files, fail while leaders change.

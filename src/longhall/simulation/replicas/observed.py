@@ -89,8 +89,11 @@ class Watch:
         self._altered[number] = self._fleet.repairs[number].divergences
 
     def is_altered(self, number: int) -> bool:
-        """Whether it differs still, and nobody has noticed."""
-        return number in self._altered and self._fleet.repairs[number].divergences <= self._altered[number]
+        """Whether it differs still: nobody has noticed, or it is not repaired yet."""
+        if number not in self._altered:
+            return False
+        repairs = self._fleet.repairs[number]
+        return repairs.divergences <= self._altered[number] or bool(repairs.reason)
 
     def _check_comparisons(self) -> None:
         """Nodes find that they differ where somebody has seen to it, and nowhere else."""

@@ -2,7 +2,8 @@
 
 replicas    three to five members under every fault there is, several at a time
 elections   leaders die, stop and are cut off in quick succession
-parts       the same while many batches take several entries of the log, and are cut anywhere between
+survivors   those that have everything die and stay away, and whoever heard least is left
+parts       like elections, while many batches take several entries of the log, and are cut anywhere between
 strangers   processes that do not know the secret try to get in, while leaders change
 quarantine  bits flip in the log or the snapshots of one member after another, between lesser faults
 """
@@ -21,7 +22,7 @@ from longhall.log import wal
 from longhall.shards import shard
 from longhall.simulation.replicas.cluster import LARGE, Cluster, Large, little_memory
 from longhall.simulation.replicas.faults import Faults
-from longhall.simulation.replicas.menus import DAMAGE, ELECTIONS, EVERYTHING, STRANGERS
+from longhall.simulation.replicas.menus import DAMAGE, ELECTIONS, EVERYTHING, STRANGERS, SURVIVORS
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.world import Simulation
@@ -47,6 +48,10 @@ async def replicas(simulation: Simulation, starter: Starter) -> Played:
 
 async def elections(simulation: Simulation, starter: Starter) -> Played:
     return await play(simulation, ELECTIONS, 4.0)
+
+
+async def survivors(simulation: Simulation, starter: Starter) -> Played:
+    return await play(simulation, SURVIVORS, 4.0, at_once=False)
 
 
 async def parts(simulation: Simulation, starter: Starter) -> Played:
@@ -128,6 +133,7 @@ async def _play(cluster: Cluster, menu: tuple[str, ...], calm_s: float, at_once:
 REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {
     "replicas": replicas,
     "elections": elections,
+    "survivors": survivors,
     "parts": parts,
     "strangers": strangers,
     "quarantine": quarantine,
