@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol, final
+from typing import Final, NamedTuple, Protocol, final
 
 import msgspec
 
@@ -67,6 +67,16 @@ class Office(Protocol):
         """What this node has itself."""
 
 
+class Missing(NamedTuple):
+    """The leader of this epoch leads, and has no session: since when, and when that was seen last. A controller that
+    has not looked for a while does not know how long.
+    """
+
+    epoch: int
+    since_s: float
+    seen_s: float
+
+
 @final
 class Controller:
     """See the module."""
@@ -87,7 +97,7 @@ class Controller:
         self._recovery = recovery
         self._look_again = look_again
         self._loop = asyncio.get_running_loop()
-        self._leader_missed_s: float | None = None  # Since when a leader that lives has no session.
+        self._missing: Missing | None = None  # A leader that lives and has no session.
 
     async def look(self, term: Manager) -> bool:
         """Look at everything once and take one step, if there is one to be taken. False if there was none."""
@@ -147,22 +157,23 @@ class Controller:
         """The leader, if it has no session and leads all the same: what it alone has acknowledged is not given up."""
         leader = state.leader
         if leader in (NOBODY, self._office.node) or leader in members or leader in suspects:
-            self._leader_missed_s = None
+            self._missing = None
             return frozenset()
         report = await self._recovery.ask(leader, PROBE_S) if leader in self._knocking.reached else None
         if report is None or report.role != LEADER or report.epoch != state.epoch:
             return frozenset()
         now_s = self._loop.time()
-        if self._leader_missed_s is None:
-            self._leader_missed_s = now_s
+        missing = self._missing
+        if missing is None or missing.epoch != state.epoch or now_s - missing.seen_s > GRACE_S:
+            missing = Missing(state.epoch, since_s=now_s, seen_s=now_s)
             _log.warning("the leader has no session with the coordinator, but leads", extra={"leader": leader})
-        missed_s = now_s - self._leader_missed_s
+        missed_s = now_s - missing.since_s
         if missed_s > GRACE_S_MAX:
             _log.error("the leader neither registers nor transfers its leadership", extra={"leader": leader})
             return frozenset()
-        if missed_s > GRACE_S and await self._transferred(state, members, suspects):
-            return frozenset()
-        return frozenset({leader})
+        is_transferred = missed_s > GRACE_S and await self._transferred(state, members, suspects)
+        self._missing = missing._replace(seen_s=self._loop.time())
+        return frozenset() if is_transferred else frozenset({leader})
 
     async def _transferred(self, state: ShardState, members: Mapping[int, Described], suspects: frozenset[int]) -> bool:
         """Have the leader wait until a candidate has everything. True if it did, and takes no more messages."""

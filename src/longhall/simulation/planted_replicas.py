@@ -10,6 +10,7 @@ from longhall.broker import checkpoint, recover, rejoin, replay
 from longhall.broker.events import Truncated
 from longhall.cluster import controller, electing
 from longhall.cluster.levels import level_of
+from longhall.cluster.controller import Controller
 from longhall.cluster.member import Member
 from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
 from longhall.log.layout import IDENTITY
@@ -227,6 +228,13 @@ def _elect_whoever_is_there() -> _Exchanges:
     return [(controller, "decide", decide)]
 
 
+def _replace_a_living_leader() -> _Exchanges:
+    async def nobody(self: Any, state: Any, members: Any, suspects: Any) -> frozenset[int]:
+        return frozenset()
+
+    return [(Controller, "_living_leader", nobody)]
+
+
 def _never_back_up() -> _Exchanges:
     def add(self: Any, size_bytes: int, entries: int) -> None:
         self.size_bytes += size_bytes
@@ -263,6 +271,9 @@ REPLICA_BUGS: Final[dict[str, Bug]] = {
     ),
     "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
     "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 4, _elect_without_asking),
+    "replace-a-living-leader": Bug(
+        "A leader without a session is replaced though it leads.", "lone-leaders", 4, _replace_a_living_leader
+    ),
     "take-without-bound": Bug("Messages are taken however many wait for a commit.", "stalls", 2, _never_back_up),
     "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 4, _one_is_a_quorum),
     "forget-the-last-part": Bug(

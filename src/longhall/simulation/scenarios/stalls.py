@@ -1,6 +1,8 @@
 """Whole nodes as one hall where the leader alone acknowledges, and the commit stands still now and then.
 
-stalls      followers hear nothing for a moment, too short to be counted out: what waits for its commit stays bounded
+stalls         followers hear nothing for a moment, too short to be counted out: what waits for its commit stays bounded
+lone-leaders   nobody hears the coordinator for a while, one follower stands still, and the leader is the last to hear it
+               again: it lives, and keeps what it alone has acknowledged
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ BOUND_BYTES: Final = 128 * 1024
 LARGE_CHANCE: Final = 0.6
 CALM_S: Final = 2.0
 STALL_S: Final = (0.6, 1.2)  # A node that lags for longer leaves the set.
+AWAY_S: Final = (2.0, 6.0)  # Shorter and longer than a session lasts.
+LAST_S: Final = (0.1, 1.0, 4.0, 12.0)  # Until the leader hears the coordinator, when everybody else does.
 
 
 async def stalls(simulation: Simulation, starter: Starter) -> Played:
@@ -35,6 +39,13 @@ async def stalls(simulation: Simulation, starter: Starter) -> Played:
     play.write(places, plain=2, idempotent=1, transactional=0, pause_s=0.1)
     striking = asyncio.ensure_future(_strike(play, oracle, simulation.stream("stalls")))
     return await play.end_after(striking)
+
+
+async def lone_leaders(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterPlay(simulation, ())
+    places = await play.begin(3, {"longhall.acknowledge": "one"})
+    play.write(places, plain=2, idempotent=1, transactional=0, pause_s=0.1)
+    return await play.end_after(asyncio.ensure_future(_leave_alone(play, simulation.stream("lone-leaders"))))
 
 
 def _bound(node: Node) -> None:
@@ -60,3 +71,26 @@ async def _strike(play: ClusterPlay, oracle: WaitingOracle, chance: random.Rando
         fabric.heal(*link)
         fabric.heal(*reversed(link))
     demand(oracle.most >= BOUND_BYTES, "nothing ever waited for long enough to reach the bound")
+
+
+async def _leave_alone(play: ClusterPlay, chance: random.Random) -> None:
+    """Nobody dies. The leader is the last that hears the coordinator again."""
+    loop = asyncio.get_running_loop()
+    fleet = play.fleet
+    ends_at = loop.time() + RAGE_S * play.simulation.share
+    while loop.time() < ends_at:
+        await fleet.wait_until_settled()
+        await asyncio.sleep(chance.expovariate(1 / CALM_S))
+        leader = fleet.leader_number()
+        others = [node for node in fleet.numbers if node != leader]
+        for node in fleet.numbers:
+            fleet.cut_coordinator(node)
+        resume = fleet.pause(chance.choice(others))
+        play.faults.happened += 1
+        await asyncio.sleep(chance.uniform(*AWAY_S))
+        if resume is not None:
+            resume()
+        for node in others:
+            fleet.heal_coordinator(node)
+        await asyncio.sleep(chance.choice(LAST_S))
+        fleet.heal_coordinator(leader)

@@ -19,7 +19,7 @@ from longhall.simulation.scenarios.cluster_play import RAGE_S, ClusterPlay
 from longhall.simulation.scenarios.machine import Starter
 from longhall.simulation.scenarios.played import Played, Scenario
 from longhall.simulation.scenarios.quorums import quorums
-from longhall.simulation.scenarios.stalls import stalls
+from longhall.simulation.scenarios.stalls import lone_leaders, stalls
 from longhall.simulation.world import Simulation
 
 NODES: Final = (1, 2, 3)
@@ -112,4 +112,9 @@ def _level(play: ClusterPlay) -> int:
     return play.fleet.recorded_level()
 
 
-VERSION_SCENARIOS: Final[dict[str, Scenario]] = {"upgrades": upgrades, "quorums": quorums, "stalls": stalls}
+VERSION_SCENARIOS: Final[dict[str, Scenario]] = {
+    "upgrades": upgrades,
+    "quorums": quorums,
+    "stalls": stalls,
+    "lone-leaders": lone_leaders,
+}
