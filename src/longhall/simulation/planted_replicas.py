@@ -10,7 +10,6 @@ from longhall.broker import checkpoint, recover, rejoin, replay
 from longhall.broker.events import Truncated
 from longhall.cluster import controller, electing
 from longhall.cluster.levels import level_of
-from longhall.cluster.controller import Controller
 from longhall.cluster.member import Member
 from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
 from longhall.log.layout import IDENTITY
@@ -232,7 +231,7 @@ def _replace_a_living_leader() -> _Exchanges:
     async def nobody(self: Any, state: Any, members: Any, suspects: Any) -> frozenset[int]:
         return frozenset()
 
-    return [(Controller, "_living_leader", nobody)]
+    return [(controller.Controller, "_living_leader", nobody)]
 
 
 def _never_back_up() -> _Exchanges:

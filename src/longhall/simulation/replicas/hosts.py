@@ -76,12 +76,22 @@ class HostFaults:
         for faults in slow:
             faults.sync_ms = SLOW_MS
         await asyncio.sleep(self._chance.uniform(0.5, 3))
-        self._cluster.down.add(leader)
-        await self.power_cut_of_all()
+        await self._cut_power_and_keep_away(leader)
         for faults in slow:
             faults.sync_ms = SYNC_MS
-        await asyncio.sleep(self._chance.choice((6.0, 12.0)))
-        self._cluster.down.discard(leader)
+        await self._bring_back(leader)
+
+    async def power_cut_after_failed_syncs(self) -> None:
+        """The same behind syncs of the followers that fail now and then."""
+        leader = self._leader()
+        failing = [self._cluster.host(node).faults for node in self._nodes if node != leader]
+        for faults in failing:
+            faults.sync_error_chance = 0.2
+        await asyncio.sleep(self._chance.uniform(0.2, 2))
+        for faults in failing:
+            faults.sync_error_chance = 0.0
+        await self._cut_power_and_keep_away(leader)
+        await self._bring_back(leader)
 
     async def leave_who_hears_least(self) -> None:
         """A follower hears nothing from the leader for a moment; then all others die, and stay away for a while."""
@@ -94,8 +104,7 @@ class HostFaults:
         for node in others:
             self._cluster.host(node).kill()
         fabric.heal(name_of(leader), name_of(left))
-        await asyncio.sleep(self._chance.choice((6.0, 12.0)))
-        self._cluster.down.difference_update(others)
+        await self._bring_back(*others)
 
     async def kill_in_quick_succession(self) -> None:
         """A leader, and then the next one before it has told anybody."""
@@ -134,6 +143,16 @@ class HostFaults:
             host.kill()
         await asyncio.sleep(self._chance.choice((0.0, 0.5, 2.0, 6.0, 15.0)))
         self._cluster.down.discard(node)
+
+    async def _cut_power_and_keep_away(self, node: int) -> None:
+        """Of all, and this one stays away."""
+        self._cluster.down.add(node)
+        await self.power_cut_of_all()
+
+    async def _bring_back(self, *nodes: int) -> None:
+        """After somebody else has had time to lead."""
+        await asyncio.sleep(self._chance.choice((6.0, 12.0)))
+        self._cluster.down.difference_update(nodes)
 
     def _leader(self) -> int:
         return self._cluster.leader_number() or self._chance.choice(self._nodes)

@@ -51,7 +51,7 @@ async def kip_966(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def nats_power_failure(simulation: Simulation, starter: Starter) -> Played:
-    menu = ("power_cut_of_all", "power_cut_of_all_on_slow_disks", "power_cut_of_all_on_slow_disks")
+    menu = ("power_cut_of_all", "power_cut_of_all_on_slow_disks", "power_cut_without_the_leader")
     play = ClusterPlay(simulation, menu, size_of(simulation))
     places = await play.begin(3)
     play.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.2)
@@ -64,7 +64,8 @@ async def nats_flipped_bit(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def failed_fsync(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, ("failed_sync", "failed_sync", "power_cut", "slow_disk"))
+    menu = ("failed_sync", "failed_sync", "power_cut", "slow_disk", *("power_cut_after_failed_syncs",) * 2)
+    play = ClusterPlay(simulation, menu)
     places = await play.begin(3)
     play.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.3)
     return await play.end(5.0)

@@ -1,7 +1,7 @@
 """Whole nodes as one hall where the leader alone acknowledges, and the commit stands still now and then.
 
 stalls         followers hear nothing for a moment, too short to be counted out: what waits for its commit stays bounded
-lone-leaders   nobody hears the coordinator for a while, one follower stands still, and the leader is the last to hear it
+lone-leaders   nobody hears the coordinator for a while, one follower stands still, and the leader is the last to hear
                again: it lives, and keeps what it alone has acknowledged
 """
 
