@@ -102,6 +102,7 @@ class Member(Feed):
         self._recent = Recent(options.recent_bytes)
         self._releases = Releases(hall.shards, hall.backlog)
         self._recording: asyncio.Task[None] | None = None
+        self._unrecorded = ""  # Why the in-sync set could not be recorded last, and that was logged.
         self._applier = Applier(self.replica, rejoined.replay, lambda: self._following is not None, self.fail)
         for shard in hall.shards:
             shard.feed = self
@@ -415,8 +416,11 @@ class Member(Feed):
         try:
             record = await self._registrar.record_in_sync(leading.epoch, leading.version, wish)
         except (OSError, TimeoutError, LonghallError) as error:
-            _log.warning("the in-sync set could not be recorded", extra={"reason": str(error)})
+            if str(error) != self._unrecorded:  # It is tried with every heartbeat.
+                self._unrecorded = str(error)
+                _log.warning("the in-sync set could not be recorded", extra={"reason": str(error)})
             return
+        self._unrecorded = ""
         if self._leading is not leading:
             return
         if record is None:
