@@ -143,7 +143,7 @@ HISTORY_BUGS: Final[dict[str, Bug]] = {
     ),
     "trust-flipped-bits": Bug("The checksum of the log is not looked at.", "nats-flipped-bit", 4, _trust_torn_frames),
     "believe-a-second-sync": Bug(
-        "A sync that succeeds after one that failed is believed.", "failed-fsync", 20, _retry_a_failed_sync
+        "A sync that succeeds after one that failed is believed.", "failed-fsync", 4, _retry_a_failed_sync
     ),
     "show-open-transactions": Bug(
         "Readers of what is committed see the rest.", "redpanda-bufstream", 4, _read_open_transactions
@@ -168,7 +168,7 @@ HISTORY_BUGS: Final[dict[str, Bug]] = {
         "The next leader goes by the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
     ),
     "believe-to-lead": Bug(
-        "Who leads no more without knowing it says what does not exist.", "cluster-queues", 10, _believe_to_lead
+        "Who leads no more without knowing it says what does not exist.", "cluster-deposed", 2, _believe_to_lead
     ),
     "spread-damage": Bug("What is fetched anew is not checked.", "cluster-damage", 20, _spread_damage),
     "refuse-what-others-have": Bug(

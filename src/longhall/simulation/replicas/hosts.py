@@ -95,11 +95,21 @@ class HostFaults:
 
     async def leave_who_hears_least(self) -> None:
         """A follower hears nothing from the leader for a moment; then all others die, and stay away for a while."""
-        fabric, leader = self._cluster.simulation.fabric, self._leader()
+        await self._leave_unheard(self._leader(), self._chance.uniform(0.2, 1.5))
+
+    async def leave_who_is_counted_out(self) -> None:
+        """The same, when the leader would have had it off the record by then, but does not reach the coordinator."""
+        leader = self._leader()
+        self._cluster.cut_coordinator(leader)
+        await self._leave_unheard(leader, self._chance.uniform(2.0, 3.5))
+        self._cluster.heal_coordinator(leader)
+
+    async def _leave_unheard(self, leader: int, seconds: float) -> None:
+        fabric = self._cluster.simulation.fabric
         left = self._chance.choice([node for node in self._nodes if node != leader])
         others = [node for node in self._nodes if node != left]
         fabric.cut(name_of(leader), name_of(left))
-        await asyncio.sleep(self._chance.uniform(0.2, 1.5))
+        await asyncio.sleep(seconds)
         self._cluster.down.update(others)
         for node in others:
             self._cluster.host(node).kill()

@@ -12,6 +12,7 @@ from longhall.simulation.replicas.names import name_of
 from longhall.simulation.scenarios.stage import CLIENTS
 
 SLOW_MS: Final = (1.0, 120.0)
+CUT_S: Final = (0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 @final
@@ -55,6 +56,14 @@ class LinkFaults:
         await self._cut([(node, other) for other in self._nodes if other != node])
         self._cluster.heal_coordinator(node)
 
+    async def isolate_the_leader(self) -> None:
+        """From everybody, the coordinator included, but not from clients: it is deposed and does not know."""
+        leader = self._leader()
+        self._cluster.cut_coordinator(leader)
+        links = [(name_of(leader), name_of(other)) for other in self._nodes if other != leader]
+        await self._cut_links([*links, *((other, one) for one, other in links)], (6.0, 10.0, 14.0))
+        self._cluster.heal_coordinator(leader)
+
     async def cut_from_clients(self) -> None:
         node = name_of(self._chance.choice(self._nodes))
         ways = [(node, CLIENTS), (CLIENTS, node)]
@@ -74,10 +83,10 @@ class LinkFaults:
             links += [(other, one) for one, other in links]
         await self._cut_links(links)
 
-    async def _cut_links(self, links: list[tuple[str, str]]) -> None:
+    async def _cut_links(self, links: list[tuple[str, str]], seconds: tuple[float, ...] = CUT_S) -> None:
         for one, other in links:
             self._fabric.cut(one, other)
-        await asyncio.sleep(self._chance.choice((0.5, 1.0, 2.5, 5.0, 10.0)))
+        await asyncio.sleep(self._chance.choice(seconds))
         for one, other in links:
             self._fabric.heal(one, other)
 

@@ -60,7 +60,7 @@ ELECTIONS: Final = (
     "slow_disk",
 )
 # Those that have everything are away when somebody is elected.
-SURVIVORS: Final = ("power_cut_without_the_leader", "leave_who_hears_least")
+SURVIVORS: Final = ("power_cut_without_the_leader", "leave_who_hears_least", "leave_who_is_counted_out")
 DAMAGE: Final = ("damage", "damage", "damage_the_tail", "reset", "slow_disk")
 FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
 # Reads, or new files, fail while leaders change.

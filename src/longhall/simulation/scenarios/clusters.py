@@ -9,6 +9,7 @@ cluster-lines     FIFO queues with deduplication while leaders change
 cluster-resizes   FIFO queues that grow and shrink all the time while leaders change
 cluster-letters   leases, dead letters and redrives while leaders change and the power fails
 cluster-doors     Kafka producers and transactions feed a queue, SQS clients empty it, Kafka readers look on
+cluster-deposed   queues are made while the leader is cut off from everybody but its clients, and does not know
 cluster-clocks    the clocks of the hosts differ, run at their own pace and are set, while leaders change
 
 What has a history of its own is in `histories`.
@@ -174,6 +175,17 @@ async def cluster_doors(simulation: Simulation, starter: Starter) -> Played:
     return await play.end(6.0)
 
 
+async def cluster_deposed(simulation: Simulation, starter: Starter) -> Played:
+    play = ClusterQueuePlay(simulation, ("isolate_the_leader",), [laws.PLAIN])
+    clients = play.clients
+    await clients.begin()
+    clients.send(laws.PLAIN, 0.8, 0.2)
+    clients.consume(laws.PLAIN, 2, 0.5)
+    for number in range(3):
+        play.stage.act(consumers.make_queues(play.stage, f"made{number}", 0.5))
+    return await play.end(15.0)
+
+
 async def cluster_clocks(simulation: Simulation, starter: Starter) -> Played:
     play = ClusterQueuePlay(simulation, CLOCKS, [laws.PLAIN, laws.ORDERED, laws.STRICT])
     clients = play.clients
@@ -198,5 +210,6 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster-resizes": cluster_resizes,
     "cluster-letters": cluster_letters,
     "cluster-doors": cluster_doors,
+    "cluster-deposed": cluster_deposed,
     "cluster-clocks": cluster_clocks,
 }

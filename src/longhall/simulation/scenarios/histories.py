@@ -110,6 +110,8 @@ async def zookeeper_lost_answers(simulation: Simulation, starter: Starter) -> Pl
         "expire_a_session",
         "kill_the_leader",
         "stuck_disk",
+        "leave_who_is_counted_out",
+        "leave_who_is_counted_out",
     )
     play = ClusterPlay(simulation, menu, size_of(simulation))
     places = await play.begin(3)
