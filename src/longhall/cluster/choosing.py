@@ -23,6 +23,7 @@ from longhall.errors import LonghallError
 STAND: Final = "stand"
 ANSWER_S: Final = 1.0
 ROUNDS_MAX: Final = 3
+ROUND_S: Final = 0.05  # Until somebody that did not answer is asked again: it may not have heard of the epoch yet.
 
 _log = logging.getLogger("longhall.seat")
 
@@ -51,7 +52,8 @@ async def most_complete(
     """
     needed = (in_sync + 1) // 2
     found: dict[int, Standing] = {}
-    for _ in range(ROUNDS_MAX):
+    for number in range(ROUNDS_MAX):
+        await asyncio.sleep(ROUND_S if number else 0)
         silent = [node for node in candidates if node not in found]
         answers = await asyncio.gather(*(_asked(ask, node, epoch) for node in silent))
         found.update({node: answer for node, answer in zip(silent, answers, strict=True) if answer is not None})

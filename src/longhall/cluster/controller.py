@@ -193,6 +193,7 @@ class Controller:
             weighed = await self._weigh(term, state, wanted)
             if weighed is None:
                 await asyncio.sleep(PAUSE_S)
+                self._look_again()
                 return
             state, wanted = weighed
         epoch = await self._coordinator.next_epoch(above=state.epoch) if wanted.elects else state.epoch

@@ -408,8 +408,7 @@ class Seat:
             return
         if state != self._state:  # What a controller reads at every look is no news.
             self._changed.set()
-        self._state = state
-        member = self._member
+        self._state, member = state, self._member
         self.on_record(state)
         if member is None or state.epoch < member.replica.epoch:
             return  # Nobody leads or follows under an epoch that is older than the log.
