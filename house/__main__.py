@@ -121,6 +121,11 @@ def model(arguments: Sequence[str]) -> int:
     return become_module("model", *arguments)
 
 
+def walk(arguments: Sequence[str]) -> int:
+    ensure_environment()
+    return become_module("house.walk", *arguments)
+
+
 def lock(arguments: Sequence[str]) -> int:
     ensure_environment()
     command: list[str | Path] = [
@@ -149,6 +154,7 @@ WORDS: dict[str, Callable[[Sequence[str]], int]] = {
     "fuzz": fuzz,
     "soak": soak,
     "model": model,
+    "walk": walk,
     "lock": lock,
 }
 

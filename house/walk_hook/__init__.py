@@ -1,0 +1,1 @@
+"""On the path of the processes that `./dev walk` starts: see `sitecustomize`."""
