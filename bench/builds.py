@@ -1,29 +1,36 @@
-"""Two builds of Longhall in alternation, on one machine: is anything slower than it was?
+"""Two builds of Longhall side by side: is anything slower than it was?
 
     python -m bench builds --before DIRECTORY [--rounds N] [--benches kafka,sqs,cluster]
 
-DIRECTORY is a checkout of the other build, set up by its own `./dev setup`. Each round runs every bench once with one
-build and once with the other, in turns the one and the other first, each through the bench of its own checkout; what is
-said is the median of each build and the median of the ratios within a round: of messages a second, and of messages for
-each second of the brokers' processor time, which other tenants of the machine disturb less. Lines at half of a build's
-own rate are left out: two builds would not do the same work.
+DIRECTORY is a checkout of the other build, set up by its own `./dev setup`. Both builds are up at once, and every line
+of a bench is measured with the one and right afterwards with the other, in turns. The output has the median of each
+build and the median of the ratios within a round, of messages a second and of messages for each second of the brokers'
+processor time, which other tenants of the machine disturb less. Lines at half of a build's own rate are left out: two
+builds would not do the same work.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-ROOT: Final = Path(__file__).parents[1]
-BENCHES: Final = {"kafka": (), "sqs": (), "cluster": ("--parts", "rounds")}
+from bench import cluster, kafka, sqs
+from bench.cluster_steps import Sizes
+from bench.peers.longhall import Longhall
+from bench.peers.sqs import PEERS as SQS_PEERS
+from bench.peers.sqs import LonghallQueues
+from bench.peers.trio import TRIOS, LonghallTrio
+
+BENCHES: Final = ("kafka", "sqs", "cluster")
+NAMES: Final = ["before", "longhall"]
 PACED: Final = "half"
 SLOWER: Final = 0.97
+CONNECTIONS: Final = 32
 
 
 class Line(NamedTuple):
@@ -38,43 +45,36 @@ class Line(NamedTuple):
         return statistics.median(now / before for before, now in zip(self.before, self.now, strict=True))
 
 
-def run(before: Path, benches: Sequence[str], rounds: int, seconds: float) -> list[Line]:
-    """All rounds of all benches."""
-    lines: dict[str, Line] = {}
-    for number in range(rounds):
-        order = [before, ROOT] if number % 2 == 0 else [ROOT, before]
-        for bench in benches:
-            found = {root: _measured(root, bench, seconds) for root in order}
-            for name in found[ROOT].keys() & found[before].keys():
-                line = lines.setdefault(f"{bench} {name}", Line(f"{bench} {name}", [], []))
-                line.before.append(found[before][name])
-                line.now.append(found[ROOT][name])
-            _show(f"round {number + 1} of {rounds}, {bench}", list(lines.values()))
-    return list(lines.values())
+def run(bench: str, program: Path, rounds: int, seconds: float) -> list[Line]:
+    """All rounds of one bench."""
+    result: Any
+    if bench == "kafka":
+        kafka.PEERS["before"] = partial(Longhall, name="before", program=program)
+        result = kafka.run(NAMES, rounds=rounds, seconds=seconds, fill_share=0.5)
+    elif bench == "sqs":
+        SQS_PEERS["before"] = partial(LonghallQueues, name="before", program=program)
+        result = sqs.run(NAMES, rounds=rounds, seconds=seconds, connections=CONNECTIONS, warm_seconds=2.0)
+    else:
+        TRIOS["before"] = partial(LonghallTrio, name="before", program=program)
+        result = cluster.run(NAMES, ["rounds"], rounds=rounds, seconds=seconds, fill_share=1.0, sizes=Sizes())
+    return _lines(bench, result["rounds"])
 
 
-def _measured(root: Path, bench: str, seconds: float) -> dict[str, float]:
-    """By line, messages a second and messages for each second of processor time."""
-    results = root / "bench" / "results"
-    known = set(results.glob(f"{bench}-*.json"))
-    command = [str(root / ".venv/bin/python"), "-m", "bench", bench, "--only", "longhall", "--rounds", "1"]
-    command += ["--seconds", str(seconds), "--no-publish", *BENCHES[bench]]
-    subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    (kept,) = set(results.glob(f"{bench}-*.json")) - known
-    taken: dict[str, Any] = json.loads(kept.read_text())["rounds"][0]
-    kept.unlink()
-    found: dict[str, float] = {}
-    for name, by_broker in taken.items():
-        figures = by_broker.get("longhall", {})
-        if PACED not in name and "messages" in figures:
-            found[name] = figures["messages_per_second"]
-            found[f"{name}, by processor time"] = figures["messages"] / max(figures["broker_cpu_seconds"], 0.01)
-    return found
+def _lines(bench: str, rounds: Sequence[dict[str, dict[str, dict[str, float]]]]) -> list[Line]:
+    lines: list[Line] = []
+    for name, figures in rounds[0].items():
+        if PACED in name or "messages" not in figures.get("longhall", {}):
+            continue
+        before, now = ([one[name][build] for one in rounds] for build in NAMES)
+        rates = ([one["messages_per_second"] for one in build] for build in (before, now))
+        lines.append(Line(f"{bench} {name}", *rates))
+        works = ([one["messages"] / max(one["broker_cpu_seconds"], 0.01) for one in build] for build in (before, now))
+        lines.append(Line(f"{bench} {name}, by processor time", *works))
+    return lines
 
 
-def _show(title: str, lines: Sequence[Line]) -> None:
-    print(f"\n{title}")
-    for line in sorted(lines):
+def _show(lines: Sequence[Line]) -> None:
+    for line in lines:
         slower = "  slower" if line.ratio() < SLOWER else ""
         before, now = statistics.median(line.before), statistics.median(line.now)
         print(f"  {line.name:45} {before:14,.1f} {now:14,.1f} {line.ratio():6.3f}{slower}", flush=True)
@@ -83,12 +83,13 @@ def _show(title: str, lines: Sequence[Line]) -> None:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="bench builds", description=__doc__.split("\n")[0])
     parser.add_argument("--before", type=Path, required=True, help="a checkout of the other build, set up")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=2.5, help="length of one measurement")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement")
     parser.add_argument("--benches", default=",".join(BENCHES), help="separated by commas (default: %(default)s)")
     given = parser.parse_args(arguments)
     unknown = set(given.benches.split(",")) - set(BENCHES)
-    if unknown or not (given.before / ".venv/bin/python").exists():
+    program = given.before.resolve() / ".venv" / "bin" / "longhall"
+    if unknown or not program.exists():
         sys.exit(f"not a bench: {', '.join(sorted(unknown))}" if unknown else f"{given.before} is not set up")
-    lines = run(given.before.resolve(), given.benches.split(","), given.rounds, given.seconds)
-    _show("all rounds", lines)
+    for bench in given.benches.split(","):
+        _show(run(bench, program, given.rounds, given.seconds))

@@ -1,7 +1,4 @@
-"""Longhall as the bench meets it: the installed command, with nothing but its defaults and a data directory.
-
-`LONGHALL_COMMAND` names another installed command than the one in `.venv`, to measure a build beside the one at hand.
-"""
+"""Longhall as the bench meets it: the installed command, with nothing but its defaults and a data directory."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from pathlib import Path
 from bench.peers.node import Node
 
 _ROOT = Path(__file__).resolve().parents[2]
-COMMAND = Path(os.environ.get("LONGHALL_COMMAND", _ROOT / ".venv" / "bin" / "longhall"))
+COMMAND = _ROOT / ".venv" / "bin" / "longhall"
 
 
 class Longhall(Node):
-    """One Longhall node. `before` is put in front of the command, for a profiler."""
+    """One Longhall node. `before` is put in front of the command, for a profiler; `program` may be another build."""
 
     def __init__(
         self,
@@ -26,8 +23,11 @@ class Longhall(Node):
         arguments: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         directory: Path | None = None,
+        name: str = "longhall",
+        program: Path = COMMAND,
     ) -> None:
-        super().__init__(name="longhall", directory=directory)
+        super().__init__(name=name, directory=directory)
+        self._program = program
         self._before = list(before)
         self._arguments = list(arguments)
         self._variables = dict(variables or {})
@@ -51,7 +51,7 @@ class Longhall(Node):
         super().start()
 
     def command(self) -> list[str]:
-        serve = [str(COMMAND), "serve", "--data", str(self.data)]
+        serve = [str(self._program), "serve", "--data", str(self.data)]
         doors = [
             "--kafka",
             "127.0.0.1:0",

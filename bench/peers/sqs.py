@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.peers.bare import Bare
 from bench.peers.elasticmq import ElasticMq
-from bench.peers.longhall import Longhall
+from bench.peers.longhall import COMMAND, Longhall
 from bench.peers.moto import Moto
 from bench.peers.node import Node
 from bench.peers.question import answers_list_queues
@@ -17,8 +17,16 @@ from bench.peers.question import answers_list_queues
 class LonghallQueues(Longhall):
     """One Longhall node, met at its SQS door; the Kafka door is open as well."""
 
-    def __init__(self, *, arguments: Sequence[str] = (), directory: Path | None = None) -> None:
-        super().__init__(arguments=["--sqs", "127.0.0.1:0", *arguments], directory=directory)
+    def __init__(
+        self,
+        *,
+        arguments: Sequence[str] = (),
+        directory: Path | None = None,
+        name: str = "longhall",
+        program: Path = COMMAND,
+    ) -> None:
+        given = ["--sqs", "127.0.0.1:0", *arguments]
+        super().__init__(arguments=given, directory=directory, name=name, program=program)
         self._sqs = ""
         self._http = ""
 

@@ -125,9 +125,10 @@ _KAFKA_SETTINGS = {
 class LonghallTrio(Trio):
     """`longhall cluster up`, with everything it brings."""
 
-    def __init__(self, *, arguments: Sequence[str] = ()) -> None:
-        super().__init__("longhall")
+    def __init__(self, *, arguments: Sequence[str] = (), name: str = "longhall", program: Path = COMMAND) -> None:
+        super().__init__(name)
         self._arguments = list(arguments)
+        self._program = program
         self._ready: dict[str, Any] = {}
 
     @property
@@ -139,7 +140,7 @@ class LonghallTrio(Trio):
         return str(next(each for each in self._ready["nodes"] if each["node"] == node)[name])
 
     def start(self) -> None:
-        command = _Up(self._arguments)
+        command = _Up(self._program, self._arguments)
         self._stack.enter_context(command)
         self._ready = command.ready
         self.nodes = {int(each["node"]): int(each["pid"]) for each in self._ready["nodes"]}
@@ -150,8 +151,9 @@ class LonghallTrio(Trio):
 class _Up(Node):
     """The process of `cluster up`. It is ready when it says so, and then its nodes are in sync."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, program: Path, arguments: Sequence[str]) -> None:
         super().__init__(name="longhall")
+        self._program = program
         self.ready: dict[str, Any] = {}
         self._arguments = arguments
 
@@ -164,7 +166,7 @@ class _Up(Node):
 
     def command(self) -> list[str]:
         where = ["--data", str(self.directory / "cluster"), "--ready-file", str(self._ready_path())]
-        return [str(COMMAND), "cluster", "up", "--nodes", str(NODES), "--free-ports", *where, *self._arguments]
+        return [str(self._program), "cluster", "up", "--nodes", str(NODES), "--free-ports", *where, *self._arguments]
 
     def listening(self) -> bool:
         try:
