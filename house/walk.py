@@ -117,9 +117,8 @@ def _door(ready: dict[str, Any], through: str) -> Door:
     if through not in ("follower", "group"):
         return Door(ready["sqs"], ready["kafka"])
     nodes = ready["nodes"]
-    status: list[dict[str, Any]] = json.loads(_get(nodes[0]["http"], "/cluster"))["nodes"]
-    leads = {str(one["node"]) for one in status if "leader" in one["role"]}
-    chosen = next(node for node in nodes if (str(node["node"]) in leads) == (through == "group"))
+    leader = json.loads(_get(nodes[0]["http"], "/cluster"))["leader"]
+    chosen = next(node for node in nodes if (node["node"] == leader) == (through == "group"))
     return Door(chosen["sqs"], chosen["kafka"])
 
 
@@ -225,8 +224,8 @@ def _topic(door: Door, through: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     config = {"longhall.placement": "share"} if through == "group" else {}
-    made = AdminClient({"bootstrap.servers": door.kafka}).create_topics([NewTopic(NAME, 1, config=config)])
-    made[NAME].result(30)
+    admin = AdminClient({"bootstrap.servers": door.kafka})
+    admin.create_topics([NewTopic(NAME, 1, config=config)])[NAME].result(30)
 
 
 Operation = Callable[[Door, str], Iterator[Request]]
