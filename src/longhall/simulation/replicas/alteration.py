@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import Final, final
 
+from longhall.broker.hall import Hall
 from longhall.simulation.checkers.violation import demand
 from longhall.simulation.replicas.fleet import Fleet
 from longhall.simulation.replicas.names import name_of
@@ -14,6 +15,7 @@ FOUND_S: Final = 60.0
 PAUSE_S: Final = 3.0
 LOOK_S: Final = 0.1
 TOPIC: Final = "events"
+MARK: Final = "altered"
 
 
 @final
@@ -40,8 +42,8 @@ class Alteration:
 
     def _alter(self, number: int) -> None:
         self.count += 1
-        self._fleet.watch.alter(number)
-        self._fleet.nodes[number].hall.catalogue.topics[TOPIC].configuration["altered"] = "behind its back"
+        self._fleet.watch.alter(number, _is_altered)
+        self._fleet.nodes[number].hall.catalogue.topics[TOPIC].configuration[MARK] = "behind its back"
 
     async def _found(self, number: int) -> None:
         loop = asyncio.get_running_loop()
@@ -49,3 +51,7 @@ class Alteration:
         while self._fleet.watch.is_altered(number):
             demand(loop.time() < deadline, f"{name_of(number)} is not found and repaired within {FOUND_S} s")
             await asyncio.sleep(LOOK_S)
+
+
+def _is_altered(hall: Hall) -> bool:
+    return TOPIC not in hall.catalogue.topics or MARK in hall.catalogue.topics[TOPIC].configuration

@@ -37,6 +37,7 @@ class Watch:
         self.damage_allowed = False  # Somebody flips bits.
         self.lookers: list[Callable[[Member], None]] = []  # Told of every member before it takes its seat.
         self._altered: dict[int, int] = {}  # Nodes whose state was changed, and how often they had differed before.
+        self._alterations: dict[int, Callable[[Hall], bool]] = {}
         self._fleet = fleet
         self.truth = Truth()
         self._lives: dict[str, tuple[Life, Member]] = {}
@@ -84,16 +85,21 @@ class Watch:
             if looks % COMPARE_EVERY == 0:
                 self._compare(whole=False)
 
-    def alter(self, number: int) -> None:
-        """Somebody changes the state of this node behind its back: it differs until it is repaired."""
+    def alter(self, number: int, is_altered: Callable[[Hall], bool]) -> None:
+        """Somebody changes the state of this node behind its back: it differs until it is repaired, or until a restart
+        from what was on the disk before.
+        """
         self._altered[number] = self._fleet.repairs[number].divergences
+        self._alterations[number] = is_altered
 
     def is_altered(self, number: int) -> bool:
-        """Whether it differs still: nobody has noticed, or it is not repaired yet."""
+        """True while it differs, or may: nobody has noticed, or it is not repaired yet."""
         if number not in self._altered:
             return False
-        repairs = self._fleet.repairs[number]
-        return repairs.divergences <= self._altered[number] or bool(repairs.reason)
+        repairs, node = self._fleet.repairs[number], self._fleet.nodes.get(number)
+        if repairs.reason or node is None:
+            return True
+        return repairs.divergences <= self._altered[number] and self._alterations[number](node.hall)
 
     def _check_comparisons(self) -> None:
         """Nodes find that they differ where somebody has seen to it, and nowhere else."""
