@@ -29,6 +29,7 @@ WAIT_SECONDS: Final = 120.0
 NODES: Final = (1, 2, 3)
 ZOOKEEPER: Final = "zookeeper"
 DISK_BYTES: Final = 2 << 30
+SCRUB_MS: Final = 20_000  # Beyond loopback nobody may ask for a pass without credentials.
 READ_AGAIN: Final = "the cluster secret was read again"
 DOORS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080, "peers": 7092}
 
@@ -96,7 +97,7 @@ class Cluster:
         doors = {door: f"{self.field.address(host)}:{port}" for door, port in DOORS.items()}
         return Node(
             self.disk(number) / f"node{number}",
-            options=[*options, "--insecure"],
+            options=[*options, "--insecure", "--set", f"scrub_interval_ms={SCRUB_MS}"],
             home=self.home,
             doors=doors,
             prefix=self.field.prefix(host),
