@@ -36,7 +36,7 @@ class Watch:
     def __init__(self, fleet: Fleet) -> None:
         self.damage_allowed = False  # Somebody flips bits.
         self.lookers: list[Callable[[Member], None]] = []  # Told of every member before it takes its seat.
-        self._altered: dict[int, int] = {}  # Nodes whose state was changed, and how often they had differed before.
+        # Nodes whose state was changed, and how to see it.
         self._alterations: dict[int, Callable[[Hall], bool]] = {}
         self._fleet = fleet
         self.truth = Truth()
@@ -89,29 +89,27 @@ class Watch:
         """Somebody changes the state of this node behind its back: it differs until it is repaired, or until a restart
         from what was on the disk before.
         """
-        self._altered[number] = self._fleet.repairs[number].divergences
         self._alterations[number] = is_altered
 
     def is_altered(self, number: int) -> bool:
-        """True while it differs, or may: nobody has noticed, or it is not repaired yet."""
-        if number not in self._altered:
+        """True while it differs, or may: who dies before its repair has begun differs again in its next life."""
+        if number not in self._alterations:
             return False
-        repairs, node = self._fleet.repairs[number], self._fleet.nodes.get(number)
-        if repairs.reason or node is None:
-            return True
-        return repairs.divergences <= self._altered[number] and self._alterations[number](node.hall)
+        node = self._fleet.nodes.get(number)
+        return bool(self._fleet.repairs[number].reason) or node is None or self._alterations[number](node.hall)
 
     def _check_comparisons(self) -> None:
         """Nodes find that they differ where somebody has seen to it, and nowhere else."""
         for number, repairs in self._fleet.repairs.items():
-            found = repairs.divergences == 0 or number in self._altered
+            found = repairs.divergences == 0 or number in self._alterations
             demand(found, f"{name_of(number)} is said to differ, and does not: {repairs.reason}")
         found_leader = self._fleet.leader()
         member = member_of(found_leader) if found_leader is not None else None
         if member is not None:
             demand(not member.comparison.failures, "the leader cannot digest its state")
             undecided = member.comparison.undecided
-            demand(not undecided or bool(self._altered), f"nodes {sorted(undecided)} are said to differ, and do not")
+            expected = not undecided or bool(self._alterations)
+            demand(expected, f"nodes {sorted(undecided)} are said to differ, and do not")
 
     async def check_copies(self) -> None:
         """Everybody is silent: soon all who keep the hall have the same."""
