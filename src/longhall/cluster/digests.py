@@ -138,7 +138,7 @@ class Comparison:
         self._slice = 0
         self._slices = 0
         self._round_index = 0  # Where the log ended when the last round had ended.
-        self._round_in_sync: frozenset[int] = frozenset()  # Who was in sync then.
+        self._round_in_sync: frozenset[int] = frozenset()  # The in-sync set when that round began.
         self._next_ms = hall.world.clock.monotonic_ms() + interval_ms
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = False
@@ -165,17 +165,19 @@ class Comparison:
         if leading is None or now_ms < self._next_ms or hall.feature_level < REPLICAS_LEVEL:
             return
         if self._slice == 0:
-            # Who came back to the in-sync set is compared though nothing was written since.
+            # A replica that joined the in-sync set after the last round began is compared, though nothing was written.
             if (self._replica.index, leading.in_sync) == (self._round_index, self._round_in_sync):
                 return
             self._slices = slices_of(hall)
         if not hall.has_room(EVENT_ROOM_BYTES):
             return
+        if self._slice == 0:
+            self._round_in_sync = leading.in_sync
         self._next_ms = now_ms + max(self._interval_ms // self._slices, min(MARK_MS_MIN, self._interval_ms))
         self._mark(leading, StateMarked(slice=self._slice, slices=self._slices))
         self._slice = (self._slice + 1) % self._slices
         if self._slice == 0:
-            self._round_index, self._round_in_sync = self._replica.index, leading.in_sync
+            self._round_index = self._replica.index
 
     def _mark(self, leading: Leading, mark: StateMarked) -> None:
         hall = self._hall
