@@ -245,18 +245,18 @@ OPERATIONS: Final[dict[str, Operation]] = {
 def _through(directory: Path, operation: Operation, door: Door, through: str) -> list[list[Call]]:
     """Which worker takes a connection is the system's choice: connect until it is one that has to ask another."""
     for _ in range(CONNECTIONS_MAX):
-        walks = _walk(directory, operation(door, through), TIMES)
+        walks = _walk(directory, operation(door, through))
         if through != "worker" or len({call.process for call in _common(walks)}) > 1:
             return walks
     raise Failed("every connection was taken by the worker that has the data")
 
 
-def _walk(directory: Path, requests: Iterator[Request], times: int) -> list[list[Call]]:
+def _walk(directory: Path, requests: Iterator[Request]) -> list[list[Call]]:
     """What each of several requests called."""
     for _ in range(WARM_TIMES):
         next(requests)()
     walks: list[list[Call]] = []
-    for _ in range(times):
+    for _ in range(TIMES):
         request = next(requests)
         processes = [path.stem for path in directory.glob("*.listens") if Path(f"/proc/{path.stem}").exists()]
         _signal(processes, signal.SIGUSR1)

@@ -39,7 +39,7 @@ MENDED: Final = "damaged messages were put right"  # In place, with what another
 STALL_SECONDS: Final = (60.0, 90.0)
 STALL_BYTES_A_SECOND: Final = 30_000_000
 ROTTEN_SEGMENTS: Final = 5  # Of each node.
-SCRUBBED_S: Final = 120.0  # A pass begins by itself every 20 s.
+SCRUBBED_S: Final = 120.0  # Passes begin by themselves: the API is closed beyond loopback.
 JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
 
 
@@ -357,10 +357,12 @@ class Nemesis:
                 _flip(segment, self._random.choice(_covered_bytes(data, len(whole[segment]))))
         self._say(f"  {len(whole)} segments")
         http = self._cluster.nodes[self._cluster.leader()].http
+        deadline = time.monotonic()
         if http.startswith("127."):
             scrubbed = _scrub(http)
             assert scrubbed.returncode == 0, scrubbed.stdout + scrubbed.stderr + self._cluster.log_tails()
-        deadline = time.monotonic() + (SCRUBBED_S if not http.startswith("127.") else 0.0)
+        else:
+            deadline += SCRUBBED_S
         for segment, good in whole.items():
             while not segment.read_bytes().startswith(good):
                 assert time.monotonic() < deadline, f"{segment} is not repaired"

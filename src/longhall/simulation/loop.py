@@ -177,6 +177,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 try:
                     coroutine.close()
                     break
+                except KeyboardInterrupt:
+                    raise
                 except BaseException:  # A handler that waits again, or the world that is dead under it.
                     continue
         self._kept.clear()
