@@ -36,3 +36,9 @@ def test_a_pass_begins_when_half_the_interval_is_over_or_the_clock_was_set_back(
     assert not pace.is_due(1000, 1000 + DAY_MS // 2 - 1)
     assert pace.is_due(1000, 1000 + DAY_MS // 2)
     assert pace.is_due(1000, 500)
+
+
+def test_a_pass_that_is_late_goes_on_at_the_bound_however_little_it_believes_to_have_left() -> None:
+    pace = Pace(20_000, 32 * MIB)
+    assert pace.bytes_a_second(1_000, 0, 9_500) == 1_000
+    assert pace.bytes_a_second(1_000, 0, 10_000) == 32 * MIB

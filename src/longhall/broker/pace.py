@@ -2,7 +2,7 @@
 
 A pass takes half of the interval. So a byte that was written, or flipped, right behind where the scrub had just been is
 read by the next pass before the interval is over, wherever the two passes met it. The rate follows from the bytes that
-are left and the time that is left; it never exceeds the bound.
+are left and the time that is left. A pass whose time is over, because the log has grown meanwhile, goes on at the bound.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Pace:
 
     def bytes_a_second(self, bytes_left: int, began_ms: int, now_ms: int) -> float:
         """How much is read in the next second."""
-        if self.hurried:
+        left_ms = began_ms + self.pass_ms - now_ms
+        if self.hurried or left_ms <= 0:
             return float(self.bytes_a_second_max)
-        left_ms = max(began_ms + self.pass_ms - now_ms, TIME_LEFT_MS_MIN)
-        return min(bytes_left * 1000 / left_ms, float(self.bytes_a_second_max))
+        return min(bytes_left * 1000 / max(left_ms, TIME_LEFT_MS_MIN), float(self.bytes_a_second_max))
 
     def is_too_slow(self, bytes_total: int) -> bool:
         """Whether the bound does not let a pass of so many bytes end in time."""
