@@ -103,7 +103,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 def simulate(arguments: Sequence[str]) -> int:
     ensure_environment()
-    return become_module("longhall.simulation", *arguments)
+    return become_module("simulation", *arguments)
 
 
 def fuzz(arguments: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from typing import Final
 from longhall.cli.cluster.secret import SECRET_NAME, make_secret
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError
-from longhall.console.company import ClusterView
+from longhall.console.cluster_view import ClusterView
 from longhall.coordination.ensemble import Ensemble
 from soak.field import LOOPBACK, Field, mount_memory
 from soak.node import Node

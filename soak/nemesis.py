@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from longhall.cluster.wire import CHALLENGE, REFUSAL
+from longhall.cluster.rpc.wire import CHALLENGE, REFUSAL
 from longhall.node.settings import Settings
 from longhall.records.batch import CRC_COVERS_FROM
 from longhall.records.header import check_batch

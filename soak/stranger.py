@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from longhall.cluster.peer_authentication import NONCE_BYTES, Dialer, Refused, Secrets
-from longhall.cluster.wire import (
+from longhall.cluster.rpc.authentication import NONCE_BYTES, Dialer, Refused, Secrets
+from longhall.cluster.rpc.wire import (
     CHALLENGE,
     GREETING,
     HELLO,

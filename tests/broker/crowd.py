@@ -1,4 +1,4 @@
-"""A crowd that uses a hall until it dies, and remembers what it was promised."""
+"""A connections that uses a hall until it dies, and remembers what it was promised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEEP, MAYBE, GONE = "keep", "maybe", "gone"
 
 
 class Known:
-    """A topic as the crowd knows it."""
+    """A topic as the connections knows it."""
 
     def __init__(self, name: str, configuration: dict[str, str]) -> None:
         self.name = name

@@ -19,8 +19,8 @@ from longhall.broker.waiting import Commit
 from longhall.log.chores import CHORES
 from longhall.log.reading import Supplied
 from longhall.records.batch import BatchHeader, Record, build_batch, parse_header
-from longhall.simulation.loop import PowerCut
-from longhall.simulation.world import SimulatedWorld, Simulation
+from simulation.loop import PowerCut
+from simulation.world import SimulatedWorld, Simulation
 
 OPTIONS = HallOptions(
     shards=2,

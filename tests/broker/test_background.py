@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from longhall.broker.background import PAUSE_S_MAX, SETTLED_S, BackgroundTasks
-from longhall.simulation.world import Simulation
+from simulation.world import Simulation
 
 
 def played(play: Callable[[], Coroutine[Any, Any, None]]) -> None:

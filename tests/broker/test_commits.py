@@ -11,7 +11,7 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.commits import LONE_ROUNDS_MIN
 from longhall.broker.declare import create_topic
-from longhall.broker.keep import Housekeeper
+from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.send import send, wait
 from longhall.shards.shard import Committable
 from longhall.world.ports import Done, File

@@ -8,14 +8,14 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.declare import create_topic, delete_topic, trim_log
-from longhall.broker.fetch import Fetch, Wanted
+from longhall.broker.fetch import Fetch, PartitionFetch
 from longhall.broker.locate import EARLIEST, LATEST, NEWEST, locate
 from longhall.errors import Code, LonghallError
 from tests.broker.desk import Desk, Life, batch_of
 
 
 def fetch(
-    life: Life, wanted: list[Wanted], *, wait_ms: int = 0, bytes_min: int = 1, bytes_max: int = 1 << 20
+    life: Life, wanted: list[PartitionFetch], *, wait_ms: int = 0, bytes_min: int = 1, bytes_max: int = 1 << 20
 ) -> tuple[Fetch, list[Fetch]]:
     done: list[Fetch] = []
     asked = Fetch(life.hall, wanted, bytes_min, bytes_max, wait_ms, False, done.append)
@@ -23,8 +23,8 @@ def fetch(
     return asked, done
 
 
-def want(life: Life, number: int, offset: int, bytes_max: int = 1 << 20) -> Wanted:
-    return Wanted(life.partition("t", number), offset, bytes_max, -1)
+def want(life: Life, number: int, offset: int, bytes_max: int = 1 << 20) -> PartitionFetch:
+    return PartitionFetch(life.partition("t", number), offset, bytes_max, -1)
 
 
 def test_a_fetch_waits_for_more_and_is_answered_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.broker.hall import Hall
-from longhall.broker.refused import REMEMBERED_MS
+from longhall.broker.refused_producers import REMEMBERED_MS
 from longhall.broker.send import send
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import partition_directory, segment_path

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from longhall.broker.declare import create_topic
-from longhall.broker.keep import FILES_RESERVE, Housekeeper
+from longhall.broker.housekeeper import FILES_RESERVE, Housekeeper
 from longhall.broker.partition import Listener, Partition
 from longhall.broker.send import send
 from longhall.errors import Code
 from longhall.records.batch import BatchHeader
-from longhall.simulation.disk import SimulatedFile
+from simulation.disk import SimulatedFile
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
 
 PARTITIONS = 6

@@ -10,14 +10,14 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.declare import create_topic
-from longhall.broker.keep import Housekeeper
+from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.recover import read_identity, write_identity
-from longhall.broker.scrub import Paper, Scrubber
-from longhall.broker.scrub_report import IDENTITY, INDEX, LOG, SEGMENT, SNAPSHOT, Progress, read_progress
+from longhall.broker.scrub import IdentityFile, Scrubber
+from longhall.broker.scrub_report import IDENTITY, INDEX, LOG, SEGMENT, SNAPSHOT, ScrubProgress, read_progress
 from longhall.errors import Code
 from longhall.log.layout import SCRUB
 from longhall.log.snapshots import read_snapshot
-from longhall.simulation.platter import Inode
+from simulation.platter import Inode
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
 
 SMALL = msgspec.structs.replace(OPTIONS, segment_bytes=4096, scrub_bytes_a_second_max=1 << 30)
@@ -69,11 +69,11 @@ def scrubbed(desk: Desk, hurt: Callable[[], object]) -> Scrubber:
     return found
 
 
-def _identity(life: Life) -> Paper:
+def _identity(life: Life) -> IdentityFile:
     identity = read_identity(life.world.disk)
     assert identity is not None
     right = msgspec.json.encode(identity) + b"\n"
-    return Paper("longhall.json", lambda data: data == right, lambda: write_identity(life.world.disk, identity))
+    return IdentityFile("longhall.json", lambda data: data == right, lambda: write_identity(life.world.disk, identity))
 
 
 @pytest.mark.parametrize("at", [0, 1, -2, -1])
@@ -155,7 +155,7 @@ async def _starts(life: Life) -> None:
 def test_a_restart_goes_on_where_the_last_life_was() -> None:
     desk = Desk(options=msgspec.structs.replace(SMALL, scrub_interval_ms=600_000))
 
-    async def play(life: Life) -> Progress:
+    async def play(life: Life) -> ScrubProgress:
         await filled(life)
         scrubber = Scrubber(life.hall)
         scrubber.start()
@@ -164,7 +164,7 @@ def test_a_restart_goes_on_where_the_last_life_was() -> None:
         assert scrubber.report.progress.base_offset > 0
         return scrubber.report.progress
 
-    progress: Progress = desk.live(play)
+    progress: ScrubProgress = desk.live(play)
 
     async def look(life: Life) -> None:
         noted = read_progress(life.world.disk)
@@ -188,7 +188,7 @@ def test_a_note_that_cannot_be_read_costs_a_pass_and_no_more() -> None:
     async def play(life: Life) -> None:
         file = life.world.disk.open(SCRUB, create=True)
         file.write_at(0, (b"{nonsense",))
-        assert read_progress(life.world.disk) == Progress()
+        assert read_progress(life.world.disk) == ScrubProgress()
 
     desk.live(play)
 

@@ -6,9 +6,9 @@ import asyncio
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.declare import create_topic
-from longhall.broker.keep import Housekeeper
+from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.vouch import Voucher
-from longhall.simulation.platter import Inode
+from simulation.platter import Inode
 from tests.broker.desk import Desk, Life, batch_of
 
 LAST = b"the last one that was acknowledged"

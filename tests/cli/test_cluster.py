@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from longhall.cli.cluster import errand
-from longhall.cluster.peer_authentication import read_secrets
-from longhall.console.company import ClusterView, HostView
+from longhall.cluster.rpc.authentication import read_secrets
+from longhall.console.cluster_view import ClusterView, HostView
 from tests.cli.conftest import Run
 
 

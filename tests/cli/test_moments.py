@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, Place, parse_moment_ms, parse_place, show_moment
+from longhall.cli.moments import Anchor, StartPosition, parse_moment_ms, parse_place, show_moment
 
 NOW_MS = 1_700_000_000_000
 
@@ -13,19 +13,19 @@ NOW_MS = 1_700_000_000_000
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", Place(Anchor.BEGINNING)),
-        ("Earliest", Place(Anchor.BEGINNING)),
-        ("end", Place(Anchor.END)),
-        ("committed", Place(Anchor.COMMITTED)),
-        ("42", Place(Anchor.OFFSET, 42)),
-        ("-10", Place(Anchor.BEFORE_END, 10)),
-        ("2h ago", Place(Anchor.TIME, NOW_MS - 7_200_000)),
-        ("@5", Place(Anchor.TIME, 5)),
-        ("2020-01-01T00:00:00Z", Place(Anchor.TIME, 1_577_836_800_000)),
-        ("2020-01-01 01:00+01:00", Place(Anchor.TIME, 1_577_836_800_000)),
+        ("beginning", StartPosition(Anchor.BEGINNING)),
+        ("Earliest", StartPosition(Anchor.BEGINNING)),
+        ("end", StartPosition(Anchor.END)),
+        ("committed", StartPosition(Anchor.COMMITTED)),
+        ("42", StartPosition(Anchor.OFFSET, 42)),
+        ("-10", StartPosition(Anchor.BEFORE_END, 10)),
+        ("2h ago", StartPosition(Anchor.TIME, NOW_MS - 7_200_000)),
+        ("@5", StartPosition(Anchor.TIME, 5)),
+        ("2020-01-01T00:00:00Z", StartPosition(Anchor.TIME, 1_577_836_800_000)),
+        ("2020-01-01 01:00+01:00", StartPosition(Anchor.TIME, 1_577_836_800_000)),
     ],
 )
-def test_places(text: str, place: Place) -> None:
+def test_places(text: str, place: StartPosition) -> None:
     assert parse_place(text, NOW_MS) == place
 
 

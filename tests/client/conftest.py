@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from longhall.client.hall import Hall
-from longhall.simulation.world import SimulatedWorld, Simulation
+from simulation.world import SimulatedWorld, Simulation
 from tests.client.scripted import HOST, PORT, ScriptedBroker
 
 Scene = Callable[[ScriptedBroker, Hall, SimulatedWorld], Awaitable[None]]

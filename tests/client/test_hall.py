@@ -12,7 +12,7 @@ from longhall.client.records import EARLIEST, LATEST
 from longhall.client.refusals import Refused, Unreachable
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataResponse
 from longhall.errors import Code, LonghallError
-from longhall.simulation.world import SimulatedWorld
+from simulation.world import SimulatedWorld
 from tests.client.conftest import Play
 from tests.client.scripted import (
     API_VERSIONS,

@@ -8,11 +8,11 @@ import pytest
 
 from longhall.client.groups import Committed
 from longhall.client.hall import Hall
-from longhall.client.member import Member
+from longhall.client.member import GroupMember
 from longhall.client.producer import Producer
 from longhall.client.refusals import Refused
 from longhall.errors import Code
-from longhall.simulation.world import SimulatedWorld
+from simulation.world import SimulatedWorld
 from tests.client.conftest import Play
 from tests.client.coordinator import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP
 from tests.client.scripted import DROP, FIND_COORDINATOR, LOSE, ScriptedBroker
@@ -25,7 +25,7 @@ async def fill(hall: Hall, world: SimulatedWorld, count: int) -> None:
     await producer.close()
 
 
-async def read(member: Member, count: int) -> list[bytes | None]:
+async def read(member: GroupMember, count: int) -> list[bytes | None]:
     found: list[bytes | None] = []
     while len(found) < count:
         found += [consumed.record.value for consumed in await member.poll()]
@@ -35,14 +35,14 @@ async def read(member: Member, count: int) -> list[bytes | None]:
 def test_a_group_goes_on_where_it_was(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         await fill(hall, world, 10)
-        first = Member(hall, "g", ["t"])
+        first = GroupMember(hall, "g", ["t"])
         assert sorted(await read(first, 10), key=str) == [b"%d" % number for number in range(10)]
         assert first.assignment == [("t", 0), ("t", 1)]
         await first.commit()
         await first.leave()
         assert broker.coordinator.left == ["member-1"]
         await fill(hall, world, 2)
-        second = Member(hall, "g", ["t"])
+        second = GroupMember(hall, "g", ["t"])
         assert sorted(await read(second, 2), key=str) == [b"0", b"1"]
         assert broker.coordinator.committed == {("t", 0): 5, ("t", 1): 5}
 
@@ -58,7 +58,7 @@ def test_joining_outlasts_mishaps(play: Play) -> None:
             SYNC_GROUP: [27, LOSE, 22, 25],
             OFFSET_FETCH: [14, DROP, 88],
         }
-        assert len(await read(Member(hall, "g", ["t"]), 4)) == 4
+        assert len(await read(GroupMember(hall, "g", ["t"]), 4)) == 4
 
     play(scene)
 
@@ -67,7 +67,7 @@ def test_joining_outlasts_mishaps(play: Play) -> None:
 def test_a_heartbeat_brings_the_member_back(play: Play, error_code: int) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         await fill(hall, world, 4)
-        member = Member(hall, "g", ["t"])
+        member = GroupMember(hall, "g", ["t"])
         await read(member, 4)
         await member.commit()
         generation = broker.coordinator.generation
@@ -87,7 +87,7 @@ def test_a_heartbeat_brings_the_member_back(play: Play, error_code: int) -> None
 def test_a_late_commit_is_refused(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         await fill(hall, world, 4)
-        member = Member(hall, "g", ["t"])
+        member = GroupMember(hall, "g", ["t"])
         await read(member, 4)
         broker.mishaps = {OFFSET_COMMIT: [16, DROP, 22]}
         with pytest.raises(Refused) as refusal:

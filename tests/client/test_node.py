@@ -9,7 +9,7 @@ import pytest
 
 from longhall.client.groups import Committed, assignment_of
 from longhall.client.hall import Hall
-from longhall.client.member import Member
+from longhall.client.member import GroupMember
 from longhall.client.producer import Options, Producer
 from longhall.client.reader import Reader
 from longhall.client.records import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
@@ -18,7 +18,7 @@ from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
-from longhall.simulation.world import SimulatedWorld, Simulation
+from simulation.world import SimulatedWorld, Simulation
 
 Scene = Callable[[Hall, SimulatedWorld], Awaitable[None]]
 
@@ -57,8 +57,8 @@ async def read_all(hall: Hall, topic: str, isolation_level: int = READ_COMMITTED
     return found
 
 
-async def poll_until(condition: Callable[[], bool], *members: Member) -> None:
-    async def keep(member: Member) -> None:
+async def poll_until(condition: Callable[[], bool], *members: GroupMember) -> None:
+    async def keep(member: GroupMember) -> None:
         while not condition():
             await member.poll()
 
@@ -94,8 +94,8 @@ def test_topics_from_birth_to_end() -> None:
 def test_two_members_share_and_one_takes_over() -> None:
     async def scene(hall: Hall, world: SimulatedWorld) -> None:
         await hall.topics.create("t", partitions=4)
-        first = Member(hall, "g", ["t"], session_timeout_ms=10_000, max_wait_ms=100)
-        second = Member(hall, "g", ["t"], session_timeout_ms=10_000, max_wait_ms=100)
+        first = GroupMember(hall, "g", ["t"], session_timeout_ms=10_000, max_wait_ms=100)
+        second = GroupMember(hall, "g", ["t"], session_timeout_ms=10_000, max_wait_ms=100)
         await poll_until(lambda: len(first.assignment) == len(second.assignment) == 2, first, second)
         described = await hall.groups.describe("g")
         given = [assignment_of(member).assigned_partitions[0].partitions for member in described.members]

@@ -14,7 +14,7 @@ from longhall.client.refusals import Refused, Unreachable
 from longhall.errors import Code, LonghallError
 from longhall.records.compression import CODEC_MAX, ZSTD
 from longhall.records.partitioner import partition_for
-from longhall.simulation.world import SimulatedWorld
+from simulation.world import SimulatedWorld
 from tests.client.conftest import Play
 from tests.client.scripted import DROP, FETCH, INIT_PRODUCER_ID, LOSE, PRODUCE, SILENT, ScriptedBroker
 

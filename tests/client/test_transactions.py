@@ -9,7 +9,7 @@ from longhall.client.hall import Hall
 from longhall.client.producer import RISING_FEATURE, Options, Producer
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import parse_header
-from longhall.simulation.world import SimulatedWorld
+from simulation.world import SimulatedWorld
 from tests.client.conftest import Play
 from tests.client.coordinator import ADD_PARTITIONS, END_TRANSACTION
 from tests.client.scripted import DROP, LOSE, PRODUCE, ScriptedBroker

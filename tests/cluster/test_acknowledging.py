@@ -9,10 +9,10 @@ import pytest
 
 from longhall.broker.declare import create_topic
 from longhall.errors import Code, LonghallError
-from longhall.simulation.replicas.cluster import Cluster
-from longhall.simulation.replicas.contents import contents_of
-from longhall.simulation.replicas.names import name_of
-from longhall.simulation.replicas.node import MemberNode
+from simulation.replicas.cluster import Cluster
+from simulation.replicas.contents import contents_of
+from simulation.replicas.names import name_of
+from simulation.replicas.node import MemberNode
 from tests.cluster.test_members import hosts_of_followers, play
 
 WORDS = ("one", "quorum", "all")

@@ -12,13 +12,13 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.events import TopicCreated
 from longhall.broker.replay import Replay
-from longhall.cluster.repair import Repairs
+from longhall.cluster.replication.repair_policy import RepairPolicy
 from longhall.log.frames import Entry
 from longhall.node.assembly import Node
 from longhall.shards.shard import Committable
-from longhall.simulation.replicas.fleet import DIGEST_MS, Fleet
-from longhall.simulation.replicas.observed import member_of
-from longhall.simulation.world import Simulation
+from simulation.replicas.fleet import DIGEST_MS, Fleet
+from simulation.replicas.observed import member_of
+from simulation.world import Simulation
 
 
 def play(script: Callable[[Fleet, int], Coroutine[Any, Any, None]], size: int = 3) -> None:
@@ -73,7 +73,7 @@ def alter(fleet: Fleet, number: int) -> None:
     fleet.nodes[number].hall.catalogue.topics["first"].configuration["retention.ms"] = "1"
 
 
-def repairs_of(fleet: Fleet, number: int) -> Repairs:
+def repairs_of(fleet: Fleet, number: int) -> RepairPolicy:
     return fleet.repairs[number]
 
 
@@ -101,9 +101,9 @@ def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> N
     async def script(fleet: Fleet, leader: int) -> None:
         follower = next(number for number in fleet.numbers if number != leader)
         node, led = fleet.nodes[follower], fleet.nodes[leader]
-        member, fellowship = member_of(node), node.fellowship
+        member, cluster_node = member_of(node), node.cluster_node
         assert member is not None
-        assert fellowship is not None
+        assert cluster_node is not None
         member.on_failure = lambda leader, failure: None  # It stays as it is.
         fail_next(node, KeyError("x"))
         make_topic(led, "first")
@@ -115,7 +115,7 @@ def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> N
         assert node.hall.checkpoints == before
         assert follower not in fleet.in_sync()
         assert "cannot be applied" in (node.hall.failed)
-        fellowship._fall("the test is over")
+        cluster_node._fall("the test is over")
 
     play(script)
 

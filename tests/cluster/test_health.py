@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.cli.cluster.status import ask
-from longhall.cluster.liveness import KEPT_S
+from longhall.cluster.membership.liveness import KEPT_S
 from soak.cluster import Cluster, wait_until
 from soak.node import Node
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from longhall.cluster.controller import Controller
-from longhall.cluster.member import Role
-from longhall.cluster.seat import TEND_S
+from longhall.cluster.membership.controller import Controller
+from longhall.cluster.membership.coordinator_session import TEND_S
+from longhall.cluster.replication.group_replica import Role
 from longhall.coordination.ports import Manager
 from longhall.errors import Code
-from longhall.simulation.replicas.cluster import TOPIC, Cluster, little_memory
-from longhall.simulation.replicas.contents import contents_of
-from longhall.simulation.replicas.names import name_of
-from longhall.simulation.replicas.node import MemberNode
-from longhall.simulation.world import Simulation
+from simulation.replicas.cluster import TOPIC, Cluster, little_memory
+from simulation.replicas.contents import contents_of
+from simulation.replicas.names import name_of
+from simulation.replicas.node import MemberNode
+from simulation.world import Simulation
 
 NODES = [1, 2, 3]
 

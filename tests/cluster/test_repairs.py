@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from longhall.broker.apply import ReplicaFailed
-from longhall.cluster.repair import RESTARTS_MAX, Diverged, Remedy, Repairs
+from longhall.cluster.replication.repair_policy import RESTARTS_MAX, Diverged, Remedy, RepairPolicy
 
 
 def failure(index: int, cause: Exception | None = None) -> ReplicaFailed:
@@ -13,7 +13,7 @@ def failure(index: int, cause: Exception | None = None) -> ReplicaFailed:
 
 
 def test_a_disk_that_does_not_answer_is_asked_again_once_for_an_entry() -> None:
-    repairs = Repairs()
+    repairs = RepairPolicy()
     assert repairs.failed(failure(7)) is Remedy.RESTART
     assert "entry 7 (epoch 3, shard 1)" in repairs.reason
     assert repairs.failed(failure(8)) is Remedy.RESTART
@@ -22,13 +22,13 @@ def test_a_disk_that_does_not_answer_is_asked_again_once_for_an_entry() -> None:
 
 
 def test_a_disk_that_fails_at_one_entry_after_another_is_given_up_in_the_end() -> None:
-    repairs = Repairs()
+    repairs = RepairPolicy()
     remedies = [repairs.failed(failure(index)) for index in range(1, RESTARTS_MAX + 2)]
     assert remedies == [Remedy.RESTART] * RESTARTS_MAX + [Remedy.FULL_SYNC]
 
 
 def test_whoever_is_in_sync_again_begins_anew() -> None:
-    repairs = Repairs()
+    repairs = RepairPolicy()
     repairs.failed(failure(7))
     repairs.healed()
     assert repairs.reason == ""
@@ -36,13 +36,13 @@ def test_whoever_is_in_sync_again_begins_anew() -> None:
 
 
 def test_what_is_no_matter_of_the_disk_is_not_tried_again() -> None:
-    assert Repairs().failed(failure(7, KeyError("x"))) is Remedy.FULL_SYNC
-    repairs = Repairs()
+    assert RepairPolicy().failed(failure(7, KeyError("x"))) is Remedy.FULL_SYNC
+    repairs = RepairPolicy()
     assert repairs.failed(Diverged("at entry 9")) is Remedy.FULL_SYNC
     assert (repairs.divergences, repairs.apply_failures) == (1, 0)
 
 
 def test_another_copy_does_not_help_a_full_disk() -> None:
-    repairs = Repairs()
+    repairs = RepairPolicy()
     full = OSError(errno.ENOSPC, "no space")
     assert [repairs.failed(failure(7, full)) for _ in range(20)] == [Remedy.RESTART] * 20

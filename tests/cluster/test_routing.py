@@ -11,8 +11,8 @@ import pytest
 
 from longhall.broker.leadership import Host
 from longhall.cluster import routing
-from longhall.cluster.peers import Peers
 from longhall.cluster.routing import PIECE_BYTES, Router
+from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.world.real.entropy import RealEntropy
 from longhall.world.real.network import RealNetwork

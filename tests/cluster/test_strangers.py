@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from longhall.cli.cluster.secret import SECRET_NAME
-from longhall.cluster.peer_authentication import REFUSED
-from longhall.cluster.receipt_secret import DIGEST, SECRET, digest_of
-from longhall.cluster.wire import CHALLENGE, REFUSAL, Refusal, decode_answer, encode
+from longhall.cluster.membership.receipt_secret import DIGEST, SECRET, digest_of
+from longhall.cluster.rpc.authentication import REFUSED
+from longhall.cluster.rpc.wire import CHALLENGE, REFUSAL, Refusal, decode_answer, encode
 from longhall.coordination.ensemble import Ensemble
 from longhall.coordination.ports import CoordinationError, ShardState
 from longhall.coordination.zookeeper import zookeeper_coordinator

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from longhall.node.assembly import Node
-from longhall.simulation.replicas.fleet import Fleet
-from longhall.simulation.world import Simulation
+from simulation.replicas.fleet import Fleet
+from simulation.world import Simulation
 
 
 def play(script: Callable[[Fleet, int], Coroutine[Any, Any, None]]) -> None:
@@ -49,14 +49,14 @@ def test_a_leader_whose_disk_is_full_follows_until_it_is_not() -> None:
 def test_leadership_does_not_go_round_when_all_disks_are_full() -> None:
     async def script(fleet: Fleet, leader: int) -> None:
         for number, node in fleet.nodes.items():
-            assert node.fellowship is not None
+            assert node.cluster_node is not None
             if number != leader:
                 node.hall.storage_full = True
-                node.fellowship.seat.condition = lambda: "full"
+                node.cluster_node.session.condition = lambda: "full"
         await asyncio.sleep(1)
-        fellowship = fleet.nodes[leader].fellowship
-        assert fellowship is not None
-        fellowship.seat.condition = lambda: "full"
+        cluster_node = fleet.nodes[leader].cluster_node
+        assert cluster_node is not None
+        cluster_node.session.condition = lambda: "full"
         await asyncio.sleep(10)
         assert fleet.leader_number() == leader
         assert fleet.restarts == 0
@@ -66,13 +66,13 @@ def test_leadership_does_not_go_round_when_all_disks_are_full() -> None:
 
 def test_a_leader_that_cannot_put_a_message_right_fetches_everything_from_the_next() -> None:
     async def script(fleet: Fleet, damaged: int) -> None:
-        fellowship = fleet.nodes[damaged].fellowship
-        assert fellowship is not None
-        assert fellowship.member is not None
-        fellowship.member.mender.is_unfit = True  # Others have it in other bytes, or the disk does not take it.
+        cluster_node = fleet.nodes[damaged].cluster_node
+        assert cluster_node is not None
+        assert cluster_node.member is not None
+        cluster_node.member.repair.is_unfit = True  # Others have it in other bytes, or the disk does not take it.
         await other_leader(fleet, damaged)
         await fleet.up(60)
-        place = fleet.nodes[damaged].fellowship
+        place = fleet.nodes[damaged].cluster_node
         assert place is not None
         assert place.place.fetched
 

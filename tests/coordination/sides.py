@@ -16,9 +16,9 @@ from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.keeper import keep_tree
 from longhall.coordination.worker import worker_coordinator
 from longhall.coordination.zookeeper import zookeeper_coordinator
-from longhall.simulation.world import Simulation
-from longhall.simulation.zookeeper import SimulatedZooKeeper
 from longhall.world.real.world import real_world
+from simulation.world import Simulation
+from simulation.zookeeper import SimulatedZooKeeper
 
 WAIT_S = 60.0
 T = TypeVar("T")

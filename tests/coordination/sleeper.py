@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from longhall.coordination.ports import Expired, Member, OutcomeUnknown, Session
+from longhall.coordination.ports import Expired, MemberDescription, OutcomeUnknown, Session
 from longhall.coordination.zookeeper import zookeeper_coordinator
 
 
@@ -29,7 +29,7 @@ async def main(url: str) -> None:
         await stale.wait()
         stale.clear()
         try:
-            mine = await coordinator.register(Member(node_id=5, directory="sleeper"))
+            mine = await coordinator.register(MemberDescription(node_id=5, directory="sleeper"))
             print("registered", mine.generation, flush=True)
         except (OutcomeUnknown, Expired):
             await asyncio.sleep(0.05)

@@ -13,14 +13,14 @@ from longhall.coordination.ports import (
     FeatureLevel,
     Ids,
     Manager,
-    Member,
+    MemberDescription,
+    ReplicationGroup,
     Session,
     ShardState,
-    Wing,
 )
 from tests.coordination.sides import Make, Side, eventually, until
 
-ONE = Member(node_id=1, directory="a", addresses={"kafka": "127.0.0.1:9092"}, rack="r1", feature_level_max=2)
+ONE = MemberDescription(node_id=1, directory="a", addresses={"kafka": "127.0.0.1:9092"}, rack="r1", feature_level_max=2)
 
 
 def test_a_cluster_is_named_once(side: Side) -> None:
@@ -35,7 +35,7 @@ def test_a_cluster_is_named_once(side: Side) -> None:
 def test_members_are_seen_until_they_leave(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
-        seen: list[dict[int, Member]] = []
+        seen: list[dict[int, MemberDescription]] = []
         second.watch_members(lambda members: seen.append(dict(members)))
         await eventually(lambda: seen == [{}])
         mine = await first.register(ONE)
@@ -285,13 +285,13 @@ def test_hosts_are_marked_to_be_emptied(side: Side) -> None:
 def test_wings_are_made_by_one_and_heard_of_by_all(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
-        seen: list[dict[str, Wing]] = []
+        seen: list[dict[str, ReplicationGroup]] = []
         second.watch_wings(lambda wings: seen.append(dict(wings)))
         await eventually(lambda: seen == [{}])
-        made = await first.change_wing(None, Wing(name="a", number=1, hosts=(1, 2)))
+        made = await first.change_wing(None, ReplicationGroup(name="a", number=1, hosts=(1, 2)))
         await eventually(lambda: seen[-1] == {"a": made})
         with pytest.raises(Conflict):
-            await second.change_wing(None, Wing(name="a", number=2))
+            await second.change_wing(None, ReplicationGroup(name="a", number=2))
         moved = await second.change_wing(made, msgspec.structs.replace(made, hosts=(2, 3), reserved=True))
         with pytest.raises(Conflict):
             await first.change_wing(made, made)
@@ -304,14 +304,14 @@ def test_wings_are_made_by_one_and_heard_of_by_all(side: Side) -> None:
 def test_a_wing_has_what_a_cluster_has_in_the_same_session(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
-        await first.change_wing(None, Wing(name="a", number=1))
+        await first.change_wing(None, ReplicationGroup(name="a", number=1))
         there, here = first.beside("a"), second.beside("a")
         await there.start()
         await here.start()
         assert there.session is first.session
         assert await there.cluster_id("wing") == "wing"
         assert await first.cluster_id("hall") == "hall"
-        seen: list[dict[int, Member]] = []
+        seen: list[dict[int, MemberDescription]] = []
         here.watch_members(lambda members: seen.append(dict(members)))
         mine = await there.register(ONE)
         await eventually(lambda: seen[-1:] == [{1: mine}])

@@ -12,13 +12,13 @@ import pytest
 from longhall.coordination import saved
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree, embedded_coordinator
-from longhall.coordination.ports import Conflict, Ids, Member, OutcomeUnknown, ShardState
+from longhall.coordination.ports import Conflict, Ids, MemberDescription, OutcomeUnknown, ShardState
 from longhall.coordination.tree import Create, Put
 from longhall.errors import Code, LonghallError
-from longhall.simulation.world import Host, Simulation
 from longhall.world.real.world import real_world
+from simulation.world import Host, Simulation
 
-ME = Member(node_id=1, directory="d")
+ME = MemberDescription(node_id=1, directory="d")
 
 
 def on(directory: Path, scenario: Any) -> None:

@@ -23,7 +23,7 @@ from longhall.coordination.frames import (
     read_request,
 )
 from longhall.coordination.keeper import TreeKeeper, keep_tree
-from longhall.coordination.ports import Member, OutcomeUnknown, Session
+from longhall.coordination.ports import MemberDescription, OutcomeUnknown, Session
 from longhall.coordination.tree import Check, Create, Delete, Node, Put
 from longhall.coordination.worker import worker_coordinator
 from longhall.world.real.world import RealWorld, real_world
@@ -52,12 +52,12 @@ async def test_a_worker_that_dies_is_forgotten_at_once(kept: Kept) -> None:
     first.on_session(heard.append)
     seen: list[set[int]] = []
     second.watch_members(lambda members: seen.append(set(members)))
-    before = await first.register(Member(node_id=1, directory="d"))
+    before = await first.register(MemberDescription(node_id=1, directory="d"))
     await eventually(lambda: bool(seen) and seen[-1] == {1})
     first._tree._link.close()
     await eventually(lambda: heard == [Session.SUSPENDED, Session.EXPIRED, Session.CONNECTED])
     await eventually(lambda: seen[-1] == set())
-    after = await first.register(Member(node_id=1, directory="d"))
+    after = await first.register(MemberDescription(node_id=1, directory="d"))
     assert after.generation > before.generation
     await eventually(lambda: seen[-1] == {1})
     await first.close()

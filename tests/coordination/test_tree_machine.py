@@ -23,9 +23,9 @@ from longhall.coordination.ensemble import Ensemble
 from longhall.coordination.ports import ABSENT, Conflict, OutcomeUnknown, Session
 from longhall.coordination.tree import Check, Create, Delete, Node, Operation, Put, Tree
 from longhall.coordination.zookeeper import ZooKeeperTree
-from longhall.simulation.world import Simulation
-from longhall.simulation.zookeeper import SimulatedZooKeeper
-from longhall.simulation.zookeeper_client import SimulatedTree
+from simulation.world import Simulation
+from simulation.zookeeper import SimulatedZooKeeper
+from simulation.zookeeper_client import SimulatedTree
 from tests.coordination.sides import eventually
 
 CLIENTS = 3

@@ -18,12 +18,20 @@ import pytest
 from longhall.coordination import zookeeper as module
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.ensemble import Ensemble, EnsembleError, PartMissing
-from longhall.coordination.ports import CoordinationError, Expired, Ids, Member, OutcomeUnknown, Session, ShardState
+from longhall.coordination.ports import (
+    CoordinationError,
+    Expired,
+    Ids,
+    MemberDescription,
+    OutcomeUnknown,
+    Session,
+    ShardState,
+)
 from longhall.coordination.zookeeper import zookeeper_coordinator
 from tests.coordination.sides import eventually, until
 from tests.house.repository import ROOT
 
-ME = Member(node_id=1, directory="d")
+ME = MemberDescription(node_id=1, directory="d")
 
 
 @pytest.fixture(scope="module")

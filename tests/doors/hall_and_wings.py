@@ -12,7 +12,7 @@ import msgspec
 from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
-from longhall.broker.placement import WING_STEP, Kept
+from longhall.broker.placement import WING_STEP, PartitionLocation
 from longhall.errors import Code, LonghallError
 from longhall.front.carried import answer_carried
 from longhall.node.assembly import Node
@@ -43,12 +43,12 @@ class ToldWings:
     def is_placed(self, topic: str) -> bool:
         return bool(self._lanes(topic))
 
-    def kept(self, topic: str, partition: int) -> Kept:
+    def kept(self, topic: str, partition: int) -> PartitionLocation:
         lanes = self._lanes(topic)
         wing = lanes[partition % len(lanes)]
         epoch = self._processes[wing].hall.shards[1].epoch if wing in self._processes else 7
         replicas = [broker_of(wing), broker_of(wing) + 1]
-        return Kept(0 if wing in self.leaderless else replicas[0], epoch, replicas, replicas[:1])
+        return PartitionLocation(0 if wing in self.leaderless else replicas[0], epoch, replicas, replicas[:1])
 
     def brokers(self) -> list[Host]:
         return [Host(node=broker_of(wing), kafka=str(node.kafka), rack="r") for wing, node in self._processes.items()]

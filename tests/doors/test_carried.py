@@ -156,7 +156,7 @@ async def _nobody_waits_any_more(two: TwoNodes) -> None:
     waiters = two.leader.hall.queues[two.leader.hall.catalogue.queues.by_name["jobs"].number].waiters
     writer = await _begin_to_receive(two)
     await _until(lambda: len(waiters) == 1)
-    guests = two.leader._sqs.crowd.guests
+    guests = two.leader._sqs.connections.guests
     assert guests
     writer.close()
     await _until(lambda: not guests)

@@ -134,8 +134,8 @@ def test_who_brings_next_to_nothing_is_given_up_while_others_wait() -> None:
 
 def test_strangers_cannot_take_what_is_for_those_who_are_known() -> None:
     budget = Budget(100_000, 10_000)
-    crowd = [Sender(budget.strangers) for _ in range(100)]
-    for sender in crowd:
+    connections = [Sender(budget.strangers) for _ in range(100)]
+    for sender in connections:
         sender.send(1_000)
     assert budget.strangers.used_bytes <= 12_500 + 1_000
     assert budget.take(100_000)

@@ -7,7 +7,7 @@ from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
 from longhall.log.reading import Read, Supplied
 from longhall.records.batch import Record, build_batch, parse_header
-from longhall.simulation.world import Host, Simulation
+from simulation.world import Host, Simulation
 
 PARTITION = 7
 SEGMENT_BYTES = 4_000

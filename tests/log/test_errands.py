@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from longhall.log.chores import CHORES
-from longhall.simulation.world import Simulation
 from longhall.world.ports import Disk
+from simulation.world import Simulation
 
 remove = CHORES["remove"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longhall.log.files import OpenFiles
-from longhall.simulation.world import Host, Simulation
+from simulation.world import Host, Simulation
 
 
 def new_host(seed: int = 1) -> Host:

@@ -11,8 +11,8 @@ from longhall.log.layout import partition_directory, segment_path
 from longhall.log.rewriting import DROP, KEEP, OPEN, install_segment
 from longhall.log.scanning import Damage, scan_segment
 from longhall.records.batch import Record, build_batch, parse_header, read_records
-from longhall.simulation.world import Simulation
 from longhall.world.ports import Disk
+from simulation.world import Simulation
 
 BATCHES = st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=12)
 

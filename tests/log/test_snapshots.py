@@ -7,8 +7,8 @@ import pytest
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import shard_directory, snapshot_path
 from longhall.log.snapshots import read_snapshot, write_snapshot
-from longhall.simulation.loop import PowerCut
-from longhall.simulation.world import Simulation
+from simulation.loop import PowerCut
+from simulation.world import Simulation
 
 
 def test_the_newest_is_read_and_the_old_one_goes() -> None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from longhall.log.frames import ENTRY_HEADER_BYTES, Frame, encode_event
 from longhall.log.wal import FILE_BYTES_MIN, Damage, Wal
-from longhall.simulation.loop import PowerCut
-from longhall.simulation.platter import Inode
-from longhall.simulation.world import Simulation
+from simulation.loop import PowerCut
+from simulation.platter import Inode
+from simulation.world import Simulation
 
 NOISE = os.urandom(1 << 16) * 96  # Six megabytes that nobody mistakes for frames.
 

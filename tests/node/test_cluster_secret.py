@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from longhall.cluster.peer_authentication import NO_SECRET
+from longhall.cluster.rpc.authentication import NO_SECRET
 from longhall.errors import Code, LonghallError
 from longhall.node import cluster_secret
 from longhall.node.cluster_secret import SecretFile, coordinator_of

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from longhall.broker.queues.measure import depth_of
+from longhall.broker.queues.upkeep.measure import depth_of
 from longhall.broker.recover import read_identity
-from longhall.cluster.card import read_card
+from longhall.cluster.membership.member_file import read_member_file
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.ports import Coordinator
 from longhall.errors import Code, LonghallError
 from longhall.node.assembly import Node, options_of
-from longhall.node.place import RecordDoubted, take_place
+from longhall.node.join_state import RecordDoubted, take_place
 from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
-from longhall.simulation.replicas.contents import contents_of
 from longhall.world.real.disk import RealDisk
 from longhall.world.real.world import RealWorld, real_world
+from simulation.replicas.contents import contents_of
 
 HERE = Path(__file__).parent
 
@@ -53,8 +53,8 @@ async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
         place = await take_place(world, coordinator, options_of(settings), 1, level_max=level_max)
         node = Node(world, settings, place)
         await node.start(_fail)
-        assert node.fellowship is not None
-        await node.fellowship.settled()
+        assert node.cluster_node is not None
+        await node.cluster_node.settled()
         yield node
         await node.stop()
     finally:
@@ -65,7 +65,7 @@ async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
 
 async def _recover(world: RealWorld, coordinator: Coordinator, settings: Settings) -> None:
     """As `longhall cluster recover --unclean 1 --apply` does: logs of that level do not note their replicas."""
-    card, identity = read_card(world.disk, world.entropy), read_identity(world.disk)
+    card, identity = read_member_file(world.disk, world.entropy), read_identity(world.disk)
     assert identity is not None
     if identity.member and await coordinator.shard(0) is None:
         doubt = RecordDoubted("the coordinator is another one")
@@ -98,8 +98,8 @@ async def test_it_is_read_goes_on_and_is_raised(tmp_path: Path) -> None:
     async with running(tmp_path, 1) as node:  # Back, since nothing was raised.
         assert _messages(node)["letters", 0] == ["a", "b", "c"]
     async with running(tmp_path, 2) as node:
-        assert node.fellowship is not None
-        assert (await node.fellowship.seat.upgrade(2)).level == 2
+        assert node.cluster_node is not None
+        assert (await node.cluster_node.seat.upgrade(2)).level == 2
         assert node.hall.feature_level == 2
     disk = RealDisk(str(tmp_path / "data"))
     identity = read_identity(disk)

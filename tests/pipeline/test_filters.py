@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
-from longhall.pipeline.filters import Wanted
+from longhall.pipeline.filters import FilterWanted
 
 COMPARISONS = {
     spark.EqualTo: operator.eq,
@@ -23,7 +23,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @given(st.sampled_from(list(COMPARISONS)), st.integers(-5, 105))
 def test_offsets(kind: type[spark.Filter], value: int) -> None:
-    wanted = Wanted()
+    wanted = FilterWanted()
     assert list(wanted.take([kind(("offset",), value)])) == []  # type: ignore[call-arg]
     let_through = [offset for offset in range(100) if wanted.first_offset <= offset < wanted.end_offset]
     assert let_through == [offset for offset in range(100) if COMPARISONS[kind](offset, value)]
@@ -31,7 +31,7 @@ def test_offsets(kind: type[spark.Filter], value: int) -> None:
 
 @given(st.sampled_from(list(COMPARISONS)), st.integers(-3000, 50_000))
 def test_times_also_between_two_milliseconds(kind: type[spark.Filter], value_us: int) -> None:
-    wanted = Wanted()
+    wanted = FilterWanted()
     bound = EPOCH + timedelta(microseconds=value_us)
     left = list(wanted.take([kind(("timestamp",), bound)]))  # type: ignore[call-arg]
     let_through = {ms for ms in range(-5, 50) if wanted.first_ms <= ms <= wanted.last_ms}
@@ -41,7 +41,7 @@ def test_times_also_between_two_milliseconds(kind: type[spark.Filter], value_us:
 
 
 def test_places_and_what_is_left_to_spark() -> None:
-    wanted = Wanted()
+    wanted = FilterWanted()
     strange = [spark.EqualTo(("value",), b"x"), spark.Not(spark.EqualTo(("partition",), 1)), spark.IsNull(("offset",))]
     known = [spark.In(("partition",), (1, 2)), spark.EqualTo(("topic",), "a"), spark.IsNotNull(("topic",))]
     assert list(wanted.take([*strange, *known])) == strange

@@ -10,7 +10,7 @@ import pytest
 from longhall.cli.pipeline.running import Steps
 from longhall.cli.pipeline.sql import follow
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.sql import Watermark, Wish, parse_schemas, parse_watermark, start
+from longhall.pipeline.sql import SqlOptions, Watermark, parse_schemas, parse_watermark, start
 from longhall.records.batch import Record
 from tests.pipeline.conftest import MakeTopic, Produce
 
@@ -34,10 +34,10 @@ def test_words_of_the_command_line() -> None:
 
 def test_a_checkpoint_belongs_to_one_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    one = Wish("select 1", "to", "here").place()
+    one = SqlOptions("select 1", "to", "here").place()
     assert one.startswith("/state/longhall/sql/to-")
-    assert one != Wish("select 2", "to", "here").place()
-    assert Wish("select 1", "to", "here", checkpoint="/mine").place() == "/mine"
+    assert one != SqlOptions("select 2", "to", "here").place()
+    assert SqlOptions("select 1", "to", "here", checkpoint="/mine").place() == "/mine"
 
 
 class Endless:
@@ -66,7 +66,7 @@ def test_what_cannot_be_is_one_line_and_nothing_is_begun(
 
     def refused(query: str, to: str = target, schemas: dict[str, str] | None = None) -> str:
         with pytest.raises(PipelineError) as failure:
-            start(spark, Wish(query, to, bootstrap, str(tmp_path / "checkpoint"), schemas or {}, once=True))
+            start(spark, SqlOptions(query, to, bootstrap, str(tmp_path / "checkpoint"), schemas or {}, once=True))
         return str(failure.value)
 
     assert refused("select * from orders", to="no-such-topic").startswith("there is no topic no-such-topic;")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from longhall.errors import Code, LonghallError
-from longhall.queues.chunks import IDLE_MS, Manifest, Uploads, chunk_count, join, split
+from longhall.queues.chunks import IDLE_MS, ChunkManifest, Uploads, chunk_count, join, split
 from longhall.queues.steps import UploadEvent
 
 decoder = msgspec.msgpack.Decoder(UploadEvent)
@@ -88,7 +88,7 @@ class UploadMachine(RuleBasedStateMachine):
             if sent is not None:
                 assert self.uploads.missing(name, count) == [at for at in range(count) if at not in sent]
             return
-        assert isinstance(manifest, Manifest)
+        assert isinstance(manifest, ChunkManifest)
         assert manifest.lane == LANE
         body = join([self.lane[offset] for offset in manifest.offsets], manifest.size_bytes)
         assert body == b"".join(sent[at] for at in range(count))
@@ -139,7 +139,7 @@ class UploadMachine(RuleBasedStateMachine):
         for name, sent in self.model.items():
             if sent and sorted(sent) == list(range(len(sent))):
                 manifest = self.uploads.decide_finish(name, len(sent), self.touched[name])
-                assert isinstance(manifest, Manifest)
+                assert isinstance(manifest, ChunkManifest)
                 assert floor <= min(manifest.offsets)
 
     @invariant()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.errors import Code
-from longhall.queues.chunks import Manifest
+from longhall.queues.chunks import ChunkManifest
 from longhall.queues.steps import UploadEnded, WholeEvent, WholeFreed
 from longhall.queues.wholes import PLACES_MAX, Wholes
 
@@ -15,7 +15,7 @@ decoder = msgspec.msgpack.Decoder(WholeEvent)
 
 
 def made(wholes: Wholes, name: str, offsets: list[int], place: tuple[int, int] = (1, 10)) -> None:
-    manifest = Manifest(9, offsets, 100, UploadEnded(upload_id=name, why="joined"))
+    manifest = ChunkManifest(9, offsets, 100, UploadEnded(upload_id=name, why="joined"))
     write(wholes, wholes.decide_make(name, manifest, place))
 
 

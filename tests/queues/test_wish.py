@@ -8,14 +8,14 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from longhall.queues.outcomes import Candidate, Given, Status
 from longhall.queues.settings import QueueSettings
-from longhall.queues.wish import Wish
+from longhall.queues.wish import ReceiverFilter
 from tests.queues.desk import Desk
 
 FAR_MS = 1_000_000_000
 PASSED_MAX = 30
 
 
-class SizeWish(Wish):
+class SizeWish(ReceiverFilter):
     """Wants messages of one size: the desk's messages have nothing else to tell them apart."""
 
     def __init__(self, size: int) -> None:
@@ -90,7 +90,7 @@ class Wishing(RuleBasedStateMachine):
     def _lives(self, place: tuple[int, int]) -> bool:
         return not 0 <= self.expires[place] <= self.now_ms
 
-    def _ask(self, count: int, wish: Wish | None) -> list[Given]:
+    def _ask(self, count: int, wish: ReceiverFilter | None) -> list[Given]:
         found: list[Given] = []
         for _ in range(100):
             outcome = self.desk.queue.decide_receive(

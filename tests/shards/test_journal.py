@@ -9,7 +9,7 @@ from longhall.log.frames import CONTINUED, CONTINUES, EVENT, Frame
 from longhall.log.wal import FILE_BYTES_MIN, Wal
 from longhall.shards.journal import Journal, Round
 from longhall.shards.shard import EVENT_PART_BYTES, GROUPS, Committable, Shard
-from longhall.simulation.world import Simulation
+from simulation.world import Simulation
 
 
 class Target(Committable):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from longhall.simulation.checkers import Violation
-from longhall.simulation.checkers.log import LogOracle
-from longhall.simulation.checkers.sends import Outcome, Place, Transaction
-from longhall.simulation.checkers.tables import (
+from simulation.checkers import Violation
+from simulation.checkers.log import LogOracle
+from simulation.checkers.sends import Outcome, Place, Transaction
+from simulation.checkers.tables import (
     KeyOracle,
     OffsetOracle,
     RetentionOracle,

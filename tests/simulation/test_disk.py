@@ -7,9 +7,9 @@ import errno
 
 import pytest
 
-from longhall.simulation.loop import PowerCut
-from longhall.simulation.world import Host, SimulatedWorld, Simulation
 from longhall.world.ports import File
+from simulation.loop import PowerCut
+from simulation.world import Host, SimulatedWorld, Simulation
 
 
 async def synced(world: SimulatedWorld, file: File) -> OSError | None:

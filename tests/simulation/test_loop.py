@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from longhall.simulation.loop import Deadlock, current_process
-from longhall.simulation.world import Simulation
+from simulation.loop import Deadlock, current_process
+from simulation.world import Simulation
 
 
 def test_a_year_takes_no_time() -> None:
@@ -126,7 +126,7 @@ def test_threads_are_refused() -> None:
 
 PROGRAM = """
 import asyncio, sys
-from longhall.simulation.world import Simulation
+from simulation.world import Simulation
 
 async def echo(world, log):
     class Server(asyncio.Protocol):

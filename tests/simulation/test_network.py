@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from longhall.simulation.world import Simulation
+from simulation.world import Simulation
 
 
 class Peer(asyncio.Protocol):

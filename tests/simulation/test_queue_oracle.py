@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from longhall.simulation.checkers.messages import Law, Message
-from longhall.simulation.checkers.queues import QueueOracle
-from longhall.simulation.checkers.violation import Violation
+from simulation.checkers.messages import Law, Message
+from simulation.checkers.queues import QueueOracle
+from simulation.checkers.violation import Violation
 
 LAWS = [
     Law("plain"),

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from longhall.simulation.planted import PLANTED, TENTHS, tenth
-from longhall.simulation.planted_coordinators import COORDINATOR_BUGS
-from longhall.simulation.planted_disks import DISK_BUGS
-from longhall.simulation.planted_features import FEATURE_BUGS
-from longhall.simulation.planted_histories import HISTORY_BUGS
-from longhall.simulation.planted_peers import PEER_BUGS
-from longhall.simulation.planted_queues import QUEUE_BUGS
-from longhall.simulation.planted_repairs import REPAIR_BUGS
-from longhall.simulation.planted_replicas import REPLICA_BUGS
-from longhall.simulation.planted_topics import TOPIC_BUGS
-from longhall.simulation.planted_wings import WING_BUGS
-from longhall.simulation.runner import Job, run_job
-from longhall.simulation.scenarios.histories import HISTORIES
-from longhall.simulation.scenarios.plays import SCENARIOS
+from simulation.planted import PLANTED, TENTHS, tenth
+from simulation.planted_coordinators import COORDINATOR_BUGS
+from simulation.planted_disks import DISK_BUGS
+from simulation.planted_features import FEATURE_BUGS
+from simulation.planted_histories import HISTORY_BUGS
+from simulation.planted_peers import PEER_BUGS
+from simulation.planted_queues import QUEUE_BUGS
+from simulation.planted_repairs import REPAIR_BUGS
+from simulation.planted_replicas import REPLICA_BUGS
+from simulation.planted_topics import TOPIC_BUGS
+from simulation.planted_wings import WING_BUGS
+from simulation.runner import Job, run_job
+from simulation.scenarios.histories import HISTORIES
+from simulation.scenarios.plays import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 SHARE = 0.1
@@ -43,7 +43,7 @@ def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     if plain:
         environment["PYTHONPATH"] = str(ROOT / "src")
-    command = [sys.executable, "-m", "longhall.simulation", *arguments]
+    command = [sys.executable, "-m", "simulation", *arguments]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
     return run.stdout
@@ -99,7 +99,7 @@ def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
 def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
     """Else a run with it ends at the first call, and nothing is proved. Compiled parts do not say what they take."""
     script = (
-        "from longhall.simulation.bug import misfits; from longhall.simulation.planted import PLANTED;"
+        "from simulation.bug import misfits; from simulation.planted import PLANTED;"
         "print({name: wrong for name, bug in PLANTED.items() if (wrong := misfits(bug))})"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

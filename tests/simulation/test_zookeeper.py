@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from longhall.coordination.coordinator import TreeCoordinator
-from longhall.coordination.ports import Conflict, Expired, Ids, Member, OutcomeUnknown, Session, ShardState
+from longhall.coordination.ports import Conflict, Expired, Ids, MemberDescription, OutcomeUnknown, Session, ShardState
 from longhall.coordination.tree import Create, Put
-from longhall.simulation.world import Simulation
-from longhall.simulation.zookeeper import SimulatedZooKeeper
+from simulation.world import Simulation
+from simulation.zookeeper import SimulatedZooKeeper
 
 TIMEOUT_S = 6.0
 Scenario = Callable[[Simulation, SimulatedZooKeeper], Coroutine[Any, Any, None]]
@@ -48,7 +48,7 @@ def test_a_node_that_is_cut_off_is_forgotten_after_its_time() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
         second, _ = await node(ensemble, "two")
-        before = await first.register(Member(node_id=1, directory="d"))
+        before = await first.register(MemberDescription(node_id=1, directory="d"))
         ensemble.cut("one")
         cut_at = simulation.loop.time()
 
@@ -63,7 +63,7 @@ def test_a_node_that_is_cut_off_is_forgotten_after_its_time() -> None:
             await first.members()
         ensemble.heal("one")
         await wait_for(_is(lambda: heard[2:] == [Session.EXPIRED, Session.CONNECTED]))
-        after = await first.register(Member(node_id=1, directory="d"))
+        after = await first.register(MemberDescription(node_id=1, directory="d"))
         assert after.generation > before.generation
 
     run(scenario)
@@ -72,7 +72,7 @@ def test_a_node_that_is_cut_off_is_forgotten_after_its_time() -> None:
 def test_a_short_cut_ends_no_session() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
-        mine = await first.register(Member(node_id=1, directory="d"))
+        mine = await first.register(MemberDescription(node_id=1, directory="d"))
         ensemble.reset("one")
         await wait_for(_is(lambda: heard[1:] == [Session.SUSPENDED, Session.CONNECTED]))
         assert await first.members() == {1: mine}
@@ -114,7 +114,7 @@ def test_a_dead_process_is_forgotten() -> None:
 
         async def live() -> None:
             await coordinator.start()
-            await coordinator.register(Member(node_id=1, directory="d"))
+            await coordinator.register(MemberDescription(node_id=1, directory="d"))
 
         await world.process.start(live())
         second, _ = await node(ensemble, "two")
@@ -129,7 +129,7 @@ def test_a_dead_process_is_forgotten() -> None:
         again = ensemble.coordinator("one", host.boot().process)
         assert host.process is not None
         await host.process.start(again.start())
-        await host.process.start(again.register(Member(node_id=1, directory="d")))
+        await host.process.start(again.register(MemberDescription(node_id=1, directory="d")))
 
         async def back() -> bool:
             return set(await second.members()) == {1}
@@ -142,7 +142,7 @@ def test_a_dead_process_is_forgotten() -> None:
 def test_no_session_ends_while_nobody_serves() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
-        mine = await first.register(Member(node_id=1, directory="d"))
+        mine = await first.register(MemberDescription(node_id=1, directory="d"))
         ensemble.stop()
         await asyncio.sleep(TIMEOUT_S * 10)
         assert heard == [Session.CONNECTED, Session.SUSPENDED]
@@ -279,7 +279,7 @@ def _is(holds: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
 def test_one_that_has_lost_its_data_begins_anew_with_clients_that_have_given_up_their_position() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
-        await first.register(Member(node_id=1, directory="d"))
+        await first.register(MemberDescription(node_id=1, directory="d"))
         for number in range(1, 10):
             assert await first.next_epoch() == number
         ensemble.forget()
@@ -295,7 +295,7 @@ def test_one_that_has_lost_its_data_begins_anew_with_clients_that_have_given_up_
 def test_one_that_was_restored_has_the_values_and_counters_of_then_and_no_session() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
-        await first.register(Member(node_id=1, directory="d"))
+        await first.register(MemberDescription(node_id=1, directory="d"))
         state = await first.change_shard(None, ShardState(shard=0, replicas=(1,), in_sync=(1,)))
         await first.next_epoch()
         kept = ensemble.backup()

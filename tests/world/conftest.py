@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from longhall.simulation.world import Simulation
 from longhall.world.ports import World
 from longhall.world.real import real_world
+from simulation.world import Simulation
 
 CHORES = "tests.world.chores"
 

@@ -2,7 +2,7 @@
 
 An entry counts as applied when its replay has returned, never before. Whatever exception its replay raises, the state
 may hold half of the entry: it is of no further use, and `ReplicaFailed` says so. Whoever owns the hall takes the
-replica out of service and rebuilds it (see `cluster.repair`). An entry is never passed over.
+replica out of service and rebuilds it (see `cluster.replication.repair_policy`). An entry is never passed over.
 """
 
 from __future__ import annotations

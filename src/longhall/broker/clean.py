@@ -17,8 +17,8 @@ from longhall.broker.events import LogTrimmed
 from longhall.broker.free import Freer, install, tidy
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.recount import recount
-from longhall.broker.queues.skim import skim
+from longhall.broker.queues.delivery.scan_advance import skim
+from longhall.broker.queues.upkeep.recount import recount
 from longhall.broker.waiting import committed
 from longhall.errors import LonghallError
 from longhall.log.layout import partition_directory

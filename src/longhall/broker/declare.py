@@ -12,10 +12,10 @@ from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken,
 from longhall.broker.gates import check_acknowledge, check_topic, may_map
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.place import check_given, choose_wings, clear, furnish, is_for_wings, keep_placement
-from longhall.broker.queues.recount import recount
-from longhall.broker.queues.resize import mark_all, open_lanes
+from longhall.broker.queues.upkeep.recount import recount
+from longhall.broker.queues.upkeep.resize import mark_all, open_lanes
 from longhall.broker.queues.write import together, write_queue
+from longhall.broker.topic_placement import check_given, choose_wings, clear, furnish, is_for_wings, keep_placement
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD

@@ -26,7 +26,7 @@ MENDED_S_MAX: Final = 5.0  # So long a fetch waits for other nodes; then it answ
 
 
 @final
-class Mending:
+class RepairRequests:
     """Something that is damaged here, and whole with somebody who is being asked."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Mending:
 
 
 @final
-class Wanted:
+class PartitionFetch:
     """One partition to read from, and then what was found there."""
 
     def __init__(self, partition: Partition | None, offset: int, bytes_max: int, leader_epoch: int) -> None:
@@ -60,7 +60,7 @@ class Fetch(Watcher):
     def __init__(
         self,
         hall: Hall,
-        wanted: list[Wanted],
+        wanted: list[PartitionFetch],
         bytes_min: int,
         bytes_max: int,
         wait_ms: int,
@@ -141,12 +141,12 @@ class Fetch(Watcher):
     def _look(self, final: bool) -> bool:
         """Read everything that is in memory. True if that is the answer; a task goes on if something is cold."""
         self.size_bytes = 0
-        cold: list[tuple[Wanted, Cold | Mending]] = []
-        mendings: list[tuple[Wanted, Cold | Mending]] = []
+        cold: list[tuple[PartitionFetch, Cold | RepairRequests]] = []
+        mendings: list[tuple[PartitionFetch, Cold | RepairRequests]] = []
         wrong = False
         for wanted in self.wanted:
             missing = self._read(wanted, None)
-            if isinstance(missing, Mending):
+            if isinstance(missing, RepairRequests):
                 mendings.append((wanted, missing))
             elif missing is not None:
                 cold.append((wanted, missing))
@@ -160,14 +160,14 @@ class Fetch(Watcher):
             return False
         return final or wrong or self.size_bytes >= self._bytes_min
 
-    async def _read_cold(self, cold: list[tuple[Wanted, Cold | Mending]]) -> None:
+    async def _read_cold(self, cold: list[tuple[PartitionFetch, Cold | RepairRequests]]) -> None:
         """Fetch what is not in memory, one partition after another; what was found is always an answer."""
         for wanted, missing in cold:
             if self.size_bytes >= self._bytes_max:
                 break
             try:
                 while True:
-                    if isinstance(missing, Mending):
+                    if isinstance(missing, RepairRequests):
                         left_s = self._mended_until_s - asyncio.get_running_loop().time()
                         await asyncio.wait([missing.ended], timeout=max(left_s, 0.0))
                         again = self._read(wanted, None)
@@ -184,7 +184,7 @@ class Fetch(Watcher):
         self._task = None
         self._finish()
 
-    def _read(self, wanted: Wanted, supplied: Supplied | None) -> Cold | Mending | None:
+    def _read(self, wanted: PartitionFetch, supplied: Supplied | None) -> Cold | RepairRequests | None:
         """Read one partition into `wanted`; what is missing if it is not in memory, or damaged and not everywhere."""
         wanted.buffers = []
         wanted.size_bytes = 0
@@ -204,7 +204,7 @@ class Fetch(Watcher):
             return result.cold
         wanted.code = result.code
         if result.code is Code.STORAGE_DAMAGED:
-            mending = Mending()
+            mending = RepairRequests()
             if partition.tell_damage(wanted.offset, mending.told):
                 # Readers do not stop at what will be there again; nor do they go on without it.
                 wanted.code = None
@@ -226,7 +226,7 @@ class Fetch(Watcher):
         return now_s < self._mended_until_s
 
 
-async def supply(hall: Hall, wanted: Wanted, cold: Cold) -> Supplied:
+async def supply(hall: Hall, wanted: PartitionFetch, cold: Cold) -> Supplied:
     """Read beside the loop what was not in memory, or have an index made again."""
     if cold.rebuild is not None:
         assert wanted.partition is not None

@@ -37,10 +37,10 @@ from longhall.broker.events import (
 from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
-from longhall.broker.placement import Wings, is_elsewhere
+from longhall.broker.placement import GroupPlacement, is_elsewhere
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running import RunningQueue
-from longhall.broker.refused import RefusedProducers
+from longhall.broker.refused_producers import RefusedProducers
 from longhall.broker.time import HallTime
 from longhall.broker.traffic import Traffic
 from longhall.errors import Code
@@ -111,7 +111,9 @@ class Hall:
         self.space_bytes = 1 << 62  # What messages may still take before the reserve, as of the last look at the disk.
         self.draining = False
         self.leadership: Leadership | None = None  # None: alone, and leader of everything.
-        self.wings: Wings | None = None  # Of a node of a cluster: where topics are that this hall only knows of.
+        self.wings: GroupPlacement | None = (
+            None  # Of a node of a cluster: where topics are that this hall only knows of.
+        )
         self.replica: Replica | None = None  # Of a member of a cluster: what it knows of the log that all of them keep.
         self.feature_level = 1  # Of the formats that may be written: what every node of the cluster can read.
         self.positions = Positions()  # Likewise: where the entries of that log stand here.

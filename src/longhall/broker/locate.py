@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from longhall.broker.fetch import Wanted, check_epoch, supply
+from longhall.broker.fetch import PartitionFetch, check_epoch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
@@ -57,7 +57,7 @@ async def _first_at(hall: Hall, partition: Partition, timestamp_ms: int, limit: 
     segment = log.segment_for_timestamp(timestamp_ms)
     if segment is None:
         return None
-    wanted = Wanted(partition, 0, SCAN_BYTES, -1)
+    wanted = PartitionFetch(partition, 0, SCAN_BYTES, -1)
     supplied: Supplied | None = None
     place = log.offset_to_scan_for(segment, timestamp_ms, None)
     while isinstance(place, Cold):

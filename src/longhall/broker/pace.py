@@ -2,7 +2,7 @@
 
 A pass takes half of the interval. So a byte that was written, or flipped, right behind where the scrub had just been is
 read by the next pass before the interval is over, wherever the two passes met it. The rate follows from the bytes that
-are left and the time that is left. A pass whose time is over, because the log has grown meanwhile, goes on at the bound.
+are left and the time that is left. A pass whose time is over, because the log has grown, goes on at the bound.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Partition(Committable):
         self.listeners: list[Listener] = []
         self.deleted = False
         self.elsewhere = False  # Whether another hall has its messages: see `broker/placement.py`. Nothing is here.
-        self.parted = False  # Whether it is a part of a queue that grows: see `broker/queues/resize.py`.
+        self.parted = False  # Whether it is a part of a queue that grows: see `broker/queues/upkeep/resize.py`.
         self.lifts = False  # Whether messages with a priority get a copy in the lane of their level.
 
     def committed(self, value: int) -> None:

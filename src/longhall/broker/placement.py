@@ -17,7 +17,7 @@ from longhall.broker.leadership import Host
 WING_STEP: Final = 1_000_000
 
 
-class Kept(NamedTuple):
+class PartitionLocation(NamedTuple):
     """Who keeps a partition, by broker ids; the leader is 0 while nobody leads."""
 
     leader: int
@@ -26,13 +26,13 @@ class Kept(NamedTuple):
     in_sync: list[int]
 
 
-class Wings(Protocol):
+class GroupPlacement(Protocol):
     """What doors and verbs ask. The first three are answered from memory and may be a moment old."""
 
     def is_placed(self, topic: str) -> bool:
         """Whether this topic is known here and kept in wings."""
 
-    def kept(self, topic: str, partition: int) -> Kept:
+    def kept(self, topic: str, partition: int) -> PartitionLocation:
         """Where this partition of a placed topic is."""
 
     def brokers(self) -> list[Host]:
@@ -58,6 +58,6 @@ def is_elsewhere(wings: list[int], partition: int, wing: int) -> bool:
     return bool(wings) and wings[partition % len(wings)] != wing
 
 
-def is_placed(wings: Wings | None, topic: str) -> bool:
+def is_placed(wings: GroupPlacement | None, topic: str) -> bool:
     """Whether its messages are elsewhere."""
     return wings is not None and wings.is_placed(topic)

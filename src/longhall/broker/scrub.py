@@ -4,7 +4,7 @@
     the identity of the directory  written again from memory
     snapshots                      a checkpoint takes their place
     write-ahead log                a checkpoint makes it needless, and its file is given up
-    segments                       batches come from another replica (`cluster.mending`); a lone node reports them
+    segments                       batches come from another replica (`replica_repair`); a lone node reports them
     indexes of closed segments     rebuilt from their segment
 
 A pass goes through all of them in this order, partition by partition and segment by segment, one slice at a time, at
@@ -30,8 +30,8 @@ from longhall.broker.scrub_report import (
     LOG,
     SEGMENT,
     SNAPSHOT,
-    Place,
-    Report,
+    ScrubReport,
+    StoredItem,
     read_progress,
     write_progress,
 )
@@ -52,7 +52,7 @@ AGAIN_S: Final = 60.0  # After something went wrong with the scrub itself.
 _log = logging.getLogger("longhall.scrub")
 
 
-class Paper(NamedTuple):
+class IdentityFile(NamedTuple):
     """A small file that says who the directory is: whether its bytes are right, and how it is written again."""
 
     path: str
@@ -64,8 +64,8 @@ class Paper(NamedTuple):
 class Scrubber:
     """See the module. Made for every hall; with an interval of 0 it runs only when it is asked to."""
 
-    def __init__(self, hall: Hall, papers: Sequence[Paper] = ()) -> None:
-        self.report = Report()
+    def __init__(self, hall: Hall, papers: Sequence[IdentityFile] = ()) -> None:
+        self.report = ScrubReport()
         self._hall = hall
         self._papers = papers
         self._pace = Pace(hall.options.scrub_interval_ms, hall.options.scrub_bytes_a_second_max)
@@ -208,14 +208,14 @@ class Scrubber:
             if found["damaged"] >= 0:
                 await self._suspect(number, partition, segment)
                 return
-        self._forgive(Place(SEGMENT, number, segment.base_offset))
+        self._forgive(StoredItem(SEGMENT, number, segment.base_offset))
 
     async def _suspect(self, number: int, partition: Partition, segment: Segment) -> None:
         """Look at the whole segment, and have it put right if it is damaged and not only being replaced."""
         stretches = await self._damage_in(number, partition, segment, "find_damage")
         if not stretches:
             return
-        place = Place(SEGMENT, number, segment.base_offset)
+        place = StoredItem(SEGMENT, number, segment.base_offset)
         told: dict[str, object] = {"partition": number, "topic": partition.topic, "offset": stretches[0][2]}
         self._found(place, {"path": place.path, **told})
         stretches = await self._damage_in(number, partition, segment, "restore_from_memory")
@@ -252,7 +252,7 @@ class Scrubber:
             partition = self._hall.partitions.get(number)
             segments = partition.log.segments if partition is not None else []
             segment = next((one for one in segments if one.base_offset == base_offset), None)
-            place = Place(SEGMENT, number, base_offset)
+            place = StoredItem(SEGMENT, number, base_offset)
             if partition is None or segment is None:
                 self.report.damaged.pop(place, None)
             elif not await self._damage_in(number, partition, segment, "find_damage"):
@@ -272,7 +272,7 @@ class Scrubber:
             partition.log.measured(segment, covers)
         if covers == segment.written_bytes or segment_bytes < segment.written_bytes:
             return  # It is right, or there is more wrong than the index.
-        place = Place(INDEX, number, segment.base_offset)
+        place = StoredItem(INDEX, number, segment.base_offset)
         if found["size_bytes"] >= 0:
             self._found(place, {"path": place.path})
         try:
@@ -294,14 +294,14 @@ class Scrubber:
                 data = file.read_at(0, file.size())
                 file.close()
             if not paper.is_right(data):
-                place = Place(IDENTITY, name=paper.path)
+                place = StoredItem(IDENTITY, name=paper.path)
                 self._found(place, {"path": paper.path})
                 paper.rewrite()
                 self._repaired(place)
 
     async def _check_snapshots(self) -> None:
         for shard in range(len(self._hall.shards)):
-            place = Place(SNAPSHOT, shard)
+            place = StoredItem(SNAPSHOT, shard)
             if await self._is_damaged(shard):
                 self._found(place, {"shard": shard})
                 if await self._take_checkpoint() and not await self._is_damaged(shard):
@@ -337,7 +337,7 @@ class Scrubber:
     async def _leave_log(self, path: str, start: int, position: int, until: int) -> None:
         """What is damaged in the log is in memory still: a checkpoint makes it needless."""
         hall = self._hall
-        place = Place(LOG, start)
+        place = StoredItem(LOG, start)
         self._found(place, {"path": path, "position": position})
         if await self._take_checkpoint() and hall.checkpoint_at >= until:
             hall.wal.release_before(until)
@@ -356,17 +356,17 @@ class Scrubber:
 
     # What was found
 
-    def _found(self, place: Place, told: dict[str, object]) -> None:
+    def _found(self, place: StoredItem, told: dict[str, object]) -> None:
         if self.report.found(place):
             # An index is only a cache, and one that a crash tore looks the same.
             level = logging.WARNING if place.kind == INDEX else logging.ERROR
             _log.log(level, "damage at rest was found", extra={"kind": place.kind, **told})
 
-    def _repaired(self, place: Place) -> None:
+    def _repaired(self, place: StoredItem) -> None:
         if self.report.repaired(place):
             _log.warning("damage at rest was repaired", extra={"kind": place.kind, "path": place.path})
 
-    def _forgive(self, place: Place) -> None:
+    def _forgive(self, place: StoredItem) -> None:
         """It is whole, whoever has put it right."""
         if place in self.report.damaged:
             self._repaired(place)

@@ -19,7 +19,7 @@ KINDS: Final = (SEGMENT, INDEX, SNAPSHOT, LOG, IDENTITY)
 DAMAGED_MAX: Final = 4096  # Places that are remembered as damaged; what is more is found again by the next pass.
 
 
-class Place(NamedTuple):
+class StoredItem(NamedTuple):
     """Something that can be damaged: a segment or an index by partition and base offset, a snapshot by its shard."""
 
     kind: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
         return self.name or f"wal, from position {self.number}"
 
 
-class Progress(msgspec.Struct, kw_only=True):
+class ScrubProgress(msgspec.Struct, kw_only=True):
     """Where a pass is. What stands before `partition` and, in it, before `base_offset` is done."""
 
     began_ms: int = 0
@@ -70,11 +70,11 @@ class Progress(msgspec.Struct, kw_only=True):
 
 
 @final
-class Report:
+class ScrubReport:
     """Counters are those of this life of the node."""
 
     def __init__(self) -> None:
-        self.progress = Progress()
+        self.progress = ScrubProgress()
         self.passes = 0
         self.restarts = 0  # How often a pass was asked for.
         self.failures = 0
@@ -83,7 +83,7 @@ class Report:
         self.bytes_total = 0  # of so many.
         self.damage = dict.fromkeys(KINDS, 0)
         self.repairs = dict.fromkeys(KINDS, 0)
-        self.damaged: dict[Place, None] = {}  # What is damaged now, as far as is known.
+        self.damaged: dict[StoredItem, None] = {}  # What is damaged now, as far as is known.
 
     @property
     def ratio(self) -> float:
@@ -92,7 +92,7 @@ class Report:
             return 1.0 if self.progress.completed_ms else 0.0
         return min(self.bytes_done / self.bytes_total, 1.0) if self.bytes_total else 0.0
 
-    def found(self, place: Place) -> bool:
+    def found(self, place: StoredItem) -> bool:
         """This is damaged. Whether that is new."""
         if place in self.damaged:
             return False
@@ -101,7 +101,7 @@ class Report:
             self.damaged[place] = None
         return True
 
-    def repaired(self, place: Place) -> bool:
+    def repaired(self, place: StoredItem) -> bool:
         """This is whole again. Whether it was known as damaged."""
         if place not in self.damaged:
             return False
@@ -110,20 +110,20 @@ class Report:
         return True
 
 
-def read_progress(disk: Disk) -> Progress:
+def read_progress(disk: Disk) -> ScrubProgress:
     """Where the last life of the node stopped; the start of a pass if nobody knows."""
     if not disk.exists(SCRUB):
-        return Progress()
+        return ScrubProgress()
     file = disk.open(SCRUB)
     try:
-        return msgspec.json.decode(file.read_at(0, file.size()), type=Progress)
+        return msgspec.json.decode(file.read_at(0, file.size()), type=ScrubProgress)
     except msgspec.DecodeError:
-        return Progress()
+        return ScrubProgress()
     finally:
         file.close()
 
 
-async def write_progress(world: World, progress: Progress) -> None:
+async def write_progress(world: World, progress: ScrubProgress) -> None:
     """Note it beside the loop."""
     arguments: dict[str, object] = {"path": SCRUB, "data": msgspec.json.encode(progress)}
     await world.janitor.run(SMALL_FILE, arguments)

@@ -58,7 +58,7 @@ def consume(
     ] = LineFormat.TEXT,
 ) -> None:
     """Print messages, up to what is there now, or for as long as they come (--follow)."""
-    from longhall.cli.consuming import Wish, consume_as_member, consume_places
+    from longhall.cli.consuming import ConsumeOptions, consume_as_member, consume_places
     from longhall.cli.lines import LineStyle
     from longhall.cli.moments import parse_place
     from longhall.cli.talk import talk
@@ -66,7 +66,7 @@ def consume(
     if group is not None and partition:
         raise CommandError("a group shares out the partitions itself: leave --partition or --group out", Exit.USAGE)
     place = parse_place(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
-    wish = Wish(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
+    wish = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
     style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)
     write = _LineWriter(output, style)
 

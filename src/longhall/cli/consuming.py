@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, Place
+from longhall.cli.moments import Anchor, StartPosition
 from longhall.cli.places import offsets_at, partitions_of
 from longhall.client.groups import Committed
 from longhall.client.groups import Place as PartitionPlace
 from longhall.client.hall import Hall
-from longhall.client.member import Member
+from longhall.client.member import GroupMember
 from longhall.client.reader import Consumed, Reader
 from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from longhall.queues.envelope import decode_record
@@ -24,11 +24,11 @@ from longhall.queues.filters import Filter
 Write = Callable[[list[Consumed]], None]
 
 
-class Wish(NamedTuple):
+class ConsumeOptions(NamedTuple):
     """What to read."""
 
     topics: list[str]
-    place: Place
+    place: StartPosition
     follow: bool
     limit: int | None
     partitions: list[int] | None
@@ -45,7 +45,7 @@ class Wish(NamedTuple):
         return READ_UNCOMMITTED if self.uncommitted else READ_COMMITTED
 
 
-async def consume_places(hall: Hall, wish: Wish, write: Write) -> None:
+async def consume_places(hall: Hall, wish: ConsumeOptions, write: Write) -> None:
     """Until the end that was there at the beginning, or the limit, or for ever."""
     positions: dict[PartitionPlace, int] = {}
     ends: dict[PartitionPlace, int] = {}
@@ -68,9 +68,9 @@ async def consume_places(hall: Hall, wish: Wish, write: Write) -> None:
         reader.close()
 
 
-async def consume_as_member(hall: Hall, group: str, wish: Wish, write: Write) -> None:
+async def consume_as_member(hall: Hall, group: str, wish: ConsumeOptions, write: Write) -> None:
     """The same for the partitions that the group gives to this member."""
-    member = Member(
+    member = GroupMember(
         hall,
         group,
         wish.topics,
@@ -105,8 +105,8 @@ async def _chosen(hall: Hall, topic: str, wanted: list[int] | None) -> list[int]
     return wanted or there
 
 
-async def _ends(hall: Hall, wish: Wish, topic: str, partitions: list[int]) -> dict[PartitionPlace, int]:
-    found = await offsets_at(hall, topic, Place(Anchor.END), partitions, wish.isolation_level)
+async def _ends(hall: Hall, wish: ConsumeOptions, topic: str, partitions: list[int]) -> dict[PartitionPlace, int]:
+    found = await offsets_at(hall, topic, StartPosition(Anchor.END), partitions, wish.isolation_level)
     return {(topic, number): offset for number, offset in found.items()}
 
 
@@ -116,7 +116,9 @@ def _forget_finished(reader: Reader, ends: dict[PartitionPlace, int]) -> None:
             del reader.positions[place]
 
 
-def _within(wish: Wish, consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None) -> list[Consumed]:
+def _within(
+    wish: ConsumeOptions, consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None
+) -> list[Consumed]:
     """Without what does not fit or came after the beginning, unless following, and no more than was asked for."""
     if wish.fits is not None:
         consumed = [each for each in consumed if wish.wants(each)]
@@ -125,7 +127,7 @@ def _within(wish: Wish, consumed: list[Consumed], ends: dict[PartitionPlace, int
     return consumed if left is None else consumed[:left]
 
 
-def _start(place: Place) -> int:
+def _start(place: StartPosition) -> int:
     if place.anchor in (Anchor.BEGINNING, Anchor.COMMITTED):
         return EARLIEST
     if place.anchor is Anchor.END:

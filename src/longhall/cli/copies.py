@@ -22,7 +22,7 @@ from longhall.broker.partition import Partition
 from longhall.broker.recover import Identity, read_identity
 from longhall.broker.rejoin import Rejoined, rejoin
 from longhall.cli.overlay import Overlay
-from longhall.cluster.card import CARD, read_card
+from longhall.cluster.membership.member_file import CARD, read_member_file
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import rebuild_index
 from longhall.log.reading import Supplied
@@ -74,7 +74,7 @@ class Copy:
             raise LonghallError(Code.INVALID_REQUEST, f"{directory} is not the directory of a node of a cluster")
         self.identity: Identity = found
         self.world = _Looking(Overlay(disk))
-        self.node = read_card(disk, self.world.entropy).node
+        self.node = read_member_file(disk, self.world.entropy).node
         self.hall = Hall(self.world, HallOptions(shards=found.shards))
         self._rejoined: Rejoined = rejoin(self.hall)
         assert self.hall.replica is not None

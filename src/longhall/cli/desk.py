@@ -13,7 +13,7 @@ import msgspec
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.profiles import HttpPlace, find_http
 from longhall.console.api.asked import BYTES, JSON
-from longhall.console.api.refusals import Refusal
+from longhall.console.api.refusals import ApiRefusal
 from longhall.console.api.service import Api
 from longhall.node.addresses import parse_address
 
@@ -132,7 +132,7 @@ class Desk:
 
     def _refused(self, status: int, data: bytes) -> CommandError:
         try:
-            refusal = msgspec.json.decode(data, type=Refusal)
+            refusal = msgspec.json.decode(data, type=ApiRefusal)
         except msgspec.DecodeError:
             return self._stranger()
         words = refusal.message.rstrip(". ")

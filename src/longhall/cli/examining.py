@@ -23,7 +23,7 @@ from longhall.broker.events import CommittedTo, Truncated, catalogue_decoder, sh
 from longhall.broker.options import HallOptions
 from longhall.broker.recover import FORMAT_MAX, Identity
 from longhall.broker.scrub_report import read_progress
-from longhall.cluster.card import read_card
+from longhall.cluster.membership.member_file import read_member_file
 from longhall.errors import LonghallError
 from longhall.log.chores import verify_segment
 from longhall.log.frames import BATCH, BATCH_CONTINUES, EVENT, REFERENCE, STARTS_SEGMENT, Entry, Frame
@@ -156,7 +156,7 @@ class Examination:
 
     def _read_member(self, identity: Identity) -> None:
         """The one snapshot of a node of a cluster, with its replica and the states of all shards."""
-        card = read_card(self._disk, _NoEntropy())
+        card = read_member_file(self._disk, _NoEntropy())
         self.facts.update(node=card.node, stopped_cleanly=card.clean)
         replica = self.replica = Replica(identity.shards + 1)
         try:

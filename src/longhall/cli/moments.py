@@ -28,28 +28,28 @@ class Anchor(enum.Enum):
     COMMITTED = "committed"
 
 
-class Place(NamedTuple):
+class StartPosition(NamedTuple):
     """Where in a partition to begin: an anchor, and the offset, distance or milliseconds that it needs."""
 
     anchor: Anchor
     number: int = 0
 
 
-def parse_place(text: str, now_ms: int) -> Place:
+def parse_place(text: str, now_ms: int) -> StartPosition:
     """`beginning`, `end`, `committed`, an offset, `-10` for the last ten, or a point in time."""
     word = text.strip().lower()
     if word in ("beginning", "earliest", "start"):
-        return Place(Anchor.BEGINNING)
+        return StartPosition(Anchor.BEGINNING)
     if word in ("end", "latest"):
-        return Place(Anchor.END)
+        return StartPosition(Anchor.END)
     if word == "committed":
-        return Place(Anchor.COMMITTED)
+        return StartPosition(Anchor.COMMITTED)
     if word.isascii() and word.isdigit():
-        return Place(Anchor.OFFSET, int(word))
+        return StartPosition(Anchor.OFFSET, int(word))
     if word.startswith("-") and word[1:].isascii() and word[1:].isdigit():
-        return Place(Anchor.BEFORE_END, int(word[1:]))
+        return StartPosition(Anchor.BEFORE_END, int(word[1:]))
     try:
-        return Place(Anchor.TIME, parse_moment_ms(text, now_ms))
+        return StartPosition(Anchor.TIME, parse_moment_ms(text, now_ms))
     except CommandError:
         raise CommandError(
             f"{text!r} is no place to begin; write beginning, end, an offset, -10 for the last ten, or a time like "

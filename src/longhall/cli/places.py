@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, Place, parse_place
+from longhall.cli.moments import Anchor, StartPosition, parse_place
 from longhall.client.hall import Hall
 from longhall.client.records import EARLIEST, LATEST, READ_UNCOMMITTED
 
@@ -22,7 +22,7 @@ async def find_offsets(hall: Hall, topic: str, text: str, partitions: list[int] 
 
 
 async def offsets_at(
-    hall: Hall, topic: str, place: Place, partitions: list[int], isolation_level: int = READ_UNCOMMITTED
+    hall: Hall, topic: str, place: StartPosition, partitions: list[int], isolation_level: int = READ_UNCOMMITTED
 ) -> dict[int, int]:
     """The same for a place that was understood before."""
     if place.anchor is Anchor.COMMITTED:

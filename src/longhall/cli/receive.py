@@ -41,11 +41,11 @@ def receive(
     A pipe that breaks loses nothing: what was not written is not settled, and comes back.
     """
     from longhall.cli.desk import open_desk
-    from longhall.cli.receiving import Receiver, Wish
+    from longhall.cli.receiving import ReceiveOptions, Receiver
 
     if everything and follow:
         raise CommandError("say --all or --follow, not both", Exit.USAGE)
-    wish = Wish(
+    wish = ReceiveOptions(
         limit=None if everything or follow else count,
         follow=follow,
         wait_ms=_duration("--wait", wait),

@@ -19,7 +19,7 @@ PARTS_A_LEASE: Final = 16  # A message that takes long to read is kept from othe
 LONGER_MS: Final = 60_000
 
 
-class Wish(NamedTuple):
+class ReceiveOptions(NamedTuple):
     """What to receive, and how to write it."""
 
     limit: int | None
@@ -36,7 +36,7 @@ class Wish(NamedTuple):
 class Receiver:
     """Receives from one queue."""
 
-    def __init__(self, desk: Desk, queue: str, wish: Wish) -> None:
+    def __init__(self, desk: Desk, queue: str, wish: ReceiveOptions) -> None:
         self._desk = desk
         self._queue = queue
         self._wish = wish

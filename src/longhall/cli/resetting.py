@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, Place, parse_place
+from longhall.cli.moments import Anchor, StartPosition, parse_place
 from longhall.cli.places import offsets_at, partitions_of
 from longhall.client.groups import Committed
 from longhall.client.groups import Place as PartitionPlace
@@ -18,7 +18,7 @@ Plan = dict[PartitionPlace, tuple[int | None, int]]  # What is committed now, an
 
 async def plan_reset(hall: Hall, group: str, topics: list[str], to: str | None, shift_by: int | None) -> Plan:
     """Raises CommandError if the group has members: they would overwrite it at once."""
-    place = Place(Anchor.COMMITTED) if to is None else parse_place(to, int(time.time() * 1000))
+    place = StartPosition(Anchor.COMMITTED) if to is None else parse_place(to, int(time.time() * 1000))
     await _refuse_if_it_has_members(hall, group)
     committed = await hall.groups.offsets(group)
     plan: Plan = {}
@@ -70,8 +70,8 @@ async def _shifted(
     committed: dict[PartitionPlace, Committed],
     shift_by: int,
 ) -> dict[int, int]:
-    starts = await offsets_at(hall, topic, Place(Anchor.BEGINNING), partitions)
-    ends = await offsets_at(hall, topic, Place(Anchor.END), partitions)
+    starts = await offsets_at(hall, topic, StartPosition(Anchor.BEGINNING), partitions)
+    ends = await offsets_at(hall, topic, StartPosition(Anchor.END), partitions)
     targets: dict[int, int] = {}
     for number in partitions:
         now = committed.get((topic, number))

@@ -41,7 +41,7 @@ _JOIN_AGAIN: Final = (_ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE)
 
 
 @final
-class Member:
+class GroupMember:
     """`poll` joins when it has to. Leave when done, or the others wait for the session to end."""
 
     def __init__(

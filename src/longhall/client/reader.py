@@ -16,7 +16,7 @@ from longhall.client.records import (
     PARTITION_BYTES_MAX,
     READ_COMMITTED,
     Fetched,
-    Wanted,
+    FetchWanted,
 )
 from longhall.client.refusals import Refused, Unreachable
 from longhall.records.batch import Record
@@ -110,18 +110,18 @@ class Reader:
             consumed += self._take(fetched)
         return consumed
 
-    async def _by_leader(self) -> dict[int, list[Wanted]]:
+    async def _by_leader(self) -> dict[int, list[FetchWanted]]:
         """All partitions, beginning at another one each time, so that none starves behind a full answer."""
         places = list(self.positions)
         self._first = (self._first + 1) % len(places)
-        by_leader: dict[int, list[Wanted]] = {}
+        by_leader: dict[int, list[FetchWanted]] = {}
         for topic, partition in places[self._first :] + places[: self._first]:
             leader = await self._hall.leader_of(topic, partition)
-            wanted = Wanted(topic, partition, self.positions[topic, partition], self._partition_bytes_max)
+            wanted = FetchWanted(topic, partition, self.positions[topic, partition], self._partition_bytes_max)
             by_leader.setdefault(leader, []).append(wanted)
         return by_leader
 
-    async def _fetch(self, node_id: int, wanted: list[Wanted]) -> list[Fetched]:
+    async def _fetch(self, node_id: int, wanted: list[FetchWanted]) -> list[Fetched]:
         return await self._hall.records.fetch_from(
             node_id, wanted, self._max_wait_ms, 1, FETCH_BYTES_MAX, self._isolation_level, self._line, self._filter
         )

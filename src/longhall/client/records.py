@@ -50,7 +50,7 @@ class Fetched(NamedTuple):
     records: bytes
 
 
-class Wanted(NamedTuple):
+class FetchWanted(NamedTuple):
     """Where to read."""
 
     topic: str
@@ -148,7 +148,7 @@ class Records:
         """From one partition. Raises Refused for its error."""
         try:
             leader = await self._hall.leader_of(topic, partition)
-            wanted = [Wanted(topic, partition, offset, max_bytes)]
+            wanted = [FetchWanted(topic, partition, offset, max_bytes)]
             fetched = (await self.fetch_from(leader, wanted, max_wait_ms, min_bytes, max_bytes, isolation_level))[0]
             check(fetched.error_code, f"{topic}-{partition} at {offset}")
         except (Refused, Unreachable):
@@ -159,7 +159,7 @@ class Records:
     async def fetch_from(
         self,
         node_id: int,
-        wanted: list[Wanted],
+        wanted: list[FetchWanted],
         max_wait_ms: int = 500,
         min_bytes: int = 1,
         max_bytes: int = FETCH_BYTES_MAX,

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.broker.leadership import NOBODY, Leadership
-from longhall.cluster.peers import Audience, Peers, Reply
+from longhall.cluster.rpc.peers import Audience, Peers, Reply
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 

@@ -24,7 +24,7 @@ from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.carrying import HTTP, Carrier, answer_with, request_of
 from longhall.front.http import HttpConnection, factory_of
-from longhall.front.refused import RefusedConnections
+from longhall.front.refused_connections import RefusedConnections
 from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64

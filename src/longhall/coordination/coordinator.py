@@ -28,13 +28,13 @@ from longhall.coordination.ports import (
     FeatureLevel,
     Ids,
     Manager,
-    Member,
+    MemberDescription,
     NodeLife,
     OutcomeUnknown,
     Progress,
+    ReplicationGroup,
     Session,
     ShardState,
-    Wing,
 )
 from longhall.coordination.subtree import Subtree
 from longhall.coordination.tree import Check, Create, Delete, Node, Operation, Put, Tree
@@ -100,7 +100,7 @@ class TreeCoordinator:
 
     # Members.
 
-    async def register(self, member: Member) -> Member:
+    async def register(self, member: MemberDescription) -> MemberDescription:
         path = f"{at.MEMBERS}/{member.node_id}"
         data = at.encode_member(member)
         for _ in range(TRIES_MAX):
@@ -118,18 +118,20 @@ class TreeCoordinator:
                     return at.decode_member(path, mine)
         raise Conflict(f"somebody else registers as node {member.node_id}, again and again")
 
-    async def member(self, node_id: int) -> Member | None:
+    async def member(self, node_id: int) -> MemberDescription | None:
         path = f"{at.MEMBERS}/{node_id}"
         node = await self._read(path)
         return None if node is None else at.decode_member(path, node)
 
-    async def members(self) -> dict[int, Member]:
+    async def members(self) -> dict[int, MemberDescription]:
         return _members(await self._read_all(at.MEMBERS))
 
-    def watch_members(self, heard: Callable[[Mapping[int, Member]], None]) -> Follower[dict[int, Member]]:
+    def watch_members(
+        self, heard: Callable[[Mapping[int, MemberDescription]], None]
+    ) -> Follower[dict[int, MemberDescription]]:
         collection = Collection(self._tree, at.MEMBERS)
 
-        async def refresh() -> dict[int, Member]:
+        async def refresh() -> dict[int, MemberDescription]:
             return _members(await collection.refresh())
 
         return self._follow(collection, refresh, heard)
@@ -288,19 +290,21 @@ class TreeCoordinator:
 
     # Wings.
 
-    async def wings(self) -> dict[str, Wing]:
+    async def wings(self) -> dict[str, ReplicationGroup]:
         return _wings(await self._read_all(at.WINGS))
 
-    async def change_wing(self, before: Wing | None, after: Wing) -> Wing:
+    async def change_wing(self, before: ReplicationGroup | None, after: ReplicationGroup) -> ReplicationGroup:
         path = f"{at.WINGS}/{after.name}"
         data = at.encode_wing(after)
         change = Create(path, data) if before is None else Put(path, data, before.version)
         return msgspec.structs.replace(after, version=(await self._commit(change))[0])
 
-    def watch_wings(self, heard: Callable[[Mapping[str, Wing]], None]) -> Follower[dict[str, Wing]]:
+    def watch_wings(
+        self, heard: Callable[[Mapping[str, ReplicationGroup]], None]
+    ) -> Follower[dict[str, ReplicationGroup]]:
         collection = Collection(self._tree, at.WINGS)
 
-        async def refresh() -> dict[str, Wing]:
+        async def refresh() -> dict[str, ReplicationGroup]:
             return _wings(await collection.refresh())
 
         return self._follow(collection, refresh, heard)
@@ -374,7 +378,7 @@ def _replace_ephemeral(path: str, data: bytes, there: Node | None, session_id: i
     return [*left, Create(path, data, ephemeral=True)]
 
 
-def _members(nodes: dict[str, Node]) -> dict[int, Member]:
+def _members(nodes: dict[str, Node]) -> dict[int, MemberDescription]:
     members = (at.decode_member(f"{at.MEMBERS}/{name}", node) for name, node in nodes.items())
     return {member.node_id: member for member in sorted(members, key=lambda member: member.node_id)}
 
@@ -384,7 +388,7 @@ def _shards(nodes: dict[str, Node]) -> dict[int, ShardState]:
     return {state.shard: state for state in sorted(states, key=lambda state: state.shard)}
 
 
-def _wings(nodes: dict[str, Node]) -> dict[str, Wing]:
+def _wings(nodes: dict[str, Node]) -> dict[str, ReplicationGroup]:
     return {name: at.decode_wing(f"{at.WINGS}/{name}", node) for name, node in sorted(nodes.items())}
 
 

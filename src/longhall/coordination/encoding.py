@@ -15,11 +15,11 @@ from longhall.coordination.ports import (
     FeatureLevel,
     Ids,
     Manager,
-    Member,
+    MemberDescription,
     NodeLife,
     Progress,
+    ReplicationGroup,
     ShardState,
-    Wing,
 )
 from longhall.coordination.tree import Node
 
@@ -46,14 +46,14 @@ def counter_path(kind: Ids) -> str:
     return f"{IDS}/{kind.value}"
 
 
-def encode_member(member: Member) -> bytes:
+def encode_member(member: MemberDescription) -> bytes:
     fields = msgspec.to_builtins(member)
     del fields["generation"]
     return msgspec.json.encode(fields)
 
 
-def decode_member(path: str, node: Node) -> Member:
-    return msgspec.structs.replace(_decode(path, node, Member), generation=node.created)
+def decode_member(path: str, node: Node) -> MemberDescription:
+    return msgspec.structs.replace(_decode(path, node, MemberDescription), generation=node.created)
 
 
 def encode_progress(progress: Progress) -> bytes:
@@ -72,14 +72,14 @@ def decode_life(path: str, node: Node) -> NodeLife:
     return _decode(path, node, NodeLife)
 
 
-def encode_wing(wing: Wing) -> bytes:
+def encode_wing(wing: ReplicationGroup) -> bytes:
     fields = msgspec.to_builtins(wing)
     del fields["version"]
     return msgspec.json.encode(fields)
 
 
-def decode_wing(path: str, node: Node) -> Wing:
-    return msgspec.structs.replace(_decode(path, node, Wing), version=node.version)
+def decode_wing(path: str, node: Node) -> ReplicationGroup:
+    return msgspec.structs.replace(_decode(path, node, ReplicationGroup), version=node.version)
 
 
 def encode_shard(state: ShardState) -> bytes:

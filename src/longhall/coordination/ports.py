@@ -61,7 +61,7 @@ class Ids(enum.Enum):
     WINGS = "wings"
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
     """A node that lives, as it describes itself. `register` gives the generation: greater each time, never reused."""
 
     node_id: int
@@ -121,7 +121,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     index: int = 0
 
 
-class Wing(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicationGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A hall of its own beside the hall of the cluster, on some of its hosts: what `beside` finds under its name."""
 
     name: str
@@ -173,7 +173,7 @@ class Coordinator(Protocol):
 
     # Members.
 
-    async def register(self, member: Member) -> Member:
+    async def register(self, member: MemberDescription) -> MemberDescription:
         """Be seen by others until this session ends; returns the member with its generation. Again with another
         description, it replaces that, under the same generation.
 
@@ -181,11 +181,11 @@ class Coordinator(Protocol):
         this number.
         """
 
-    async def members(self) -> dict[int, Member]: ...
+    async def members(self) -> dict[int, MemberDescription]: ...
 
-    async def member(self, node_id: int) -> Member | None: ...
+    async def member(self, node_id: int) -> MemberDescription | None: ...
 
-    def watch_members(self, heard: Callable[[Mapping[int, Member]], None]) -> Watch: ...
+    def watch_members(self, heard: Callable[[Mapping[int, MemberDescription]], None]) -> Watch: ...
 
     async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
         """Remember this start of a node, unless a later one on the same directory is known; returns what was known."""
@@ -254,12 +254,12 @@ class Coordinator(Protocol):
 
     # Wings.
 
-    async def wings(self) -> dict[str, Wing]: ...
+    async def wings(self) -> dict[str, ReplicationGroup]: ...
 
-    async def change_wing(self, before: Wing | None, after: Wing) -> Wing:
+    async def change_wing(self, before: ReplicationGroup | None, after: ReplicationGroup) -> ReplicationGroup:
         """Put `after` in the place of `before` (None: there must be none yet); returns it with its new version."""
 
-    def watch_wings(self, heard: Callable[[Mapping[str, Wing]], None]) -> Watch: ...
+    def watch_wings(self, heard: Callable[[Mapping[str, ReplicationGroup]], None]) -> Watch: ...
 
     def beside(self, wing: str) -> Coordinator:
         """What the nodes of a wing agree on among themselves, in the same session. The wing must be there. It is to be

@@ -1,7 +1,7 @@
 """A connection without a socket: bytes that another node carried here go in, the first answer comes out.
 
-The door behind it cannot tell the difference: its parser, its budget, its crowd and its checks all apply. One request
-makes one connection. Whoever stops waiting closes it, and the door hears that its client is gone.
+The door behind it cannot tell the difference: its parser, its budget, its connections and its checks all apply. One
+request makes one connection. Whoever stops waiting closes it, and the door hears that its client is gone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writing a closed segment anew without what is dead: offsets are kept, gaps stay.
 
-What is dead is somebody else's knowledge (a `Keeper`): key compaction is one, settled messages of a queue another. A
-batch that loses nothing is copied byte for byte, so rewriting twice gives the same file. The last batch of a segment
-always stays, if only as a header, so that the file still says where the segment ends.
+What is dead is somebody else's knowledge (a `RetentionRule`): key compaction is one, settled messages of a queue
+another. A batch that loses nothing is copied byte for byte, so rewriting twice gives the same file. The last batch of a
+segment always stays, if only as a header, so that the file still says where the segment ends.
 
     <base>.log  --rewrite-->  <base>.log.cleaned + <base>.index.cleaned, synced  --install-->  <base>.log + <base>.index
 
@@ -28,7 +28,7 @@ HOLLOW: Final = 2  # Its header stays, its records go.
 OPEN: Final = 3  # Ask for every record.
 
 
-class Keeper(Protocol):
+class RetentionRule(Protocol):
     """Knows what is dead. It is asked about all batches of a partition in order, from its first closed segment on."""
 
     def fate(self, header: BatchHeader, batch: bytes) -> int:
@@ -58,7 +58,7 @@ class Rewritten:
 
 
 def rewrite_segment(
-    disk: Disk, path: str, base_offset: int, size_bytes: int, keeper: Keeper, interval_bytes: int
+    disk: Disk, path: str, base_offset: int, size_bytes: int, keeper: RetentionRule, interval_bytes: int
 ) -> Rewritten:
     """Write what `keeper` keeps of the segment at `path` beside it, with its index, and make both durable.
 
@@ -93,7 +93,7 @@ def rewrite_segment(
         source.close()
 
 
-def rewrite_batch(keeper: Keeper, header: BatchHeader, batch: bytes) -> bytes | None:
+def rewrite_batch(keeper: RetentionRule, header: BatchHeader, batch: bytes) -> bytes | None:
     """What stays of one batch: the same object if nothing changes, None if nothing stays."""
     fate = keeper.fate(header, batch)
     if fate == KEEP:

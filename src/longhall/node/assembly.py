@@ -18,14 +18,14 @@ import msgspec
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.coordinate import Coordinator
 from longhall.broker.hall import Hall
-from longhall.broker.keep import Housekeeper
+from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
 from longhall.broker.recover import Identity, identify, read_identity, recover
 from longhall.broker.replay import Recovered
 from longhall.broker.scrub import Scrubber
 from longhall.broker.transact import Transactor
-from longhall.cluster.liveness import Liveness
+from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.wings.concourse import Concourse
 from longhall.console.api.hosts import host_routes
 from longhall.console.api.recovery import recovery_routes
@@ -50,21 +50,21 @@ from longhall.front.admission import Budget
 from longhall.front.carried import Factory
 from longhall.front.carrying import HTTP, KAFKA, SQS, Carrier
 from longhall.front.http import factory_of
-from longhall.node import company
+from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
-from longhall.node.colleagues import Colleagues
+from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
-from longhall.node.fellowship import Fellowship
-from longhall.node.place import Place
+from longhall.node.group_process import PARTITIONS_APART
+from longhall.node.join_state import JoinState
+from longhall.node.memory_shares import shares_of
 from longhall.node.readiness import Readiness
 from longhall.node.recovery_view import NodeRecovery
-from longhall.node.scaling import scaler_of
+from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
 from longhall.node.settings import Settings
-from longhall.node.shares import shares_of
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
-from longhall.node.wing import PARTITIONS_APART
+from longhall.node.workers import Workers
 from longhall.world.ports import World
 
 WAL_CHECKPOINTS_MIN: Final = 2  # The bound of the log leaves room for so many checkpoints, whatever it says.
@@ -79,7 +79,7 @@ class Node:
     """One running node."""
 
     def __init__(
-        self, world: World, settings: Settings, place: Place | None = None, colleagues: Colleagues | None = None
+        self, world: World, settings: Settings, place: JoinState | None = None, colleagues: Workers | None = None
     ) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
@@ -137,21 +137,21 @@ class Node:
         api = self._api = Api(self.desk, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [self._kafka_status, self._sqs_status, self._http_status]
-        self.fellowship = Fellowship(self, place) if place is not None else None  # The others, if there are any.
-        if self.fellowship is not None:
-            readiness.serve(self.fellowship.peers, self.fellowship)
-            liveness = Liveness(self.fellowship.peers)
-            self._console.show("/cluster", partial(company.answer, self.fellowship, liveness))
-            registry.collect(partial(company.families_of, self.fellowship, liveness))
-            api.answer_also(host_routes(self.fellowship.hosts))
-            api.answer_also(recovery_routes(NodeRecovery(self.fellowship.recovery)))
-            if self.fellowship.wings is not None:
-                api.answer_also(wing_routes(self.fellowship.wings))
+        self.cluster_node = ClusterNode(self, place) if place is not None else None  # The others, if there are any.
+        if self.cluster_node is not None:
+            readiness.serve(self.cluster_node.peers, self.cluster_node)
+            liveness = Liveness(self.cluster_node.peers)
+            self._console.show("/cluster", partial(cluster_view.answer, self.cluster_node, liveness))
+            registry.collect(partial(cluster_view.families_of, self.cluster_node, liveness))
+            api.answer_also(host_routes(self.cluster_node.hosts))
+            api.answer_also(recovery_routes(NodeRecovery(self.cluster_node.recovery)))
+            if self.cluster_node.wings is not None:
+                api.answer_also(wing_routes(self.cluster_node.wings))
         scrubs = NodeScrubs(self)
         api.answer_also(scrub_routes(scrubs))
         registry.collect(partial(scrub_families, scrubs))
-        if self.fellowship is not None:
-            scrubs.serve(self.fellowship.peers)
+        if self.cluster_node is not None:
+            scrubs.serve(self.cluster_node.peers)
         if colleagues is not None:
             registry.others = colleagues.others_metrics
             self._console.show("/metrics", partial(colleagues.show_metrics, registry))
@@ -163,8 +163,8 @@ class Node:
         if self.keeps:
             await self._recover()
         await self._open()
-        if self.fellowship is not None:
-            await self.fellowship.join()
+        if self.cluster_node is not None:
+            await self.cluster_node.join()
             return
         if self.colleagues is not None:
             await self.colleagues.join()
@@ -174,7 +174,7 @@ class Node:
     async def _recover(self) -> None:
         hall = self.hall
         began_ms = self.world.clock.monotonic_ms()
-        report = recover(hall) if self.fellowship is None else await self.fellowship.recover()
+        report = recover(hall) if self.cluster_node is None else await self.cluster_node.recover()
         await hall.commits.durable()
         hall.recovery_seconds = (self.world.clock.monotonic_ms() - began_ms) / 1000
         _log.info(
@@ -190,7 +190,7 @@ class Node:
         hall.wal.prepare_spare()
         self._housekeeper.start()
         self.scrubber.start()
-        if self.fellowship is None:
+        if self.cluster_node is None:
             self._serve()
 
     def _serve(self) -> None:
@@ -222,10 +222,10 @@ class Node:
         self._scaler.http = str(self.http)
 
     def _kafka_status(self) -> DoorStatus:
-        return DoorStatus("kafka", len(self._kafka.crowd.guests), self._kafka.crowd.refused.count)
+        return DoorStatus("kafka", len(self._kafka.connections.guests), self._kafka.connections.refused.count)
 
     def _sqs_status(self) -> DoorStatus:
-        return DoorStatus("sqs", len(self._sqs.crowd.guests), self._sqs.crowd.refused.count)
+        return DoorStatus("sqs", len(self._sqs.connections.guests), self._sqs.connections.refused.count)
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
@@ -277,11 +277,11 @@ class Node:
         """Drain, write everything down, and close. A leader hands over first, and then has nothing to write down."""
         self.status.state = "draining"
         self.hall.background.close()
-        if self.fellowship is not None and await self.fellowship.hand_over():
+        if self.cluster_node is not None and await self.cluster_node.hand_over():
             await self.drop()
             return
-        if self.fellowship is not None:
-            await self.fellowship.retire()
+        if self.cluster_node is not None:
+            await self.cluster_node.retire()
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
@@ -305,9 +305,9 @@ class Node:
                 written = True
             except OSError as error:
                 _log.warning("no checkpoint at the end; the next start recovers", extra={"reason": str(error)})
-        if self.fellowship is not None:
-            await self.fellowship.withdraw()
-            await self.fellowship.leave(cleanly=written)
+        if self.cluster_node is not None:
+            await self.cluster_node.withdraw()
+            await self.cluster_node.leave(cleanly=written)
         self._console.close()
         self.hall.files.close()
         self.hall.wal.close()
@@ -326,12 +326,12 @@ class Node:
         self.hall.commits.abandon()  # From here on nothing is written.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
-        for connection in list(self._kafka.crowd.guests):
+        for connection in list(self._kafka.connections.guests):
             connection.close()
-        for guest in list(self._sqs.crowd.guests):
+        for guest in list(self._sqs.connections.guests):
             guest.abort()
-        if self.fellowship is not None:
-            await self.fellowship.leave(cleanly=False)
+        if self.cluster_node is not None:
+            await self.cluster_node.leave(cleanly=False)
         self._console.close()
         self.hall.abandon()
         await asyncio.sleep(0)

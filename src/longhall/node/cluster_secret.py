@@ -12,7 +12,7 @@ import logging
 import os
 from typing import Final, final
 
-from longhall.cluster.peer_authentication import Secrets, read_secrets
+from longhall.cluster.rpc.authentication import Secrets, read_secrets
 from longhall.coordination.address import ZooKeeperAddress, parse_address, with_credentials
 from longhall.errors import LonghallError
 from longhall.node.files import read_text, refused

@@ -22,11 +22,11 @@ import msgspec
 
 from longhall.broker.apply import ReplicaFailed
 from longhall.broker.recover import read_identity
-from longhall.cluster.card import CARD, read_card
-from longhall.cluster.repair import Remedy, Repairs
+from longhall.cluster.membership.member_file import CARD, read_member_file
+from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.following import report_failure
-from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, Wing
+from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, ReplicationGroup
 from longhall.coordination.worker import worker_coordinator
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
@@ -34,18 +34,18 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node, closed_api, options_of
 from longhall.node.cluster_secret import SecretFile, coordinator_of
-from longhall.node.colleagues import Colleagues
 from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
 from longhall.node.exceptions import ExceptionHandler
 from longhall.node.files import make_private
+from longhall.node.group_process import settings_of
+from longhall.node.group_supervisor import GroupSupervisor
+from longhall.node.join_state import JoinState, RecordDoubted, take_place
 from longhall.node.logs import configure
-from longhall.node.place import Place, RecordDoubted, take_place
 from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
-from longhall.node.wardens import Wardens
-from longhall.node.wing import settings_of
 from longhall.node.worker import Orders, watch_parent
+from longhall.node.workers import Workers
 from longhall.world.real.descriptors import raise_descriptor_limit
 from longhall.world.real.memory import give_back_memory, keep_memory
 from longhall.world.real.network import RealNetwork
@@ -67,7 +67,7 @@ SPACE_PAUSE_S: Final = 5.0
 _log = logging.getLogger("longhall.node")
 
 
-def run(settings: Settings, orders: Orders | None = None, wing: Wing | None = None) -> int:
+def run(settings: Settings, orders: Orders | None = None, wing: ReplicationGroup | None = None) -> int:
     """Run a node, or one worker of it, or its part of a wing, until SIGTERM or SIGINT; returns the exit code."""
     import uvloop
 
@@ -100,29 +100,29 @@ def run(settings: Settings, orders: Orders | None = None, wing: Wing | None = No
 class Life:
     """What one life of a node hands on to the next: its addresses, and where to fetch everything from, if it must."""
 
-    def __init__(self, settings: Settings, orders: Orders | None = None, wing: Wing | None = None) -> None:
+    def __init__(self, settings: Settings, orders: Orders | None = None, wing: ReplicationGroup | None = None) -> None:
         self.settings = settings
         self.orders = orders  # Of a worker.
         self.wing = wing  # That it belongs to, if it is not the hall itself.
         self.secret_file: SecretFile | None = None  # Of a node of a cluster.
-        self.wardens = Wardens()  # Of the wings that are on the same host.
+        self.group_supervisor = GroupSupervisor()  # Of the wings that are on the same host.
         self.announced = False
         self.on_first_ready: Callable[[], None] = _nothing  # What is to be said once, when the doors are open.
         self.ended = False  # It was told to stop while it waited.
-        self.repairs = Repairs()
+        self.repairs = RepairPolicy()
         self.refetch_from = 0
         self.damaged = False  # What is on the disk cannot be led from, nor continued.
         self.doubt: RecordDoubted | None = None  # Why it takes no part until there is another record.
 
     def keep_addresses(self, node: Node) -> None:
         """Clients and other nodes come back to where they were."""
-        assert node.fellowship is not None
+        assert node.cluster_node is not None
         self.settings = msgspec.structs.replace(
             self.settings,
             kafka=str(node.kafka),
             sqs=str(node.sqs),
             http=str(node.http),
-            peers=str(node.fellowship.peers_at) if node.fellowship.peers_at.port else self.settings.peers,
+            peers=str(node.cluster_node.peers_at) if node.cluster_node.peers_at.port else self.settings.peers,
         )
 
 
@@ -183,7 +183,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
         watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
         coordinator = root.beside(life.wing.name)
         await coordinator.start()
-    place: Place | None = None
+    place: JoinState | None = None
     try:
         if life.doubt is not None:
             doubt, life.doubt = life.doubt, None
@@ -238,19 +238,19 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
 async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinator, doubt: RecordDoubted) -> None:
     """Take no part until the coordinator has a record that this node can believe; then begin anew."""
     settings = life.settings
-    card = read_card(world.disk, world.entropy)
+    member_file = read_member_file(world.disk, world.entropy)
     identity = read_identity(world.disk, settings.feature_level_max)
     assert identity is not None, "a directory that was never a member's doubts no record"
-    report = copy_report(world, options_of(settings), identity, card, str(doubt))
+    report = copy_report(world, options_of(settings), identity, member_file, str(doubt))
     if not life.announced:
-        print(f"longhall: node {card.node} takes no part: {doubt}", file=sys.stderr, flush=True)
+        print(f"longhall: node {member_file.node} takes no part: {doubt}", file=sys.stderr, flush=True)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     known = Known(settings.credentials, settings.keys)
     secrets = life.secret_file.secrets if life.secret_file is not None else None
-    waiting = RecordWait(world, coordinator, identity, card, report, doubt, secrets)
+    waiting = RecordWait(world, coordinator, identity, member_file, report, doubt, secrets)
     work = asyncio.ensure_future(
         waiting.run(
             parse_address(settings.peers),
@@ -276,14 +276,16 @@ async def _serve_as_worker(world: RealWorld, life: Life, orders: Orders) -> int 
     watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
     await coordinator.start()
     try:
-        colleagues = Colleagues(coordinator, orders)
+        colleagues = Workers(coordinator, orders)
         await colleagues.meet()
         return await _serve(world, life, None, colleagues)
     finally:
         await coordinator.close()
 
 
-async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: Colleagues | None = None) -> int | None:
+async def _serve(
+    world: RealWorld, life: Life, place: JoinState | None, colleagues: Workers | None = None
+) -> int | None:
     settings = life.settings
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[OSError | None] = loop.create_future()
@@ -312,15 +314,15 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
         await _begin_anew(life, node)
         return None
     watchdog = Watchdog(settings.hang_ms_max)
-    if settings.watchdog and node.fellowship is not None:
+    if settings.watchdog and node.cluster_node is not None:
         watchdog.start()
     if not life.announced:
         if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
         life.announced = True
         life.on_first_ready()
-    if node.fellowship is not None:
-        await _first(ended, node.fellowship.fallen)
+    if node.cluster_node is not None:
+        await _first(ended, node.cluster_node.fallen)
         watchdog.stop()
         if not ended.done():
             minding.cancel()
@@ -332,7 +334,7 @@ async def _serve(world: RealWorld, life: Life, place: Place | None, colleagues: 
     if failure is not None:
         return _failed(failure)
     minding.cancel()
-    await asyncio.gather(life.wardens.stop(settings.drain_ms / 1000), node.stop())
+    await asyncio.gather(life.group_supervisor.stop(settings.drain_ms / 1000), node.stop())
     return OK
 
 
@@ -358,31 +360,31 @@ def _failed(failure: OSError) -> int:
 
 def _mind(life: Life, node: Node) -> asyncio.Task[None]:
     """Look after the wings of this host, of which the node hears, for as long as it lives."""
-    wardens, fellowship = life.wardens, node.fellowship
-    if fellowship is not None and fellowship.estate is not None:
-        place, settings = fellowship.place, life.settings
-        wardens.settings_for = lambda wing: settings_of(settings, wing, place.node, place.level)
-        fellowship.estate.on_wings = wardens.want
-        fellowship.estate.start()
-    return node.hall.background.start("mind wings", wardens.mind)
+    group_supervisor, cluster_node = life.group_supervisor, node.cluster_node
+    if cluster_node is not None and cluster_node.group_directory is not None:
+        place, settings = cluster_node.place, life.settings
+        group_supervisor.settings_for = lambda wing: settings_of(settings, wing, place.node, place.level)
+        cluster_node.group_directory.on_wings = group_supervisor.want
+        cluster_node.group_directory.start()
+    return node.hall.background.start("mind wings", group_supervisor.mind)
 
 
 def _reload(node: Node, life: Life) -> None:
     node.known.reload()
     if life.secret_file is not None:
         life.secret_file.reload()
-    life.wardens.tell(signal.SIGHUP)
+    life.group_supervisor.tell(signal.SIGHUP)
 
 
 async def _settled(node: Node, ended: asyncio.Future[OSError | None]) -> bool:
     """Wait until clients can be served, or it is over before; False when the node has to begin anew."""
-    fellowship = node.fellowship
-    if fellowship is None:
+    cluster_node = node.cluster_node
+    if cluster_node is None:
         return True
-    settling = asyncio.ensure_future(fellowship.settled())
-    await _first(settling, ended, fellowship.fallen)
+    settling = asyncio.ensure_future(cluster_node.settled())
+    await _first(settling, ended, cluster_node.fallen)
     settling.cancel()
-    return ended.done() or not fellowship.fallen.done()
+    return ended.done() or not cluster_node.fallen.done()
 
 
 async def _first(*events: asyncio.Future[Any]) -> None:
@@ -390,20 +392,20 @@ async def _first(*events: asyncio.Future[Any]) -> None:
 
 
 async def _begin_anew(life: Life, node: Node) -> None:
-    fellowship = node.fellowship
-    assert fellowship is not None
+    cluster_node = node.cluster_node
+    assert cluster_node is not None
     life.keep_addresses(node)
-    life.refetch_from = fellowship.refetch_from
-    life.damaged = fellowship.damaged
-    life.doubt = fellowship.doubt
+    life.refetch_from = cluster_node.refetch_from
+    life.damaged = cluster_node.damaged
+    life.doubt = cluster_node.doubt
     await node.drop()
 
 
 def addresses_of(node: Node) -> dict[str, str]:
     """Where its doors are."""
     addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "http": str(node.http)}
-    if node.fellowship is not None:
-        addresses["peers"] = str(node.fellowship.peers_at)
+    if node.cluster_node is not None:
+        addresses["peers"] = str(node.cluster_node.peers_at)
     return addresses
 
 

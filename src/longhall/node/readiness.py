@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY
-from longhall.cluster.peers import Peers
+from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.names import CATALOGUE_SHARD
 
 if TYPE_CHECKING:
-    from longhall.node.fellowship import Fellowship
+    from longhall.node.cluster_node import ClusterNode
 
 READY: Final = "ready"
 ANSWER_S_MAX: Final = 1.0
@@ -43,13 +43,13 @@ class Readiness:
         self._hall = hall
         self._budget = budget
         self._peers: Peers | None = None
-        self._fellowship: Fellowship | None = None
+        self._fellowship: ClusterNode | None = None
         self._said: tuple[int, float, str | None] = (NOBODY, 0.0, None)  # By which leader, when, and what.
 
-    def serve(self, peers: Peers, fellowship: Fellowship | None = None) -> None:
+    def serve(self, peers: Peers, cluster_node: ClusterNode | None = None) -> None:
         """Answer the other nodes or workers, and ask them."""
         self._peers = peers
-        self._fellowship = fellowship
+        self._fellowship = cluster_node
         peers.serve(READY, self._answer)
 
     async def trouble(self) -> str | None:
@@ -85,11 +85,11 @@ class Readiness:
             found.append("the disk is full or takes no writes: messages are refused")
         if hall.refusal is not None:
             found.append(_REFUSALS.get(hall.refusal, hall.refusal.value))
-        fellowship = self._fellowship
-        if fellowship is not None and fellowship.member is not None:
-            if fellowship.seat.leader_node(CATALOGUE_SHARD) == NOBODY:
+        cluster_node = self._fellowship
+        if cluster_node is not None and cluster_node.member is not None:
+            if cluster_node.session.leader_node(CATALOGUE_SHARD) == NOBODY:
                 found.append("neither the coordinator nor enough nodes in sync are heard")
-            followers = fellowship.member.status().followers
+            followers = cluster_node.member.status().followers
             silent = [one.node for one in followers if one.in_sync and not one.connected]
             found += [f"node {one} is in sync and not connected" for one in silent]
         return found

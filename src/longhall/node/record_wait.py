@@ -2,8 +2,8 @@
 
 It opens no door, follows nobody and leads nothing, so that nothing of its copy is lost. It is registered with the
 coordinator, reports its copy to others that ask, and rebuilds the record together with them as soon as that can be
-proven (`cluster/record_proof.py`). `/readyz` and `/cluster/recovery` say why it waits and for whom; an operator may
-decide with `longhall cluster recover`.
+proven (`cluster/membership/record_proof.py`). `/readyz` and `/cluster/recovery` say why it waits and for whom;
+an operator may decide with `longhall cluster recover`.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.recover import Identity
 from longhall.broker.rejoin import rejoin
-from longhall.cluster.card import Card
-from longhall.cluster.copy_report import HALTED, CopyReport, noted_replicas
-from longhall.cluster.joining import SHARDS
-from longhall.cluster.peer_authentication import Secrets
-from longhall.cluster.peers import Peers
-from longhall.cluster.receipt_secret import on_record
-from longhall.cluster.record_recovery import RecordRecovery
+from longhall.cluster.membership.copy_report import HALTED, CopyReport, noted_replicas
+from longhall.cluster.membership.joining import SHARDS
+from longhall.cluster.membership.member_file import MemberFile
+from longhall.cluster.membership.receipt_secret import on_record
+from longhall.cluster.membership.record_recovery import RecordRecovery
 from longhall.cluster.routing import addresses_of
+from longhall.cluster.rpc.authentication import Secrets
+from longhall.cluster.rpc.peers import Peers
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.service import Api
 from longhall.console.api.verbs import Queues
 from longhall.console.http import HttpServer, Response, plain
-from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Member, ShardState
+from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, MemberDescription, ShardState
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.credentials import Credentials
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address
-from longhall.node.place import RecordDoubted
+from longhall.node.join_state import RecordDoubted
 from longhall.node.recovery_view import NodeRecovery
 from longhall.world.ports import World
 
@@ -48,18 +48,20 @@ BODIES_BYTES: Final = 1024 * 1024
 _log = logging.getLogger("longhall.node")
 
 
-def copy_report(world: World, options: HallOptions, identity: Identity, card: Card, reason: str) -> CopyReport:
+def copy_report(
+    world: World, options: HallOptions, identity: Identity, member_file: MemberFile, reason: str
+) -> CopyReport:
     """What the data directory of a member holds. Waits for the disk."""
     hall = Hall(world, msgspec.structs.replace(options, shards=identity.shards))
     known = CopyReport(
-        node=card.node,
+        node=member_file.node,
         role=HALTED,
         reason=reason,
         level=identity.format,
-        rebuilt=card.rebuilt,
-        revision=card.revision,
-        drains=card.drains,
-        wings=card.wings,
+        rebuilt=member_file.rebuilt,
+        revision=member_file.revision,
+        drains=member_file.drains,
+        wings=member_file.wings,
     )
     try:
         rejoin(hall)
@@ -91,7 +93,7 @@ class RecordWait:
         world: World,
         coordinator: Coordinator,
         identity: Identity,
-        card: Card,
+        member_file: MemberFile,
         report: CopyReport,
         doubt: RecordDoubted,
         secrets: Secrets | None = None,
@@ -99,10 +101,10 @@ class RecordWait:
         self._world = world
         self._coordinator = coordinator
         self._identity = identity
-        self._card = card
+        self._card = member_file
         self._report = report
         self._doubt = doubt
-        self._peers = Peers(world, identity.hall_id, card.node, card.life, secrets=secrets)
+        self._peers = Peers(world, identity.hall_id, member_file.node, member_file.life, secrets=secrets)
         self._peers.level, self._peers.level_max = identity.format, NEWEST
         more = {SHARDS: identity.shards, **on_record(identity.secret, identity.format)}
         self.recovery = RecordRecovery(coordinator, self._peers, identity.hall_id, self, more)
@@ -121,7 +123,7 @@ class RecordWait:
             port = await console.start(self._world.network, http.host, http.port)
             peers_port = await self._peers.open(peers_at.host, peers_at.port)
             addresses = {"peer": str(Address(peers_at.host, peers_port)), "http": str(Address(http.host, port))}
-            described = Member(
+            described = MemberDescription(
                 node_id=self._card.node,
                 directory=self._card.directory,
                 addresses=addresses,
@@ -135,7 +137,7 @@ class RecordWait:
             console.close()
             await self._peers.close()
 
-    async def _look(self, described: Member) -> None:
+    async def _look(self, described: MemberDescription) -> None:
         registered = False
         while True:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from longhall.cluster.record_recovery import RecordRecovery, RecoveryPlan
+from longhall.cluster.membership.record_recovery import RecordRecovery, RecoveryPlan
 from longhall.console.api.recovery import CopyView, RecoveryView
 from longhall.coordination.ports import NOBODY, CoordinationError
 from longhall.errors import Code, LonghallError

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from longhall.broker.recover import Identity, write_identity
-from longhall.broker.scrub import Paper
-from longhall.cluster.card import CARD, Card, write_card
-from longhall.cluster.peers import Peers
+from longhall.broker.scrub import IdentityFile
+from longhall.cluster.membership.member_file import CARD, MemberFile, write_member_file
+from longhall.cluster.rpc.peers import Peers
 from longhall.console.api.scrub import ScrubView
 from longhall.errors import LonghallError
 from longhall.log.layout import IDENTITY
-from longhall.node.place import Place, as_member
+from longhall.node.join_state import JoinState, as_member
 from longhall.world.ports import World
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class NodeScrubs:
 
     async def look(self, *, begin: bool) -> list[ScrubView]:
         found = await self._here(begin)
-        fellowship = self._node.fellowship
-        if fellowship is not None:
-            others = [number for number in sorted(fellowship.seat.living) if number != fellowship.place.node]
+        cluster_node = self._node.cluster_node
+        if cluster_node is not None:
+            others = [number for number in sorted(cluster_node.session.living) if number != cluster_node.place.node]
             verb = BEGIN if begin else LOOK
-            asked = [_told(number, "", fellowship.peers.request(number, verb, b"", ANSWER_S)) for number in others]
+            asked = [_told(number, "", cluster_node.peers.request(number, verb, b"", ANSWER_S)) for number in others]
             for views in await asyncio.gather(*asked):
                 found += views
         return sorted(found, key=lambda view: (view.node, view.wing))
@@ -94,18 +94,18 @@ class NodeScrubs:
         found = [self._view()]
         if begin:
             self._node.scrubber.begin_now()
-        fellowship = self._node.fellowship
-        estate = fellowship.estate if fellowship is not None else None
-        if fellowship is not None and estate is not None:
-            number, verb = fellowship.place.node, BEGIN if begin else LOOK
-            for wing in estate.records.values():
-                guest = estate.guest(wing.number)
+        cluster_node = self._node.cluster_node
+        group_directory = cluster_node.group_directory if cluster_node is not None else None
+        if cluster_node is not None and group_directory is not None:
+            number, verb = cluster_node.place.node, BEGIN if begin else LOOK
+            for wing in group_directory.records.values():
+                guest = group_directory.guest(wing.number)
                 if guest is not None and number in wing.hosts:
                     found += await _told(number, wing.name, guest.ask(number, verb, ANSWER_S))
         return found
 
     def _view(self) -> ScrubView:
-        report, place = self._node.scrubber.report, self._node.fellowship and self._node.fellowship.place
+        report, place = self._node.scrubber.report, self._node.cluster_node and self._node.cluster_node.place
         return ScrubView(
             node=place.node if place else self._node.kafka_door.node_id,
             wing=place.wing.name if place and place.wing is not None else "",
@@ -129,19 +129,21 @@ async def _told(node: int, wing: str, answer: Awaitable[bytes]) -> list[ScrubVie
         return [ScrubView(node=node, wing=wing, reason=str(error) or "it does not answer")]
 
 
-def papers_of(world: World, identity: Identity, place: Place | None) -> list[Paper]:
+def papers_of(world: World, identity: Identity, place: JoinState | None) -> list[IdentityFile]:
     """The files that say who the directory is. Memory knows what they have to say."""
     if place is None:
         return [
-            Paper(IDENTITY, partial(_is_identity, identity), partial(write_identity, world.disk, identity)),
+            IdentityFile(IDENTITY, partial(_is_identity, identity), partial(write_identity, world.disk, identity)),
         ]
     return [
-        Paper(IDENTITY, partial(_is_identity, place.identity), lambda: _rewrite_identity(world, place)),
-        Paper(CARD, partial(_is_card, place.card), lambda: write_card(world.disk, place.card)),
+        IdentityFile(IDENTITY, partial(_is_identity, place.identity), lambda: _rewrite_identity(world, place)),
+        IdentityFile(
+            CARD, partial(_is_card, place.member_file), lambda: write_member_file(world.disk, place.member_file)
+        ),
     ]
 
 
-def _rewrite_identity(world: World, place: Place) -> None:
+def _rewrite_identity(world: World, place: JoinState) -> None:
     write_identity(world.disk, as_member(place.identity))
 
 
@@ -153,9 +155,9 @@ def _is_identity(identity: Identity, data: bytes) -> bool:
     return (found.hall_id, found.shards, found.secret) == (identity.hall_id, identity.shards, identity.secret)
 
 
-def _is_card(card: Card, data: bytes) -> bool:
+def _is_card(member_file: MemberFile, data: bytes) -> bool:
     try:
-        found = msgspec.json.decode(data, type=Card)
+        found = msgspec.json.decode(data, type=MemberFile)
     except msgspec.DecodeError:
         return False
-    return (found.node, found.directory, found.life) == (card.node, card.directory, card.life)
+    return (found.node, found.directory, found.life) == (member_file.node, member_file.directory, member_file.life)

@@ -7,7 +7,7 @@ from typing import final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.measure import counts_of, depth_of
+from longhall.broker.queues.upkeep.measure import counts_of, depth_of
 from longhall.broker.traffic import Traffic as Counted
 from longhall.console.sources import (
     BrokerStatus,
@@ -170,8 +170,8 @@ class NodeStatus:
             uncommitted_limit_bytes=hall.backlog.weight_max,
             backed_up=hall.is_backed_up,
             backlog_refusals=hall.backlog.refusals,
-            connections=len(self._server.crowd.guests),
-            connections_refused=self._server.crowd.refused.count,
+            connections=len(self._server.connections.guests),
+            connections_refused=self._server.connections.refused.count,
             doors=[look() for look in self.doors],
             connections_held_back=self._server.door.fairness.waits,
             checkpoints=hall.checkpoints,

@@ -27,10 +27,9 @@ import msgspec
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.keeper import TreeKeeper, keep_tree
-from longhall.coordination.ports import Member as Described
+from longhall.coordination.ports import MemberDescription as Described
 from longhall.errors import LonghallError
 from longhall.node.addresses import Address, parse_address
-from longhall.node.colleagues import has_met
 from longhall.node.lifecycle import (
     DISK_FAILED,
     OK,
@@ -45,6 +44,7 @@ from longhall.node.lifecycle import (
 from longhall.node.logs import configure
 from longhall.node.settings import Settings
 from longhall.node.worker import PROGRAM, Orders
+from longhall.node.workers import has_met
 from longhall.world.real.disk import DIRECTORY_MODE, DirectoryLock, RealDisk
 from longhall.world.real.entropy import RealEntropy
 from longhall.world.real.network import RealNetwork

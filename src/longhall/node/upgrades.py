@@ -20,14 +20,14 @@ class NodeUpgrades:
         self._node = node
 
     async def upgrade(self, level: int, *, dry_run: bool) -> Upgraded:
-        fellowship = self._node.fellowship
-        if fellowship is None:
+        cluster_node = self._node.cluster_node
+        if cluster_node is None:
             raise LonghallError(Code.INVALID_REQUEST, "this node is alone, and a lone node has no feature level")
-        seat = fellowship.seat
-        before = seat.outlook
+        session = cluster_node.session
+        before = session.outlook
         wanted = level or before.possible
         try:
-            after = await seat.upgrade(wanted, dry_run=dry_run)
+            after = await session.upgrade(wanted, dry_run=dry_run)
         except CoordinationError as error:
             raise LonghallError(Code.NOT_READY, f"the coordinator is of no help: {error}") from None
         return Upgraded(

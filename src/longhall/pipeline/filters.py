@@ -16,7 +16,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @final
-class Wanted:
+class FilterWanted:
     """What is left after the filters. Bounds on times are in milliseconds, both included; offsets without the end."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.filters import Wanted
+from longhall.pipeline.filters import FilterWanted
 from longhall.pipeline.options import Given, Offsets, SourceOptions, read_options
 from longhall.pipeline.plan import Range, ranges_between, split
 from longhall.pipeline.reading import Work, read
@@ -72,7 +72,7 @@ class LonghallReader(DataSourceReader):
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._wanted = Wanted()
+        self._wanted = FilterWanted()
 
     def partitions(self) -> Sequence[InputPartition]:
         options, wanted = self._options, self._wanted
@@ -133,7 +133,7 @@ def tasks(
     topics: Mapping[str, Topic],
     options: SourceOptions,
     columns: tuple[str, ...],
-    wanted: Wanted,
+    wanted: FilterWanted,
 ) -> list[InputPartition]:
     """Ranges as Spark hands them to executors."""
     return [

@@ -46,7 +46,7 @@ class Watermark(NamedTuple):
     delay: str
 
 
-class Wish(NamedTuple):
+class SqlOptions(NamedTuple):
     """What was asked for."""
 
     query: str
@@ -88,7 +88,7 @@ def parse_schemas(given: list[str]) -> dict[str, str]:
     return schemas
 
 
-def start(spark: SparkSession, wish: Wish, say: Callable[[str], None] = lambda words: None) -> StreamingQuery:
+def start(spark: SparkSession, wish: SqlOptions, say: Callable[[str], None] = lambda words: None) -> StreamingQuery:
     """Begin it. With `once` it ends by itself when everything that is there now has been through."""
     if wish.mode not in MODES:
         raise PipelineError(f"the mode {wish.mode!r} is none of {', '.join(MODES)}")
@@ -116,7 +116,7 @@ def _quoted(topic: str) -> str:
 
 
 def _resolve(
-    spark: SparkSession, wish: Wish, conversation: Conversation, say: Callable[[str], None], made: set[str]
+    spark: SparkSession, wish: SqlOptions, conversation: Conversation, say: Callable[[str], None], made: set[str]
 ) -> DataFrame:
     """The query over views of the topics that it names: what Spark misses is made, one after another."""
     from pyspark.errors import AnalysisException, ParseException
@@ -152,7 +152,9 @@ def _missing(failure: Any) -> str | None:
     return ".".join(parts) or None
 
 
-def _view(spark: SparkSession, wish: Wish, topic: str, conversation: Conversation, say: Callable[[str], None]) -> None:
+def _view(
+    spark: SparkSession, wish: SqlOptions, topic: str, conversation: Conversation, say: Callable[[str], None]
+) -> None:
     survey = Survey(conversation, Subscription(names=(topic,)))
     found = survey.topics()
     schema = wish.schemas.get(topic)

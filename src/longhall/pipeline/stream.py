@@ -25,7 +25,7 @@ from longhall.client.groups import Committed
 from longhall.client.hall import Hall
 from longhall.errors import LonghallError
 from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.filters import Wanted
+from longhall.pipeline.filters import FilterWanted
 from longhall.pipeline.options import Offsets, SourceOptions
 from longhall.pipeline.plan import from_json, limit_bytes, limit_rows, ranges_between, split, to_json
 from longhall.pipeline.refusals import PipelineError
@@ -94,7 +94,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         until, _ = from_json(end)
         until = {topic: parts for topic, parts in until.items() if topic in topics}
         pieces = split(ranges_between(begin, until), self._options.partitions_min, self._options.partition_rows_max)
-        return tasks(pieces, topics, self._options, self._columns, Wanted())
+        return tasks(pieces, topics, self._options, self._columns, FilterWanted())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_task(partition)

@@ -50,7 +50,7 @@ def join(chunks: Sequence[bytes | memoryview], size_bytes: int) -> bytes:
 
 
 @final
-class Manifest:
+class ChunkManifest:
     """What a finished upload is made of: its chunks' offsets in the lane, in order."""
 
     def __init__(self, lane: int, offsets: list[int], size_bytes: int, ended: UploadEnded) -> None:
@@ -127,7 +127,7 @@ class Uploads:
             upload_id=upload_id, number=number, offset=offset, size_bytes=size_bytes, expires_ms=now_ms + IDLE_MS
         )
 
-    def decide_finish(self, upload_id: str, chunk_count: int, now_ms: int) -> Manifest | Code:
+    def decide_finish(self, upload_id: str, chunk_count: int, now_ms: int) -> ChunkManifest | Code:
         """All chunks in order, if they are all there. The event in it is one entry with the message they become."""
         upload = self._uploads.get(upload_id)
         if upload is None or upload.expires_ms <= now_ms:
@@ -141,7 +141,7 @@ class Uploads:
             if chunk is None:
                 return Code.INVALID_REQUEST
             offsets.append(chunk[0])
-        return Manifest(upload.lane, offsets, upload.size_bytes, UploadEnded(upload_id=upload_id, why="joined"))
+        return ChunkManifest(upload.lane, offsets, upload.size_bytes, UploadEnded(upload_id=upload_id, why="joined"))
 
     def place(self, upload_id: str) -> tuple[int, int] | None:
         """The queue that it is for and the lane of its chunks; None if there is no such upload."""

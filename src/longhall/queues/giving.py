@@ -22,7 +22,7 @@ from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
 from longhall.queues.marks import NO_LIMIT, Marks
 from longhall.queues.outcomes import ATTEMPTS, EXPIRED, GONE, LENGTH, Candidate, Death, Given, Outcome, Status
-from longhall.queues.wish import Wish
+from longhall.queues.wish import ReceiverFilter
 
 # Messages of a lane from an offset on that are in memory, at most so many: (lane, offset, count). An empty list is the
 # end of the log; None means that there are some, but not in memory.
@@ -58,7 +58,7 @@ class Giving:
         self.dropping_messages = 0
         self.dropping_bytes = 0
         self.is_dropping = False
-        self.wish: Wish | None = None
+        self.wish: ReceiverFilter | None = None
         self._rules = rules
         self._leases = leases
         self._marks = marks
@@ -158,7 +158,7 @@ class Giving:
             heappush(heap, offset)
         return goes_on
 
-    def _gather_wished(self, lane: Lane, window: int, wish: Wish) -> bool:
+    def _gather_wished(self, lane: Lane, window: int, wish: ReceiverFilter) -> bool:
         """The same for a wish: it goes on where its last look stopped, and takes the first of a group alone."""
         number = lane.cursor.lane
         seen: set[int] = set()  # Nothing has been applied yet: what was judged must not be judged again.

@@ -33,7 +33,7 @@ from longhall.queues.marks import MARKS_MAX
 from longhall.queues.outcomes import EXPIRED, Candidate, Death, Outcome, Overflow, Status
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
-from longhall.queues.wish import Wish
+from longhall.queues.wish import ReceiverFilter
 
 PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: given back, or of groups that are not free.
 LEASE_ENDS_AT_ONCE: Final = 10_000
@@ -74,7 +74,7 @@ class Queue:
         lease_ms: int,
         peek: Peek,
         is_open: bool = True,
-        wish: Wish | None = None,
+        wish: ReceiverFilter | None = None,
     ) -> Outcome:
         """At most `count_max` messages. `is_open`: within the delivery hours. With a wish only what it wants.
 
@@ -99,7 +99,7 @@ class Queue:
                 break
         return _ended(giving.outcome)
 
-    def note_passed(self, wish: Wish) -> None:
+    def note_passed(self, wish: ReceiverFilter) -> None:
         """What was decided for this wish has been applied."""
         for lane_id in wish.done:
             wish.passed(lane_id, self.state.lanes[lane_id].offers)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, Final, final
 
 from longhall.errors import Code
-from longhall.queues.chunks import Manifest
+from longhall.queues.chunks import ChunkManifest
 from longhall.queues.steps import WholeEvent, WholeHeld, WholeMade
 
 WHOLES_MAX: Final = 10_000  # Of one shard; each has a log of its own.
@@ -81,7 +81,7 @@ class Wholes:
         """Whether no further one may be begun."""
         return len(self._wholes) >= self._wholes_max
 
-    def decide_make(self, whole: str, manifest: Manifest, place: Place) -> WholeMade:
+    def decide_make(self, whole: str, manifest: ChunkManifest, place: Place) -> WholeMade:
         """The chunks are a message from now on, and the record at `place` stands for it."""
         return WholeMade(
             whole=whole,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from longhall.queues.outcomes import Candidate
 
 
-class Wish:
+class ReceiverFilter:
     """See the module. Shared by all receivers of a queue that name the same filter."""
 
     def __init__(self) -> None:

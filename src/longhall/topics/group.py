@@ -11,7 +11,7 @@ from typing import Final, final
 from longhall.errors import Code
 from longhall.topics.effects import JoinRequest
 from longhall.topics.events import GroupEmptied, GroupStable
-from longhall.topics.member import Member
+from longhall.topics.member import ConsumerMember
 from longhall.topics.offsets import OffsetTable
 from longhall.topics.timers import Timer
 
@@ -74,7 +74,7 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerMember] = {}
         self.instances: dict[str, str] = {}  # Instance id to member id.
         self.joined = 0  # How many have a join parked.
         self._support: dict[str, int] = {}  # Protocol to how many members know it.
@@ -102,7 +102,7 @@ class Group:
 
     # Members
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ConsumerMember, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         if member.instance_id is not None:
@@ -114,7 +114,7 @@ class Group:
         self._count_protocols(member, 1)
         self.pending_joins.pop(member.member_id, None)
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ConsumerMember | None:
         member = self.members.pop(member_id, None)
         if member is not None:
             assert member.join_ticket is None, "a parked join is answered before its member goes"
@@ -127,7 +127,7 @@ class Group:
         self.pending_syncs.pop(member_id, None)
         return member
 
-    def replace(self, old: Member, new: Member) -> None:
+    def replace(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """A static member came back under another id and takes the place of its former self."""
         assert old.instance_id is not None
         self.members = {
@@ -153,13 +153,13 @@ class Group:
                 return Code.FENCED_INSTANCE
         return None if member_id in self.members else Code.UNKNOWN_MEMBER
 
-    def take(self, member: Member, request: JoinRequest) -> None:
+    def take(self, member: ConsumerMember, request: JoinRequest) -> None:
         """Believe what a join says of a member that is here already."""
         self._count_protocols(member, -1)
         member.take(request)
         self._count_protocols(member, 1)
 
-    def park_join(self, member: Member, ticket: object) -> object | None:
+    def park_join(self, member: ConsumerMember, ticket: object) -> object | None:
         """Let the member wait for the next generation; an earlier ticket, if it has one, is given back."""
         earlier = member.join_ticket
         if earlier is None:
@@ -167,7 +167,7 @@ class Group:
         member.join_ticket = ticket
         return earlier
 
-    def unpark_join(self, member: Member) -> object | None:
+    def unpark_join(self, member: ConsumerMember) -> object | None:
         ticket = member.join_ticket
         if ticket is not None:
             self.joined -= 1
@@ -219,7 +219,7 @@ class Group:
             votes[choice] = votes.get(choice, 0) + 1
         return max(votes, key=votes.__getitem__)
 
-    def _count_protocols(self, member: Member, change: int) -> None:
+    def _count_protocols(self, member: ConsumerMember, change: int) -> None:
         for name in {name for name, _ in member.protocols}:
             count = self._support.get(name, 0) + change
             if count:

@@ -10,7 +10,7 @@ from longhall.topics.timers import Timer
 
 
 @final
-class Member:
+class ConsumerMember:
     """A member. The tickets are parked requests; None means that it is not waiting."""
 
     __slots__ = (
@@ -80,8 +80,8 @@ class Member:
         )
 
     @staticmethod
-    def from_record(record: MemberRecord, timer: Timer) -> Member:
-        member = Member(record.member_id, timer)
+    def from_record(record: MemberRecord, timer: Timer) -> ConsumerMember:
+        member = ConsumerMember(record.member_id, timer)
         member.instance_id = record.instance_id
         member.client_id = record.client_id
         member.client_host = record.client_host

@@ -14,7 +14,7 @@ import msgspec
 from longhall.errors import Code
 from longhall.topics.effects import Effect, JoinRequest, JoinResult, Reply, SyncRequest, SyncResult
 from longhall.topics.group import Group, State, TimerKind
-from longhall.topics.member import Member
+from longhall.topics.member import ConsumerMember
 from longhall.topics.rebalance import Rebalance, joined, synced
 from longhall.topics.settings import GroupSettings
 from longhall.topics.timers import Timer, Timers
@@ -98,7 +98,7 @@ class Membership:
     def _add(
         self, group: Group, member_id: str, request: JoinRequest, ticket: object, now_ms: int, effects: list[Effect]
     ) -> None:
-        member = Member(member_id, Timer(group, TimerKind.MEMBER, member_id))
+        member = ConsumerMember(member_id, Timer(group, TimerKind.MEMBER, member_id))
         member.instance_id = request.instance_id
         member.client_id = request.client_id
         member.client_host = request.client_host
@@ -113,7 +113,13 @@ class Membership:
         self.rebalance.rebalance_or_complete(group, now_ms, effects)
 
     def _replace(
-        self, group: Group, old: Member, request: JoinRequest, ticket: object, now_ms: int, effects: list[Effect]
+        self,
+        group: Group,
+        old: ConsumerMember,
+        request: JoinRequest,
+        ticket: object,
+        now_ms: int,
+        effects: list[Effect],
     ) -> None:
         """A static member came back without its member id: its former self is fenced."""
         leader_before = group.leader or ""
@@ -124,7 +130,7 @@ class Membership:
             effects.append(Reply(old.sync_ticket, SyncResult(code=Code.FENCED_INSTANCE)))
             old.sync_ticket = None
         self._timers.cancel(old.timer)
-        member = Member(request.fresh_member_id, Timer(group, TimerKind.MEMBER, request.fresh_member_id))
+        member = ConsumerMember(request.fresh_member_id, Timer(group, TimerKind.MEMBER, request.fresh_member_id))
         member.instance_id = old.instance_id
         member.client_id = request.client_id
         member.client_host = request.client_host
@@ -146,7 +152,7 @@ class Membership:
         group.park_join(member, ticket)
         self.rebalance.rebalance_or_complete(group, now_ms, effects)
 
-    def _park_join(self, group: Group, member: Member, ticket: object, effects: list[Effect]) -> None:
+    def _park_join(self, group: Group, member: ConsumerMember, ticket: object, effects: list[Effect]) -> None:
         earlier = group.park_join(member, ticket)
         if earlier is not None:
             result = JoinResult(code=Code.REBALANCE_IN_PROGRESS, member_id=member.member_id)

@@ -12,7 +12,7 @@ from longhall.errors import Code
 from longhall.topics.effects import Effect, JoinResult, Persist, Reply, SyncResult
 from longhall.topics.events import GroupEmptied, GroupStable
 from longhall.topics.group import Group, State, TimerKind
-from longhall.topics.member import Member
+from longhall.topics.member import ConsumerMember
 from longhall.topics.settings import GroupSettings
 from longhall.topics.timers import Timer, Timers
 
@@ -118,13 +118,13 @@ class Rebalance:
         group.recorded = event
         effects.append(Persist(event))
 
-    def answer_sync(self, member: Member, result: SyncResult, now_ms: int, effects: list[Effect]) -> None:
+    def answer_sync(self, member: ConsumerMember, result: SyncResult, now_ms: int, effects: list[Effect]) -> None:
         if member.sync_ticket is not None:
             effects.append(Reply(member.sync_ticket, result))
             member.sync_ticket = None
             self.expect(member, now_ms)
 
-    def remove(self, group: Group, member: Member, effects: list[Effect]) -> None:
+    def remove(self, group: Group, member: ConsumerMember, effects: list[Effect]) -> None:
         """Take a member out and answer whatever it had parked, so that it joins anew if it is still there."""
         ticket = group.unpark_join(member)
         if ticket is not None:
@@ -140,7 +140,7 @@ class Rebalance:
         if group.state is State.PREPARING and group.all_joined:
             self.complete_join(group, now_ms, effects)
 
-    def expect(self, member: Member, now_ms: int) -> None:
+    def expect(self, member: ConsumerMember, now_ms: int) -> None:
         self._timers.set(member.timer, now_ms + member.session_timeout_ms)
 
     def expect_expiry(self, group: Group, now_ms: int) -> None:
@@ -157,7 +157,7 @@ class Rebalance:
         """Become what was written: the members of that generation go on, each with a fresh session."""
         self._clear(group)
         for record in event.members:
-            member = Member.from_record(record, Timer(group, TimerKind.MEMBER, record.member_id))
+            member = ConsumerMember.from_record(record, Timer(group, TimerKind.MEMBER, record.member_id))
             group.add(member, event.protocol_type)
             self.expect(member, now_ms)
         group.state = group.previous_state = State.STABLE
@@ -195,5 +195,5 @@ def joined(
     )
 
 
-def synced(group: Group, member: Member) -> SyncResult:
+def synced(group: Group, member: ConsumerMember) -> SyncResult:
     return SyncResult(protocol_type=group.protocol_type, protocol=group.protocol, assignment=member.assignment)

@@ -213,11 +213,11 @@ def test_after_any_death_the_topics_tell_just_what_happened(seed: int, monkeypat
     cut_finely(monkeypatch)
     chance = random.Random(seed)
     on = host.Desk(seed=seed)
-    crowd = Crowd(seed)
+    connections = Crowd(seed)
     for _ in range(4):
         on.host.faults.cut_after_changes = chance.choice((-1, chance.randrange(60), chance.randrange(300)))
-        live(crowd.act, on, end=chance.choice(("kill", "cut")))
+        live(connections.act, on, end=chance.choice(("kill", "cut")))
         on.host.faults.cut_after_changes = -1
-        total = live(crowd.check, on)
+        total = live(connections.check, on)
     assert total > 0
-    assert crowd.refusals <= {Code.RECEIPT_SUPERSEDED, Code.MESSAGE_LEASED, Code.UNKNOWN_MESSAGE}
+    assert connections.refusals <= {Code.RECEIPT_SUPERSEDED, Code.MESSAGE_LEASED, Code.UNKNOWN_MESSAGE}

@@ -26,7 +26,7 @@ from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
 from longhall.queues.messages import Accepted, Delivery, Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
-from longhall.simulation.loop import PowerCut
+from simulation.loop import PowerCut
 from tests.broker.desk import Desk, Life
 
 ATTEMPTS_MAX = 3

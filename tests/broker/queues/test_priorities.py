@@ -11,7 +11,7 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.clean import Cleaner
 from longhall.broker.declare import add_partitions
-from longhall.broker.queues import skim
+from longhall.broker.queues.delivery import scan_advance
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
@@ -233,8 +233,8 @@ def test_no_cut_of_power_loses_or_doubles_an_acknowledged_message(seed: int) -> 
 
 
 def test_a_busy_level_does_not_keep_the_space_of_what_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skim, "BYTES_MIN", 0)
-    monkeypatch.setattr(skim, "READY_MAX", 2)
+    monkeypatch.setattr(scan_advance, "BYTES_MIN", 0)
+    monkeypatch.setattr(scan_advance, "READY_MAX", 2)
     rig = Rig()
 
     async def first(queues: Queues) -> None:

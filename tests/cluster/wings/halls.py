@@ -9,16 +9,16 @@ import msgspec
 
 from longhall.broker.options import HallOptions
 from longhall.broker.queues.desk import Desk
+from longhall.cluster.placement.placement_rules import SHARE, configuration_in_wing, settings_in_wing
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.answering import Answering
 from longhall.cluster.wings.calls import Verb
 from longhall.cluster.wings.concourse import Concourse
-from longhall.cluster.wings.placing import SHARE, configuration_in_wing, settings_in_wing
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
-from longhall.node.wing import PARTITIONS_APART
+from longhall.node.group_process import PARTITIONS_APART
 from longhall.queues.messages import Delivery, Outgoing
-from longhall.simulation.world import Simulation
+from simulation.world import Simulation
 from tests.broker.desk import OPTIONS, Life
 
 R = TypeVar("R")

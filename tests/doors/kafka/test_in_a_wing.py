@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.broker.declare import create_topic
-from longhall.doors.kafka.elsewhere import OF_A_WING
+from longhall.doors.kafka.not_leader import OF_A_WING
 from longhall.doors.kafka.operations import OPERATIONS
 from longhall.doors.kafka.wire.apis import API
 from longhall.doors.kafka.wire.messages import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from longhall.pipeline.archive.ledger import VERSIONS_KEPT, Ledger
-from longhall.pipeline.archive.manifest import Manifest, Piece, extended
+from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.refusals import PipelineError
 
@@ -170,7 +170,7 @@ def test_an_archive_belongs_to_one_topic(tmp_path: Path) -> None:
 
 def test_a_manifest_that_was_damaged_is_named(tmp_path: Path) -> None:
     ledger = Ledger(Storage(str(tmp_path)), "t")
-    claimed: Manifest = ledger.claim("a1", "aa")
+    claimed: ArchiveManifest = ledger.claim("a1", "aa")
     path = tmp_path / f"topic=t/_manifest/{claimed.version:020}.json"
     path.write_bytes(path.read_bytes()[:10])
     with pytest.raises(PipelineError, match=r"_manifest/0+1\.json is damaged"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.pipeline.archive.manifest import (
-    Manifest,
+    ArchiveManifest,
     Piece,
     day_of,
     decode,
@@ -21,7 +21,7 @@ from longhall.pipeline.archive.manifest import (
 )
 from longhall.pipeline.refusals import PipelineError
 
-EMPTY = Manifest(topic="orders", topic_id="aa", version=1, writer="w")
+EMPTY = ArchiveManifest(topic="orders", topic_id="aa", version=1, writer="w")
 LIMIT = 1000
 
 kinds = st.lists(

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhall.pipeline.archive.manifest import Manifest, Piece, extended
+from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended
 from longhall.pipeline.archive.planning import Round, next_round, pieces
 from longhall.pipeline.plan import Range
 from longhall.pipeline.refusals import PipelineError
 
-EMPTY = Manifest(topic="t", topic_id="aa", version=1, writer="w")
+EMPTY = ArchiveManifest(topic="t", topic_id="aa", version=1, writer="w")
 
 
 def plan(
-    manifest: Manifest, earliest: dict[int, int], latest: dict[int, int], row_bytes: float = 1.0, **words: bool
+    manifest: ArchiveManifest, earliest: dict[int, int], latest: dict[int, int], row_bytes: float = 1.0, **words: bool
 ) -> Round:
     sizes = {("t", part): row_bytes for part in latest}
     return next_round(

@@ -7,26 +7,27 @@ from collections.abc import Mapping
 from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.queues import declare, upload
-from longhall.broker.queues.answer import answer
-from longhall.broker.queues.browse import Sought, browse
-from longhall.broker.queues.expire import Expirer
-from longhall.broker.queues.gather import send_nowait
-from longhall.broker.queues.join import read_part
-from longhall.broker.queues.ledger import audits, note_lanes
-from longhall.broker.queues.letters import Attributes, edit_letter, letter, letters
-from longhall.broker.queues.lift import Lifter
-from longhall.broker.queues.measure import counts_of, depth_of
-from longhall.broker.queues.move import Mover
-from longhall.broker.queues.receive import Claim, receive, receive_nowait
-from longhall.broker.queues.receive_any import Service
-from longhall.broker.queues.resize import Resizer
-from longhall.broker.queues.rewind import START, Destination, fork, rewind
+from longhall.broker.queues.audit.audit_log import audits, note_lanes
+from longhall.broker.queues.dead_letters.letters import Attributes, edit_letter, letter, letters
+from longhall.broker.queues.dead_letters.move import Mover
+from longhall.broker.queues.delays.stage import Stager
+from longhall.broker.queues.delivery.browse import Sought, browse
+from longhall.broker.queues.delivery.receive import Claim, receive, receive_nowait
+from longhall.broker.queues.delivery.receive_any import WeightedReceive
+from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle, settle_nowait
+from longhall.broker.queues.large_messages import upload
+from longhall.broker.queues.large_messages.reassembly import read_part
+from longhall.broker.queues.large_messages.sweep import Sweeper
 from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.send import send, send_parcel
-from longhall.broker.queues.settle import change_leases, hand_back, settle, settle_nowait
-from longhall.broker.queues.stage import Stager
-from longhall.broker.queues.sweep import Sweeper
+from longhall.broker.queues.sending.answer import answer
+from longhall.broker.queues.sending.batch_send import send_nowait
+from longhall.broker.queues.sending.priority_copy import PriorityCopier
+from longhall.broker.queues.sending.send import send, send_parcel
+from longhall.broker.queues.upkeep import declare
+from longhall.broker.queues.upkeep.expire import Expirer
+from longhall.broker.queues.upkeep.measure import counts_of, depth_of
+from longhall.broker.queues.upkeep.resize import Resizer
+from longhall.broker.queues.upkeep.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import Acknowledgeable, committed, when_acknowledged, when_committed
 from longhall.errors import Code, LonghallError
@@ -69,14 +70,14 @@ class Desk:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        hall.on_lift = Lifter(hall).append
+        hall.on_lift = PriorityCopier(hall).append
         self.stager = Stager(hall)
         self.mover = Mover(hall)
         self.sweeper = Sweeper(hall)
         self.expirer = Expirer(hall)
         self.resizer = Resizer(hall)
         hall.on_chosen = self.resizer.on_chosen
-        self._service = Service(hall)
+        self._service = WeightedReceive(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
 
     def start(self) -> None:

@@ -14,9 +14,9 @@ import msgspec
 
 from longhall.broker.partition import Listener, Partition
 from longhall.broker.queue_catalogue import QueueEntry
-from longhall.broker.queues.traces import Traces
-from longhall.broker.queues.waiters import Waiters
-from longhall.broker.queues.window import Window
+from longhall.broker.queues.delivery.delivery_cache import Traces
+from longhall.broker.queues.delivery.waiters import Waiters
+from longhall.broker.queues.delivery.window import Window
 from longhall.queues.deduplication import NO_LANE, DeduplicationWindow, fingerprint
 from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, sent_as, whole_of
 from longhall.queues.messages import QueueView
@@ -26,7 +26,7 @@ from longhall.queues.receipts import Receipts
 from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
 from longhall.queues.staging import Staging
-from longhall.queues.wish import Wish
+from longhall.queues.wish import ReceiverFilter
 from longhall.records.batch import BatchHeader, read_records
 from longhall.records.control import parse_marker
 from longhall.records.record import Record
@@ -60,7 +60,7 @@ class RunningQueue(Listener):
         self.windows: dict[int, Window] = {}
         self.waiters = Waiters(self.available)
         self.alarm: tuple[float, asyncio.Handle] | None = None  # When it rings because a lease ends, and what.
-        self.wishes: dict[str, Wish] = {}  # By the text of their filter.
+        self.wishes: dict[str, ReceiverFilter] = {}  # By the text of their filter.
         self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
         self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.

@@ -13,7 +13,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.output import Format, note, tell
 
 if TYPE_CHECKING:
-    from longhall.console.company import ClusterView
+    from longhall.console.cluster_view import ClusterView
 
 LOOK_AGAIN_S: Final = 0.2
 SILENCE_S_MAX: Final = 60.0  # While nobody leads, or nobody answers.

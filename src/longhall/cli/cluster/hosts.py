@@ -16,7 +16,7 @@ from longhall.cli.options import HttpOption, OutputOption, ProfileOption
 from longhall.cli.output import Format
 
 if TYPE_CHECKING:
-    from longhall.console.company import ClusterView, HostView
+    from longhall.console.cluster_view import ClusterView, HostView
 
 NodeArgument = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a node.")]
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and show how far it is.")]

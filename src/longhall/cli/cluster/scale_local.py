@@ -1,10 +1,10 @@
 """`longhall cluster scale-local`: a hook for hosts that really starts and drains them, on this machine.
 
 Made to be named as the setting `scale_hook` of nodes that run here. It reads one wish from its standard input
-(`node.scaling.Wish`). For more it starts another `longhall serve` in the same cluster, on a directory of its own, waits
-until it is ready and has it keep the hall (`cluster add`); for fewer it drains (`cluster drain`) and stops the last one
-that it has started and no other. What it has started is written down in a file, so the next call, whoever makes it,
-knows of it, and goes on where one that took too long was ended.
+(`node.scaler.ScaleRequest`). For more it starts another `longhall serve` in the same cluster, on a directory of its
+own, waits until it is ready and has it keep the hall (`cluster add`); for fewer it drains (`cluster drain`) and stops
+the last one that it has started and no other. What it has started is written down in a file, so the next call, whoever
+makes it, knows of it, and goes on where one that took too long was ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from longhall.cli.cluster.up import LOOK_S, Child
 from longhall.cli.exits import CommandError, Exit
 
 if TYPE_CHECKING:
-    from longhall.node.scaling import Wish
+    from longhall.node.scaler import ScaleRequest
 
 WISH_BYTES_MAX: Final = 64 * 1024
 PATIENCE_S: Final = 50.0  # The node that asks waits for a minute.
@@ -63,14 +63,14 @@ def scale_local(
         _write(place, hosts[:-1])
 
 
-def _read() -> Wish:
+def _read() -> ScaleRequest:
     import msgspec
 
-    from longhall.node.scaling import Wish
+    from longhall.node.scaler import ScaleRequest
 
     text = sys.stdin.buffer.read(WISH_BYTES_MAX)
     try:
-        wish = msgspec.json.decode(text, type=Wish)
+        wish = msgspec.json.decode(text, type=ScaleRequest)
     except msgspec.DecodeError as failure:
         raise CommandError(f"standard input is no wish for hosts: {failure}", Exit.USAGE) from None
     if not wish.coordinator:
@@ -101,7 +101,7 @@ def _lives(host: dict[str, object]) -> bool:
     return str(host.get("data")).encode() in command.split(b"\0")
 
 
-def _start(place: Path, wish: Wish, settings: list[str]) -> dict[str, object]:
+def _start(place: Path, wish: ScaleRequest, settings: list[str]) -> dict[str, object]:
     number = max([host.node for host in ask(wish.http).hosts], default=0) + 1  # One that nobody has had.
     data = str(place / f"host{number}")
     command = [sys.executable, "-m", "longhall.cli", "serve", "--data", data]

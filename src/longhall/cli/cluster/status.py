@@ -11,7 +11,7 @@ from longhall.cli.output import Column, Format, Row, age_of, note, show_rows, si
 from longhall.cli.watching import WatchOption, watch
 
 if TYPE_CHECKING:
-    from longhall.console.company import ClusterView, HostView
+    from longhall.console.cluster_view import ClusterView, HostView
 
 PATIENCE_S = 5.0
 LIVENESS = {True: "yes", False: "no", None: "unknown"}
@@ -88,7 +88,7 @@ def ask(place: str) -> ClusterView:
     """What one node says. CommandError if it does not, or is alone."""
     import msgspec
 
-    from longhall.console.company import ClusterView
+    from longhall.console.cluster_view import ClusterView
     from longhall.node.addresses import parse_address
 
     try:

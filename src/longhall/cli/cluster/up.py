@@ -25,7 +25,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.output import note
 
 if TYPE_CHECKING:
-    from longhall.console.company import ClusterView
+    from longhall.console.cluster_view import ClusterView
 
 READY_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 30.0

@@ -14,7 +14,7 @@ from longhall.cli.options import HttpOption, OutputOption, ProfileOption
 from longhall.cli.output import Column, Format, Row, show_rows
 
 if TYPE_CHECKING:
-    from longhall.console.company import ClusterView, WingView
+    from longhall.console.cluster_view import ClusterView, WingView
 
 _COLUMNS = (
     Column("wing", "wing"),

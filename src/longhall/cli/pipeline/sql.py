@@ -61,7 +61,7 @@ def sql(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Run a query over topics continuously; its rows become JSON messages of a topic, each exactly once."""
-    from longhall.pipeline.sql import Wish, parse_schemas, parse_watermark, start
+    from longhall.pipeline.sql import SqlOptions, parse_schemas, parse_watermark, start
 
     with failures_in_one_line():
         schemas = parse_schemas(schema or [])
@@ -70,7 +70,7 @@ def sql(
     with running(
         "sql", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
     ) as job:
-        wish = Wish(
+        wish = SqlOptions(
             query=query,
             to=to,
             bootstrap=job.bootstrap,

@@ -14,9 +14,9 @@ from typing import Any, Final, final
 from longhall.broker.catalogue import Topic
 from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.hall import Hall
-from longhall.broker.queues import declare
+from longhall.broker.queues.delivery.receive import Claim
 from longhall.broker.queues.desk import Desk
-from longhall.broker.queues.receive import Claim
+from longhall.broker.queues.upkeep import declare
 from longhall.cluster.wings.calls import (
     CLEAR,
     ENOUGH,

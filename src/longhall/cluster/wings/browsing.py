@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from longhall.broker.queues.rewind import START, Destination
+from longhall.broker.queues.upkeep.rewind import START, Destination
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.asking import Asking
 from longhall.cluster.wings.calls import Verb

@@ -23,10 +23,10 @@ from longhall.broker.configuration import IN_THE_HALL
 from longhall.broker.gates import check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.desk import Desk
+from longhall.cluster.placement.placement_rules import ANY_HOST, SHARE, check_letters, check_queue, lane_of
 from longhall.cluster.wings import calls
 from longhall.cluster.wings.asking import BETWEEN, sort_out
 from longhall.cluster.wings.browsing import Browsing
-from longhall.cluster.wings.placing import ANY_HOST, SHARE, check_letters, check_queue, lane_of
 from longhall.cluster.wings.reach import Reach
 from longhall.cluster.wings.receiving import Receiving
 from longhall.cluster.wings.sums import all_counts, all_depths

@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class Reach(Protocol):
-    """Fulfilled by `steward.Steward`."""
+    """Fulfilled by `reconciler.Steward`."""
 
     @property
     def leads(self) -> bool:

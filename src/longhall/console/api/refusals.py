@@ -11,7 +11,7 @@ from longhall.console.http import Response
 from longhall.errors import Code, LonghallError
 
 
-class Refusal(msgspec.Struct):
+class ApiRefusal(msgspec.Struct):
     """The body of a refusal, and of each part of a request that was refused while others were done."""
 
     code: str
@@ -110,11 +110,11 @@ _WORDS: Final = {
 }
 
 
-def refusal_of(code: Code, message: str = "") -> Refusal:
+def refusal_of(code: Code, message: str = "") -> ApiRefusal:
     """A code with words for people."""
     if not message or message == code.value:
         message = _WORDS.get(code, code.value.replace("-", " "))
-    return Refusal(code.value, message)
+    return ApiRefusal(code.value, message)
 
 
 def refuse(error: LonghallError) -> Response:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from longhall.console.api.asked import BYTES, JSON, Asked, Reply
-from longhall.console.api.refusals import Refusal, refuse
+from longhall.console.api.refusals import ApiRefusal, refuse
 from longhall.console.api.verbs import Queues
 from longhall.console.http import Response, Work
 from longhall.errors import Code, LonghallError
@@ -186,7 +186,7 @@ def _is_own_name(host: str) -> bool:
 
 def _refused(status: HTTPStatus, line: str) -> Response:
     code = status.phrase.lower().replace(" ", "-")
-    return Response(status, msgspec.json.encode(Refusal(code, line)), JSON)
+    return Response(status, msgspec.json.encode(ApiRefusal(code, line)), JSON)
 
 
 async def _answered(response: Response) -> Response:

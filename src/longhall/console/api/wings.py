@@ -17,7 +17,7 @@ from longhall.console.api.service import Route
 from longhall.console.api.verbs import Queues
 
 
-class WingVerbs(Protocol):
+class GroupAdministration(Protocol):
     """What a node does with such requests. Each returns a sentence about what has begun."""
 
     async def add(self, name: str, hosts: tuple[int, ...], reserved: bool) -> str: ...
@@ -25,18 +25,18 @@ class WingVerbs(Protocol):
     async def remove(self, name: str) -> str: ...
 
 
-class Wanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class GroupWanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Where a wing is to be. The first of the hosts leads it if it can; reserved, they keep nothing else."""
 
     hosts: Annotated[list[NodeNumber], Meta(min_length=1, max_length=100)]
     reserved: bool = False
 
 
-def wing_routes(verbs: WingVerbs) -> tuple[Route, ...]:
+def wing_routes(verbs: GroupAdministration) -> tuple[Route, ...]:
     """For a node that is one of several."""
 
     async def add(queues: Queues, asked: Asked) -> Reply:
-        wanted = asked.read(Wanted)
+        wanted = asked.read(GroupWanted)
         return _begun(await verbs.add(asked.name, tuple(wanted.hosts), wanted.reserved))
 
     async def remove(queues: Queues, asked: Asked) -> Reply:

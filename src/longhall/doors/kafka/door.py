@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import final
 
 from longhall.broker.coordinate import Coordinator
+from longhall.broker.fetch_filter import FetchFilters
 from longhall.broker.hall import NODE_ID, Hall
-from longhall.broker.sift import Sieves
 from longhall.broker.transact import Transactor
-from longhall.doors.kafka.told import Told
+from longhall.doors.kafka.metadata_cache import MetadataCache
 from longhall.errors import Code
 from longhall.front.carrying import Carrier
 from longhall.front.fairness import Fairness
@@ -39,9 +39,9 @@ class Door:
         self.rack = ""
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
         self.main: Carrier | None = None  # Of a wing's process: to the main hall, which answers all but records.
-        self.sieves = Sieves()
+        self.sieves = FetchFilters()
         self.fairness = Fairness()
-        self.told = Told()
+        self.told = MetadataCache()
         self.long_answers = asyncio.Lock()  # Whoever asks for much waits for others who do.
         self._settings = settings
 

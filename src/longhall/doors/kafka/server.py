@@ -15,8 +15,8 @@ from typing import Any, Final, cast, final
 
 from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, WAITING_APIS, Call, Connection, Gate
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.elsewhere import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT, is_for_main
 from longhall.doors.kafka.handlers.api_versions import refuse_version
+from longhall.doors.kafka.not_leader import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT, is_for_main
 from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.wire.apis import decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
@@ -24,7 +24,7 @@ from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import LonghallError
 from longhall.front.admission import LOOK_S, Budget
 from longhall.front.carrying import KAFKA, Carrier
-from longhall.front.crowd import Crowd
+from longhall.front.connection_registry import ConnectionRegistry
 from longhall.meters import Histogram
 from longhall.world.ports import Network
 
@@ -56,7 +56,9 @@ class KafkaServer(Gate):
         self.budget = budget
         self.request_bytes_max = request_bytes_max
         self.shared = memoryview(bytearray(SHARED_BYTES))
-        self.crowd: Crowd[Connection] = Crowd(connections_max, connections_per_address_max, "kafka")
+        self.connections: ConnectionRegistry[Connection] = ConnectionRegistry(
+            connections_max, connections_per_address_max, "kafka"
+        )
         self.seconds: dict[int, Histogram] = {}
         self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
         self._idle_s = idle_s
@@ -70,7 +72,7 @@ class KafkaServer(Gate):
 
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
-        self.crowd.listener, bound = await network.listen(self.entrance, host, port)
+        self.connections.listener, bound = await network.listen(self.entrance, host, port)
         self._sweep()
         self._look()
         return bound
@@ -81,20 +83,20 @@ class KafkaServer(Gate):
 
     def stop_accepting(self) -> None:
         """Take no new connections."""
-        self.crowd.shut()
+        self.connections.shut()
         for timer in (self._sweeper, self._looker):
             if timer is not None:
                 timer.cancel()
 
     async def drain(self, seconds: float) -> None:
         """Wait until nothing is under way, then hang up on everybody."""
-        await self.crowd.drain(seconds)
+        await self.connections.drain(seconds)
 
     def _sweep(self) -> None:
         """Close connections that stall: no request, half a request, or silence for too long."""
         self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)  # First: a failure costs one sweep and no more.
         now_s = self._loop.time()
-        for connection in list(self.crowd.guests):
+        for connection in list(self.connections.guests):
             silent_s = now_s - connection.active_s
             stalled = (
                 (connection.requests == 0 and silent_s > FIRST_REQUEST_S)
@@ -114,18 +116,18 @@ class KafkaServer(Gate):
     def let_go(self) -> None:
         """Hang up on whoever waits in vain: a client that is hung up on asks again, and asks who leads before."""
         before_s = self._loop.time() - VAIN_S
-        for connection in list(self.crowd.guests):
+        for connection in list(self.connections.guests):
             if connection.owed_since_s < before_s:
                 connection.close()
 
     # Gate
 
     def opened(self, connection: Connection) -> bool:
-        return self.crowd.enter(connection, self._loop.time())
+        return self.connections.enter(connection, self._loop.time())
 
     def closed(self, connection: Connection) -> None:
         self.door.fairness.forget(id(connection))
-        self.crowd.leave(connection)
+        self.connections.leave(connection)
 
     def serve(self, connection: Connection, frame: bytes) -> None:
         try:
@@ -181,7 +183,7 @@ class KafkaServer(Gate):
             self._answer(call, outcome)
             return
         task = self._loop.create_task(self._finish(call, outcome))
-        self.crowd.employ(task)
+        self.connections.employ(task)
         call.on_close = partial(_cancel, task)
 
     def _here(self, operation: Operation, call: Call, request: Message) -> Any:

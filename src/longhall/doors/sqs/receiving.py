@@ -42,7 +42,7 @@ _BASE64: Final[Attribute] = ("String", b"base64")
 
 
 @final
-class Wanted:
+class WantedAttributes:
     """Which attributes a receiver asked for."""
 
     __slots__ = ("_all", "_names", "_prefixes", "_system", "filter")

@@ -32,9 +32,9 @@ from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.carrying import SQS, SQS_CALL, Carrier, answer_with, request_of
-from longhall.front.crowd import Crowd
+from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.http import HttpConnection, factory_of
-from longhall.front.patience import Patience
+from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
 from longhall.world.ports import Clock, Entropy, Network
 
@@ -100,12 +100,14 @@ class SqsServer(HttpGate):
         connections_max: int = 16_384,
         connections_per_address_max: int = 16_384,
         body_bytes_max: int = BODY_BYTES_MAX,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
     ) -> None:
         self.door = door
         self.budget = budget
         self.body_bytes_max = body_bytes_max
-        self.crowd: Crowd[HttpConnection] = Crowd(connections_max, connections_per_address_max, "sqs")
+        self.connections: ConnectionRegistry[HttpConnection] = ConnectionRegistry(
+            connections_max, connections_per_address_max, "sqs"
+        )
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
@@ -114,7 +116,7 @@ class SqsServer(HttpGate):
         self._clock = clock
         self._verifier = verifier
         self._on_loopback = False  # Known when the door is open.
-        self._patience = patience or Patience()
+        self._patience = timeouts or Timeouts()
         self._loop = asyncio.get_running_loop()
         self._sweeper: asyncio.TimerHandle | None = None
         self._answers = Answers(entropy.bytes(8))
@@ -129,7 +131,7 @@ class SqsServer(HttpGate):
 
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
-        self.crowd.listener, bound = await network.listen(factory_of(self, self._loop), host, port)
+        self.connections.listener, bound = await network.listen(factory_of(self, self._loop), host, port)
         self._on_loopback = is_loopback(host)
         self.door.authority = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
         self._sweep()
@@ -137,13 +139,13 @@ class SqsServer(HttpGate):
 
     def stop_accepting(self) -> None:
         """Take no new connections."""
-        self.crowd.shut()
+        self.connections.shut()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
     async def drain(self, seconds: float) -> None:
         """Wait until nothing is under way but waiting, then hang up on everybody."""
-        await self.crowd.drain(seconds)
+        await self.connections.drain(seconds)
 
     def _tell_date(self) -> None:
         self._answers.date = formatdate(self._clock.wall_ms() // 1000, usegmt=True).encode()
@@ -153,7 +155,7 @@ class SqsServer(HttpGate):
         self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)  # First: a failure costs one sweep.
         self._tell_date()
         now_s = self._loop.time()
-        for connection in list(self.crowd.guests):
+        for connection in list(self.connections.guests):
             if self._patience.is_over(connection, now_s):
                 connection.abort()
         self.budget.look(now_s)
@@ -162,10 +164,10 @@ class SqsServer(HttpGate):
     # Gate
 
     def opened(self, connection: HttpConnection) -> bool:
-        return self.crowd.enter(connection, self._loop.time())
+        return self.connections.enter(connection, self._loop.time())
 
     def closed(self, connection: HttpConnection) -> None:
-        self.crowd.leave(connection)
+        self.connections.leave(connection)
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
         return self._answers.plain(status, line, closes=True)
@@ -340,7 +342,7 @@ class SqsServer(HttpGate):
 
     def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
         task = self._loop.create_task(work)
-        self.crowd.employ(task)
+        self.connections.employ(task)
         if waits:
             call.on_close = partial(_cancel, task)
 

@@ -20,7 +20,7 @@ from longhall.client.groups import Committed, Place
 from longhall.client.hall import Hall
 from longhall.names import ARCHIVE_GROUP
 from longhall.pipeline.archive.ledger import Ledger
-from longhall.pipeline.archive.manifest import Manifest, Piece, extended, merged, to_merge, without_retired
+from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended, merged, to_merge, without_retired
 from longhall.pipeline.archive.parquet import COLUMNS, FILE_BYTES_MAX
 from longhall.pipeline.archive.planning import next_round
 from longhall.pipeline.archive.storage import Storage
@@ -86,7 +86,7 @@ class Archiver:
         self._wait = wait or _sleep
         self._storage = Storage(options.to)
         self._ledgers = {topic: Ledger(self._storage, topic) for topic in options.topics}
-        self._manifests: dict[str, Manifest] = {}
+        self._manifests: dict[str, ArchiveManifest] = {}
         self._told: dict[Place, int] = {}
         self._silent: set[str] = set()  # Topics whose broker hears of another archive.
 
@@ -125,7 +125,7 @@ class Archiver:
             self._manifests[name] = without_retired(claimed, _now_ms() - RETIRED_MS)
             self.done.swept += ledger.sweep(self._manifests[name])
 
-    def _publish(self, name: str, manifest: Manifest) -> None:
+    def _publish(self, name: str, manifest: ArchiveManifest) -> None:
         self._manifests[name] = self._ledgers[name].publish(manifest)
 
     def _behind(self, until: Offsets) -> int:

@@ -18,7 +18,7 @@ from typing import Final, final
 import msgspec
 
 from longhall.pipeline.archive.manifest import (
-    Manifest,
+    ArchiveManifest,
     decode,
     encode,
     manifest_directory,
@@ -43,7 +43,7 @@ class Ledger:
         self._storage = storage
         self._topic = topic
 
-    def latest(self) -> Manifest | None:
+    def latest(self) -> ArchiveManifest | None:
         """The version that counts; None if nothing was archived. Raises PipelineError if it is damaged."""
         versions = self._versions()
         while versions:
@@ -57,7 +57,7 @@ class Ledger:
                 versions = again  # A writer is at work: that version is one of the old ones by now.
         return None
 
-    def claim(self, writer: str, topic_id: str) -> Manifest:
+    def claim(self, writer: str, topic_id: str) -> ArchiveManifest:
         """Take the archive over: the latest version again, as this writer's."""
         for _ in range(CLAIMS_TRIED_MAX):
             before = self.latest()
@@ -69,14 +69,14 @@ class Ledger:
             used = [number for number, _ in self._claims()] + self._versions()
             version = max(used, default=0) + 1
             if before is None:
-                mine = Manifest(topic=self._topic, topic_id=topic_id, version=version, writer=writer)
+                mine = ArchiveManifest(topic=self._topic, topic_id=topic_id, version=version, writer=writer)
             else:
                 mine = msgspec.structs.replace(before, version=version, writer=writer)
             if self._publish(mine, 0 if before is None else before.version):
                 return mine
         raise PipelineError(f"others keep writing the archive of {self._topic} at {self._storage.name}; stop them")
 
-    def publish(self, manifest: Manifest) -> Manifest:
+    def publish(self, manifest: ArchiveManifest) -> ArchiveManifest:
         """The next version, with this content. Raises PipelineError if somebody else has taken over."""
         fresh = msgspec.structs.replace(manifest, version=manifest.version + 1)
         if not self._publish(fresh, manifest.version):
@@ -87,7 +87,7 @@ class Ledger:
             self._storage.delete(manifest_path(self._topic, version))
         return fresh
 
-    def _publish(self, manifest: Manifest, before: int) -> bool:
+    def _publish(self, manifest: ArchiveManifest, before: int) -> bool:
         path = manifest_path(self._topic, manifest.version)
         if self._storage.has_links:
             return self._storage.put_if_absent(path, encode(manifest))
@@ -112,7 +112,7 @@ class Ledger:
         found = (_CLAIM.search(f"/{name}") for name in self._storage.list(f"{manifest_directory(self._topic)}/claims"))
         return [(int(each.group(1)), each.group(2)) for each in found if each is not None]
 
-    def sweep(self, manifest: Manifest) -> int:
+    def sweep(self, manifest: ArchiveManifest) -> int:
         """Remove every file that this manifest does not name; only for the writer that has claimed the archive.
 
         One that stood still meanwhile and was overtaken removes nothing: what it lists may be its successor's.

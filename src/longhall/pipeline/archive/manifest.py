@@ -46,7 +46,7 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
     """One version. Whoever claims the archive writes the next one with a writer of its own."""
 
     topic: str
@@ -74,14 +74,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return named | {each.path for each in self.retired}
 
 
-def encode(manifest: Manifest) -> bytes:
+def encode(manifest: ArchiveManifest) -> bytes:
     return msgspec.json.encode(manifest)
 
 
-def decode(data: bytes, name: str) -> Manifest:
+def decode(data: bytes, name: str) -> ArchiveManifest:
     """Raises PipelineError for what is damaged, of a later format, or has holes."""
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = msgspec.json.decode(data, type=ArchiveManifest)
     except msgspec.DecodeError as failure:
         raise PipelineError(f"the manifest {name} is damaged ({failure}); restore it or the version before") from None
     if manifest.format > FORMAT:
@@ -101,7 +101,7 @@ def first_break(pieces: Sequence[Piece]) -> int | None:
     return None
 
 
-def extended(manifest: Manifest, added: dict[int, list[Piece]]) -> Manifest:
+def extended(manifest: ArchiveManifest, added: dict[int, list[Piece]]) -> ArchiveManifest:
     """With pieces behind the ends; whoever hands in others has a bug."""
     partitions = dict(manifest.partitions)
     for number, pieces in added.items():
@@ -111,7 +111,9 @@ def extended(manifest: Manifest, added: dict[int, list[Piece]]) -> Manifest:
     return msgspec.structs.replace(manifest, partitions=partitions)
 
 
-def merged(manifest: Manifest, partition: int, old: Sequence[Piece], new: Sequence[Piece], now_ms: int) -> Manifest:
+def merged(
+    manifest: ArchiveManifest, partition: int, old: Sequence[Piece], new: Sequence[Piece], now_ms: int
+) -> ArchiveManifest:
     """With other files for the same range; the old ones retire."""
     pieces = manifest.pieces(partition)
     at = pieces.index(old[0])
@@ -128,7 +130,7 @@ def merged(manifest: Manifest, partition: int, old: Sequence[Piece], new: Sequen
     )
 
 
-def without_retired(manifest: Manifest, before_ms: int) -> Manifest:
+def without_retired(manifest: ArchiveManifest, before_ms: int) -> ArchiveManifest:
     """Without the files that retired before; they are swept with the next sweep."""
     stay = [each for each in manifest.retired if each.at_ms >= before_ms]
     return msgspec.structs.replace(manifest, retired=stay)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from longhall.pipeline.archive.manifest import Manifest, Piece
+from longhall.pipeline.archive.manifest import ArchiveManifest, Piece
 from longhall.pipeline.options import Offsets
 from longhall.pipeline.plan import Range
 from longhall.pipeline.refusals import PipelineError
@@ -21,7 +21,7 @@ class Round(NamedTuple):
 
 
 def next_round(
-    manifests: Mapping[str, Manifest],
+    manifests: Mapping[str, ArchiveManifest],
     earliest: Offsets,
     latest: Offsets,
     row_bytes: Mapping[tuple[str, int], float],

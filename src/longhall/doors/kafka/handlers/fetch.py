@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from longhall.broker.fetch import Fetch, Wanted
-from longhall.broker.sift import SIFTED_BYTES_MAX, sift
+from longhall.broker.fetch import Fetch, PartitionFetch
+from longhall.broker.fetch_filter import SIFTED_BYTES_MAX, filter_batches
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -35,11 +35,11 @@ def handle(door: Door, call: Call) -> None:
         buffers = encode_fetch_response(header.correlation_id, header.version, 0, SESSION_UNKNOWN, NO_SESSION, [])
         call.ready(buffers)
         return
-    wanted: list[Wanted] = []
+    wanted: list[PartitionFetch] = []
     for part in request.parts:
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
-        wanted.append(Wanted(partition, part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch))
+        wanted.append(PartitionFetch(partition, part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch))
     try:
         filter = door.sieves.of(request.rack_id)
     except LonghallError as error:
@@ -71,7 +71,7 @@ def _stop(task: asyncio.Task[None]) -> None:
 
 async def _sifted(filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
     try:
-        await sift(fetch.wanted, filter)
+        await filter_batches(fetch.wanted, filter)
     except LonghallError as error:
         for wanted in fetch.wanted:
             wanted.buffers = []
@@ -79,7 +79,7 @@ async def _sifted(filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch)
     answer(fetch)
 
 
-def _refuse(door: Door, call: Call, parts: list[FetchPart], wanted: list[Wanted], code: Code) -> None:
+def _refuse(door: Door, call: Call, parts: list[FetchPart], wanted: list[PartitionFetch], code: Code) -> None:
     """The same error for every partition."""
     fetch = Fetch(door.hall, wanted, 0, 0, 0, False, partial(_answer, door, call, parts))
     for one in wanted:

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from longhall.doors.sqs.door import Caller, Door, Held
-from longhall.doors.sqs.receiving import Wanted
+from longhall.doors.sqs.receiving import WantedAttributes
 from longhall.doors.sqs.sending import check_token
 from longhall.doors.sqs.wire.faults import wrong_value
 from longhall.doors.sqs.wire.requests import ReceiveMessageRequest
@@ -15,7 +15,7 @@ from longhall.queues.messages import Delivery
 
 MESSAGES_MAX = 10
 
-_NOTHING_MORE = Wanted((), ())
+_NOTHING_MORE = WantedAttributes((), ())
 
 
 def receive_message(
@@ -26,7 +26,7 @@ def receive_message(
     wanted = _NOTHING_MORE
     if request.attribute_names or request.message_system_attribute_names or request.message_attribute_names:
         system = (request.attribute_names or []) + (request.message_system_attribute_names or [])
-        wanted = Wanted(system, request.message_attribute_names or ())
+        wanted = WantedAttributes(system, request.message_attribute_names or ())
     count_max = _number("MaxNumberOfMessages", request.max_number_of_messages, 1, MESSAGES_MAX)
     wait_s = _number("WaitTimeSeconds", request.wait_time_seconds, 0, door.limits.wait_s_max)
     lease_s = _number("VisibilityTimeout", request.visibility_timeout, 0, door.limits.visibility_s_max)
@@ -49,11 +49,13 @@ def receive_message(
     return _receive(door, wanted, received)
 
 
-async def _receive(door: Door, wanted: Wanted, deliveries: Coroutine[Any, Any, list[Delivery]]) -> ReceiveMessageResult:
+async def _receive(
+    door: Door, wanted: WantedAttributes, deliveries: Coroutine[Any, Any, list[Delivery]]
+) -> ReceiveMessageResult:
     return _result(door, wanted, await deliveries)
 
 
-def _result(door: Door, wanted: Wanted, deliveries: list[Delivery]) -> ReceiveMessageResult:
+def _result(door: Door, wanted: WantedAttributes, deliveries: list[Delivery]) -> ReceiveMessageResult:
     return ReceiveMessageResult(messages=[wanted.message(door, one) for one in deliveries])
 
 

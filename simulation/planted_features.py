@@ -1,0 +1,91 @@
+"""Planted bugs of what queues can do beyond sending and receiving: going back, forks, answers, audits, filters."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from longhall.broker.queues.audit import audit_log
+from longhall.broker.queues.delivery import receive
+from longhall.broker.queues.delivery.receiver_filters import FilterWish
+from longhall.broker.queues.sending import answer
+from longhall.broker.queues.upkeep import rewind
+from longhall.broker.queues.upkeep.declare import declare_from
+from longhall.broker.queues.write import write_queue
+from longhall.queues.events import Passed
+from simulation.bug import Bug
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _rewind_in_memory() -> _Exchanges:
+    def write(hall: Any, queue: Any, events: Any) -> None:
+        for event in events:
+            queue.queue.apply(event)
+
+    return [(rewind, "write_queue", write)]
+
+
+def _fork_from_where_the_queue_is() -> _Exchanges:
+    good: Any = declare_from
+
+    async def declare(hall: Any, name: str, topic_id: Any, settings: Any, starts: dict[int, int]) -> Any:
+        source = next(queue for queue in hall.queues.values() if queue.entry.topic_id == topic_id)
+        floors = {lane: max(start, source.queue.cursor(lane).floor()) for lane, start in starts.items()}
+        return await good(hall, name, topic_id, settings, floors)
+
+    return [(rewind, "declare_from", declare)]
+
+
+def _answer_without_settling() -> _Exchanges:
+    return [(answer._Settling, "write", lambda self: None)]
+
+
+def _audit_in_memory() -> _Exchanges:
+    """The record of a settle is kept in memory until the next delivery."""
+    waiting: list[Any] = []
+    good: Any = audit_log.note
+
+    def note(hall: Any, queue: Any, written: Any) -> None:
+        if all(one.kind == "settled" for one in written):
+            waiting.extend((hall, one) for one in written)
+            return
+        mine = [one for kept, one in waiting if kept is hall]
+        waiting.clear()
+        good(hall, queue, [*mine, *written])
+
+    return [(audit_log, "note", note)]
+
+
+def _give_what_does_not_fit() -> _Exchanges:
+    good: Any = FilterWish.wants
+
+    def wants(self: Any, lane: int, candidate: Any) -> bool:
+        return bool(good(self, lane, candidate)) or candidate.payload.offset % 40 == 0
+
+    return [(FilterWish, "wants", wants)]
+
+
+def _forget_what_was_passed() -> _Exchanges:
+    def write(hall: Any, queue: Any, events: Any) -> None:
+        for event in events:
+            if isinstance(event, Passed) and len(event.offsets) > 1:
+                event = msgspec.structs.replace(event, offsets=event.offsets[:1], sizes=event.sizes[:1])
+            write_queue(hall, queue, [event])
+
+    return [(receive, "write_queue", write)]
+
+
+FEATURE_BUGS: Final[dict[str, Bug]] = {
+    "rewind-in-memory": Bug("A rewind is answered and not written down.", "rewinds", 4, _rewind_in_memory),
+    "fork-from-where-the-queue-is": Bug(
+        "A fork lacks what the queue has settled.", "rewinds", 2, _fork_from_where_the_queue_is
+    ),
+    "answer-without-settling": Bug("A question that is answered comes again.", "answers", 2, _answer_without_settling),
+    "audit-in-memory": Bug("The record of a settle waits for the next delivery.", "audits", 4, _audit_in_memory),
+    "give-what-does-not-fit": Bug("A filter lets something pass.", "filters", 2, _give_what_does_not_fit),
+    "forget-what-was-passed": Bug(
+        "What a filter passes over is given to nobody.", "filters", 4, _forget_what_was_passed
+    ),
+}

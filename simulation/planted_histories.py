@@ -1,0 +1,179 @@
+"""Planted bugs for the scenarios of clusters that have a history: each is the mistake that its scenario is named for.
+
+Some are bugs of a single node or of the log, put where they hurt in a cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from longhall.broker import replay, send
+from longhall.broker.time import HallTime
+from longhall.broker.verify import verify
+from longhall.cluster.membership import coordinator_session
+from longhall.cluster.replication import log_matching
+from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica
+from longhall.cluster.replication.leadership_check import LeadershipCheck
+from longhall.cluster.replication.replica_repair import ReplicaRepair
+from longhall.cluster.replication.sync_verification import SyncVerification
+from longhall.cluster.routing import Router
+from longhall.errors import Code, LonghallError
+from longhall.queues.events import Extended
+from longhall.queues.events import decoder as queue_decoder
+from longhall.shards.shard import QUEUES
+from longhall.topics.producers import ProducerTable
+from simulation.bug import Bug
+from simulation.planted_queues import _forget_deduplication
+from simulation.planted_replicas import (
+    _answer_before_the_sync,
+    _elect_whoever_is_there,
+    _leave_before_it_is_recorded,
+)
+from simulation.planted_topics import _read_open_transactions, _retry_a_failed_sync, _trust_torn_frames
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _cut_to_the_known_watermark() -> _Exchanges:
+    """At once, and not only when there is a leader to fetch it from again."""
+    good: Any = GroupReplica.become_follower
+
+    def become_follower(self: Any, epoch: int, leader: int) -> None:
+        comes_back = self._following is None and self._leading is None and not self._ended
+        if comes_back and self.replica.applied <= self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        good(self, epoch, leader)
+
+    return [(GroupReplica, "become_follower", become_follower)]
+
+
+def _agree_by_length() -> _Exchanges:
+    return [
+        (log_matching, "common_index", lambda leader, index, follower, other, *rest: min(index, other)),
+        (log_matching, "contains", lambda *histories: True),
+    ]
+
+
+def _write_under_an_old_epoch() -> _Exchanges:
+    good: Any = ProducerTable.decide
+
+    def decide(self: Any, header: Any) -> Any:
+        decided = good(self, header)
+        return None if decided is Code.INVALID_PRODUCER_EPOCH else decided
+
+    return [(ProducerTable, "decide", decide), (send, "verify", lambda *arguments: None)]
+
+
+def _write_without_adding() -> _Exchanges:
+    good: Any = verify
+
+    def adding(hall: Any, partition: Any, header: Any, transactional_id: Any, joins: bool) -> Any:
+        return good(hall, partition, header, transactional_id, True)
+
+    return [(send, "verify", adding)]
+
+
+def _carry_once_more() -> _Exchanges:
+    good: Any = Router._ask
+
+    async def ask(self: Any, *arguments: Any) -> Any:
+        try:
+            return await good(self, *arguments)
+        except LonghallError as error:
+            if error.code not in (Code.NOT_READY, Code.TIMED_OUT):
+                raise
+            raise LonghallError(Code.NOT_LEADER, "as if it had not been looked at") from None
+
+    return [(Router, "_ask", ask)]
+
+
+def _believe_what_was_not_answered() -> _Exchanges:
+    good: Any = coordinator_session.CoordinatorSession.record_in_sync
+
+    async def record_in_sync(self: Any, epoch: int, version: int, in_sync: frozenset[int]) -> Any:
+        async def read_back(epoch: int, in_sync: frozenset[int]) -> GroupRecord:
+            return GroupRecord(version=version + 1, in_sync=in_sync)
+
+        self._read_back = read_back
+        return await good(self, epoch, version, in_sync)
+
+    return [(coordinator_session.CoordinatorSession, "record_in_sync", record_in_sync)]
+
+
+def _keep_ones_own_clock() -> _Exchanges:
+    return [(HallTime, "follow", HallTime.not_before)]
+
+
+def _believe_to_lead() -> _Exchanges:
+    async def confirm(self: Any) -> None:
+        """Nobody is asked."""
+
+    return [(LeadershipCheck, "confirm", confirm)]
+
+
+def _apply_otherwise() -> _Exchanges:
+    """Whoever replays passes over what only moves the end of a lease."""
+    good: Any = replay.Replay._apply
+
+    def apply(self: Any, shard: int, room: int, event: bytes) -> None:
+        if room != QUEUES or not isinstance(queue_decoder.decode(event), Extended):
+            good(self, shard, room, event)
+
+    return [(replay.Replay, "_apply", apply)]
+
+
+def _spread_damage() -> _Exchanges:
+    async def finish(self: Any) -> None:
+        self._waiting = []
+
+    return [(SyncVerification, "finish", finish)]
+
+
+def _refuse_what_others_have() -> _Exchanges:
+    return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
+
+
+HISTORY_BUGS: Final[dict[str, Bug]] = {
+    "cut-to-the-known-watermark": Bug(
+        "Who comes back cuts what it does not know to be committed.", "kip-101", 20, _cut_to_the_known_watermark
+    ),
+    "agree-by-length": Bug("Logs of one length are taken for equal.", "kip-279", 4, _agree_by_length),
+    "lead-without-everything": Bug("Whoever comes back first leads.", "kip-966", 4, _elect_whoever_is_there),
+    "answer-from-memory": Bug(
+        "Followers answer before their disks do.", "nats-power-failure", 4, _answer_before_the_sync
+    ),
+    "trust-flipped-bits": Bug("The checksum of the log is not looked at.", "nats-flipped-bit", 4, _trust_torn_frames),
+    "believe-a-second-sync": Bug(
+        "A sync that succeeds after one that failed is believed.", "failed-fsync", 4, _retry_a_failed_sync
+    ),
+    "show-open-transactions": Bug(
+        "Readers of what is committed see the rest.", "redpanda-bufstream", 4, _read_open_transactions
+    ),
+    "write-under-an-old-epoch": Bug("A writer that was fenced may write.", "kip-890", 2, _write_under_an_old_epoch),
+    "write-without-adding": Bug(
+        "A partition joins a transaction by being written.", "kip-890", 2, _write_without_adding
+    ),
+    "carry-once-more": Bug(
+        "What may have been done is asked again of the next leader.", "rabbitmq-mirrored-queues", 10, _carry_once_more
+    ),
+    "believe-what-was-not-answered": Bug(
+        "A change without an answer is taken for made.", "zookeeper-lost-answers", 4, _believe_what_was_not_answered
+    ),
+    "go-on-alone": Bug(
+        "A leader does not wait for those it has lost.", "zookeeper-paused-leader", 4, _leave_before_it_is_recorded
+    ),
+    "forget-ids-in-a-failover": Bug(
+        "The next leader knows no deduplication ids.", "sqs-fifo-deduplication", 4, _forget_deduplication
+    ),
+    "keep-ones-own-clock": Bug(
+        "The next leader goes by the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
+    ),
+    "believe-to-lead": Bug(
+        "Who leads no more without knowing it says what does not exist.", "cluster-deposed", 2, _believe_to_lead
+    ),
+    "spread-damage": Bug("What is fetched anew is not checked.", "cluster-damage", 20, _spread_damage),
+    "refuse-what-others-have": Bug(
+        "What is damaged on the leader is given up.", "cluster-damage", 4, _refuse_what_others_have
+    ),
+    "apply-otherwise": Bug("Followers apply something less than the leader.", "cluster-letters", 2, _apply_otherwise),
+}

@@ -1,0 +1,68 @@
+"""Planted bugs of replicas whose state is not what the log says."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from longhall.broker import apply
+from longhall.cluster.replication import digests
+from longhall.log.frames import Entry
+from simulation.bug import Bug
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _skip_what_cannot_be_applied() -> _Exchanges:
+    good: Any = apply.apply_entry
+
+    def apply_entry(replay: Any, entry: Entry, index: int) -> None:
+        try:
+            good(replay, entry, index)
+        except apply.ReplicaFailed:
+            return
+
+    return [(apply, "apply_entry", apply_entry)]
+
+
+def _digest_nothing() -> _Exchanges:
+    def digest_slice(hall: Any, mark: Any) -> dict[str, dict[str, int]]:
+        return {}
+
+    return [(digests, "digest_slice", digest_slice)]
+
+
+def _ignore_a_divergent_digest() -> _Exchanges:
+    def judge(reports: Any, voters: int) -> Any:
+        return digests.Verdict({}, True)
+
+    return [(digests, "judge", judge)]
+
+
+def _believe_the_leader() -> _Exchanges:
+    """Whoever leads is right."""
+    good: Any = digests.Comparison._close
+
+    def close(self: Any, index: int) -> None:
+        vote = self._votes.get(index)
+        leading = self._leading()
+        if vote is not None and leading is not None and leading.node in vote.reports:
+            others = [node for node in vote.reports if node != leading.node]
+            if digests.judge(vote.reports, len(vote.voters)).divergent.get(leading.node):
+                vote.reports = {leading.node: vote.reports[leading.node], **{node: {} for node in others}}
+        good(self, index)
+
+    return [(digests.Comparison, "_close", close)]
+
+
+REPAIR_BUGS: Final[dict[str, Bug]] = {
+    "skip-what-cannot-be-applied": Bug(
+        "A follower passes over an entry that it cannot apply.", "failing-reads", 4, _skip_what_cannot_be_applied
+    ),
+    "digest-nothing": Bug("Replicas compare nothing.", "divergence", 2, _digest_nothing),
+    "ignore-a-divergent-digest": Bug(
+        "That a replica differs is found and left so.", "divergence", 2, _ignore_a_divergent_digest
+    ),
+    "believe-the-leader": Bug(
+        "A leader that differs from the majority leads on.", "divergence", 4, _believe_the_leader
+    ),
+}

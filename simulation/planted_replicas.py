@@ -1,0 +1,294 @@
+"""Planted bugs of replication: mistakes that have lost or doubled messages in systems that people trusted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from longhall.broker import checkpoint, recover, rejoin, replay
+from longhall.broker.events import Truncated
+from longhall.cluster.membership import controller, election
+from longhall.cluster.membership.feature_level import level_of
+from longhall.cluster.replication.group_replica import GroupReplica
+from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
+from longhall.log.layout import IDENTITY
+from longhall.log.wal import Wal
+from longhall.node import join_state
+from longhall.shards.backlog import ENTRY_BYTES, Backlog
+from longhall.shards.leading import Leading
+from longhall.shards.replica import Replica
+from simulation.bug import Bug
+
+_Exchanges = list[tuple[Any, str, Any]]
+
+
+def _commit_without_followers() -> _Exchanges:
+    def advance(self: Any) -> None:
+        self.committed = max(self.committed, self.synced)
+
+    return [(Leading, "_advance", advance)]
+
+
+def _commit_by_majority() -> _Exchanges:
+    """As in a quorum system; but here one who is left of those on record may become leader, and have less."""
+
+    def advance(self: Any) -> None:
+        synced = sorted([self.synced, *(self.followers[node].synced for node in self.in_sync if node != self.node)])
+        self.committed = max(self.committed, synced[(len(synced) - 1) // 2])
+
+    return [(Leading, "_advance", advance)]
+
+
+def _answer_before_the_sync() -> _Exchanges:
+    good: Any = GroupReplica.take_push
+
+    def take_push(self: Any, push: Any) -> None:
+        good(self, push)
+        self._following.synced(self.index)
+
+    return [(GroupReplica, "take_push", take_push)]
+
+
+def _truncate_to_the_commit_position() -> _Exchanges:
+    good: Any = GroupReplica.follow
+
+    def follow(self: Any) -> Any:
+        if self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        return good(self)
+
+    return [(GroupReplica, "follow", follow)]
+
+
+def _apply_what_is_not_committed() -> _Exchanges:
+    good: Any = GroupReplica.take_push
+
+    def take_push(self: Any, push: Any) -> None:
+        good(self, push)
+        self._hear(push.first + push.count - 1)
+
+    return [(GroupReplica, "take_push", take_push)]
+
+
+def _forget_the_cut() -> _Exchanges:
+    good: Any = GroupReplica._note
+
+    def note(self: Any, mark: Any) -> None:
+        if not isinstance(mark, Truncated):
+            good(self, mark)
+
+    return [(GroupReplica, "_note", note)]
+
+
+def _leave_before_it_is_recorded() -> _Exchanges:
+    def ask(self: Any, in_sync: frozenset[int]) -> None:
+        self.asked = in_sync
+        self.in_sync = self.in_sync & in_sync
+        self._advance()
+
+    return [(Leading, "ask", ask)]
+
+
+def _publish_what_is_not_committed() -> _Exchanges:
+    async def committed(replica: Any, index: int) -> None:
+        return
+
+    return [(checkpoint, "_committed", committed)]
+
+
+def _recover_everything_as_committed() -> _Exchanges:
+    good: Any = rejoin._take_frame
+
+    def take_frame(hall: Any, replica: Any, frame: Any) -> None:
+        good(hall, replica, frame)
+        replica.commit(replica.index)
+
+    return [(rejoin, "_take_frame", take_frame)]
+
+
+def _serve_before_the_epoch_is_committed() -> _Exchanges:
+    good: Any = GroupReplica._begin_epoch
+
+    def begin(self: Any, epoch: int, record: Any) -> None:
+        good(self, epoch, record)
+        if not self._opened.done():
+            self._opened.set_result(None)
+
+    return [(GroupReplica, "_begin_epoch", begin)]
+
+
+def _count_what_was_sent() -> _Exchanges:
+    good: Any = GroupReplica.written
+
+    def written(self: Any, time_ms: int) -> None:
+        good(self, time_ms)
+        if self._leading is not None:
+            for node, stream in self._streams.by_node.items():
+                self._leading.answered(node, stream.next - 1)
+            self.advance()
+
+    return [(GroupReplica, "written", written)]
+
+
+def _lead_from_the_commit_position() -> _Exchanges:
+    good: Any = GroupReplica.become_leader
+
+    async def become_leader(self: Any, epoch: int, record: Any) -> None:
+        if self._leading is None and self.replica.committed < self.replica.index:
+            self._truncate(self.replica.committed)
+        await good(self, epoch, record)
+
+    return [(GroupReplica, "become_leader", become_leader)]
+
+
+def _forget_what_is_pending() -> _Exchanges:
+    good: Any = Replica.snapshot
+
+    def snapshot(self: Any) -> dict[str, Any]:
+        state: dict[str, Any] = good(self)
+        return {**state, "pending": [], "index": state["applied"]}
+
+    return [(Replica, "snapshot", snapshot)]
+
+
+def _follow_in_memory() -> _Exchanges:
+    return [(Wal, "append_together", lambda self, entries, count: None)]
+
+
+def _elect_without_asking() -> _Exchanges:
+    async def most_complete(
+        ask: Any, candidates: list[int], epoch: int, in_sync: int, committed: tuple[int, int] = (0, 0)
+    ) -> int:
+        return candidates[-1]
+
+    return [(controller, "most_complete", most_complete)]
+
+
+def _one_is_a_quorum() -> _Exchanges:
+    return [(Leading, "_kept_by_most", lambda self, nodes: self.synced)]
+
+
+def _forget_the_last_part() -> _Exchanges:
+    good: Any = replay.Replay._join
+
+    def join(self: Any, entry: Any) -> Any:
+        if entry.flags & BATCH_CONTINUES and not entry.flags & BATCH_CONTINUED:
+            body = entry.body[:8] + bytes(len(entry.body) - 8)
+            entry = Entry(entry.kind, entry.flags, entry.shard, entry.sequence, entry.epoch, body)
+        return good(self, entry)
+
+    return [(replay.Replay, "_join", join)]
+
+
+def _let_everybody_in() -> _Exchanges:
+    """Neither the record nor the directory is looked at."""
+    read: Any = recover.read_identity
+    identify: Any = recover.identify
+
+    async def check_level(coordinator: Any, level_max: int) -> int:
+        return min(level_of((await coordinator.feature_level()).level), level_max)
+
+    return [
+        (join_state, "check_level", check_level),
+        (join_state, "read_identity", lambda disk, format_max, name=IDENTITY: read(disk, name=name)),
+        (
+            join_state,
+            "identify",
+            lambda disk, entropy, options, shared, format_max: identify(disk, entropy, options, shared),
+        ),
+    ]
+
+
+def _acknowledge_with_too_few() -> _Exchanges:
+    good: Any = GroupReplica._refuse
+
+    def refuse(self: Any) -> None:
+        good(self)
+        self._hall.is_short = False
+
+    return [(GroupReplica, "_refuse", refuse)]
+
+
+def _elect_whoever_is_there() -> _Exchanges:
+    good: Any = election.decide
+
+    def decide(
+        state: Any,
+        alive: Any,
+        suspects: Any = frozenset(),
+        unfit: Any = frozenset(),
+        unclean: Any = frozenset(),
+        in_sync_min: int = 1,
+    ) -> Any:
+        everybody = msgspec.structs.replace(state, in_sync=tuple(sorted({*state.in_sync, *state.replicas})))
+        return good(everybody if state.leader not in alive - suspects else state, alive, suspects, unfit)
+
+    return [(controller, "decide", decide)]
+
+
+def _replace_a_living_leader() -> _Exchanges:
+    async def nobody(self: Any, state: Any, members: Any, suspects: Any) -> frozenset[int]:
+        return frozenset()
+
+    return [(controller.Controller, "_living_leader", nobody)]
+
+
+def _never_back_up() -> _Exchanges:
+    def add(self: Any, size_bytes: int, entries: int) -> None:
+        self.size_bytes += size_bytes
+        self.entries += entries
+        self.weight += size_bytes + entries * ENTRY_BYTES
+
+    return [(Backlog, "add", add)]
+
+
+REPLICA_BUGS: Final[dict[str, Bug]] = {
+    "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
+    "commit-by-majority": Bug("Two of three are enough to acknowledge.", "survivors", 4, _commit_by_majority),
+    "answer-before-the-sync": Bug(
+        "A follower answers what is not on its disk.", "survivors", 4, _answer_before_the_sync
+    ),
+    "truncate-to-the-commit-position": Bug(
+        "A follower cuts what it does not know to be committed.", "elections", 10, _truncate_to_the_commit_position
+    ),
+    "apply-what-is-not-committed": Bug("A follower applies at once.", "elections", 10, _apply_what_is_not_committed),
+    "forget-the-cut": Bug("A restart brings back what was cut.", "elections", 20, _forget_the_cut),
+    "count-what-was-sent": Bug("What was sent to a follower counts as answered.", "elections", 4, _count_what_was_sent),
+    "lead-from-the-commit-position": Bug(
+        "A new leader cuts what it does not know to be committed.", "elections", 4, _lead_from_the_commit_position
+    ),
+    "forget-what-is-pending": Bug(
+        "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
+    ),
+    "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
+    "acknowledge-with-too-few": Bug(
+        "What was under way when hosts were lost is acknowledged by those that are left.",
+        "elections",
+        20,
+        _acknowledge_with_too_few,
+    ),
+    "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
+    "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 4, _elect_without_asking),
+    "replace-a-living-leader": Bug(
+        "A leader without a session is replaced though it leads.", "lone-leaders", 4, _replace_a_living_leader
+    ),
+    "take-without-bound": Bug("Messages are taken however many wait for a commit.", "stalls", 2, _never_back_up),
+    "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 4, _one_is_a_quorum),
+    "forget-the-last-part": Bug(
+        "A follower lacks the end of a batch that took several entries.", "parts", 2, _forget_the_last_part
+    ),
+    "let-everybody-in": Bug("A version that is too old joins.", "upgrades", 2, _let_everybody_in),
+    "leave-before-it-is-recorded": Bug(
+        "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
+    ),
+    "publish-what-is-not-committed": Bug(
+        "A snapshot holds what was never committed.", "elections", 20, _publish_what_is_not_committed
+    ),
+    "recover-everything-as-committed": Bug(
+        "A restart applies all of its log.", "elections", 10, _recover_everything_as_committed
+    ),
+    "serve-before-the-epoch-is-committed": Bug(
+        "A new leader shows what it took over.", "elections", 10, _serve_before_the_epoch_is_committed
+    ),
+}

@@ -1,0 +1,64 @@
+"""Those who keep other things in the hall than messages: offsets of groups, and topics themselves."""
+
+from __future__ import annotations
+
+import asyncio
+
+from longhall.client.groups import Committed
+from longhall.client.refusals import Refused, Unreachable
+from simulation.checkers.tables import OffsetOracle
+from simulation.scenarios.stage import Stage
+
+UNKNOWN_TOPIC = 3
+TOPIC_EXISTS = 36
+
+
+async def commit_offsets(stage: Stage, name: str, oracle: OffsetOracle, pause_s: float) -> None:
+    """Commit ever larger offsets, and ask now and then what the group remembers."""
+    chance = stage.stream(name)
+    hall = await stage.connect(name)
+    offset = 0
+    while not stage.closing:
+        await asyncio.sleep(chance.expovariate(1 / pause_s))
+        before = oracle.acknowledged
+        try:
+            if chance.random() < 0.3:
+                found = await hall.groups.offsets(oracle.group, [oracle.place])
+                oracle.found(found[oracle.place].offset if oracle.place in found else -1, before)
+            else:
+                offset += chance.randint(1, 10)
+                oracle.committing(offset)
+                await hall.groups.commit(oracle.group, {oracle.place: Committed(offset, metadata=f"at {offset}")})
+                oracle.committed(offset)
+        except (Refused, Unreachable):
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
+
+
+async def make_topics(stage: Stage, name: str, pause_s: float) -> None:
+    """Create topics and delete some of them; what was acknowledged must stay so."""
+    chance = stage.stream(name)
+    hall = await stage.connect(name)
+    made: list[str] = []
+    number = 0
+    while not stage.closing:
+        await asyncio.sleep(chance.expovariate(1 / pause_s))
+        deletes = made and chance.random() < 0.5
+        topic = made.pop(chance.randrange(len(made))) if deletes else f"{name}-{number}"
+        number += 1
+        stage.topics.unsure(topic)
+        try:
+            if deletes:
+                await hall.topics.delete(topic)
+                stage.topics.deleted(topic)
+            else:
+                await hall.topics.create(topic, partitions=chance.randint(1, 4))
+                stage.topics.created(topic)
+                made.append(topic)
+        except Unreachable:
+            continue
+        except Refused as refusal:  # A repeated request finds its own work done.
+            if deletes and refusal.error_code == UNKNOWN_TOPIC:
+                stage.topics.deleted(topic)
+            elif not deletes and refusal.error_code == TOPIC_EXISTS:
+                stage.topics.created(topic)
+                made.append(topic)

@@ -1,0 +1,130 @@
+"""The end of a run with queues: all is healed, everything is received and settled, and the books must balance.
+
+Healed means alive: redrives end, delays fire, leases run out, and the queues say that they are empty. Then the power is
+cut once more, and nothing may come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar, final
+
+from simulation.checkers.queues import QueueOracle
+from simulation.checkers.violation import Violation, demand
+from simulation.scenarios.consumers import GOOD, Consumer
+from simulation.scenarios.machine import DamageReports
+from simulation.scenarios.raging import Raging
+from simulation.scenarios.sqs import SqsClient, Turned, Unanswered
+from simulation.scenarios.stage import Stage
+from simulation.scenarios.verdict import ACTORS_S, HEALED_S
+
+QUIET_S: Final = 15.0  # Longer than any lease that a consumer can have left behind.
+ANSWER_S: Final = 30.0
+PAUSE_S_MAX: Final = 120.0  # While nothing but long delays is left.
+
+_T = TypeVar("_T")
+
+
+@final
+class Drain:
+    """See the module. `patience_s` is how long the longest delay may still take."""
+
+    def __init__(self, stage: Stage, faults: Raging, oracle: QueueOracle) -> None:
+        self.patience_s = 400.0
+        self.damage_allowed = False
+        self.reports = DamageReports()
+        self.first: Callable[[], Coroutine[Any, Any, None]] | None = None  # On the clients, when all is healed.
+        self._stage = stage
+        self._faults = faults
+        self._oracle = oracle
+        self._client = SqsClient(stage)
+
+    async def speak(self) -> None:
+        stage = self._stage
+        self._faults.heal()
+        await stage.premises.up(HEALED_S)
+        await stage.close_actors(ACTORS_S)
+        if self.first is not None:
+            await stage.on_clients(self.first())
+        await stage.on_clients(self._drain())
+        self._oracle.account()
+        stage.premises.cut_power()
+        await stage.premises.up(HEALED_S)
+        await stage.on_clients(self._stays_empty())
+        said = self.reports.sentences
+        demand(self.damage_allowed or not said, f"nobody damaged anything, and the node says: {said[:1]}")
+        stage.check_failures()
+        stage.close()
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        consumers = {queue: self._consumer(queue) for queue in self._oracle.laws}
+        ends_s = loop.time() + self.patience_s
+        quiet_since_s = loop.time()
+        while True:
+            for queue, consumer in consumers.items():
+                if await self._empty(queue, consumer):
+                    quiet_since_s = loop.time()
+            full = await self._what_is_left()
+            if not full and loop.time() - quiet_since_s > QUIET_S:
+                self._stage.topics.settle(await self._surely(self._client.queues))
+                return
+            if loop.time() > ends_s:
+                raise Violation(f"the queues did not come to rest within {self.patience_s} s: {full}")
+            quiet_s = loop.time() - quiet_since_s
+            await asyncio.sleep(0.5 if quiet_s < QUIET_S else min(quiet_s / 3, PAUSE_S_MAX))
+
+    async def _empty(self, queue: str, consumer: Consumer) -> int:
+        """Receive and settle what there is; how many that were."""
+        count = 0
+        while True:
+            found = await self._surely(partial(consumer.receive, 10, 12))
+            for got, ticket in found:
+                if got.receipt:
+                    await self._surely(partial(consumer.settle, got, ticket))
+            count += len(found)
+            if not found:
+                return count
+
+    async def _what_is_left(self) -> dict[str, object]:
+        """Queues that are not empty, and redrives that have not ended."""
+        left: dict[str, object] = {}
+        for queue in self._oracle.laws:
+            depth = await self._surely(partial(self._client.depth, queue))
+            if any(depth.values()):
+                left[queue] = depth
+        for source in sorted({law.dead for law in self._oracle.laws.values()} - {""}):
+            for task in await self._surely(partial(self._client.moves, source)):
+                demand(task["Status"] != "FAILED", f"{source}: a move failed by itself: {task}")
+                if task["Status"] in ("RUNNING", "CANCELLING"):
+                    left[f"moves of {source}"] = task
+        return left
+
+    async def _stays_empty(self) -> None:
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + QUIET_S
+        while loop.time() < ends_s:
+            for queue in self._oracle.laws:
+                found = await self._surely(partial(self._consumer(queue).receive, 10, 12))
+                demand(not found, f"{queue} was empty before the power was cut, and now it has {found[:1]}")
+            await asyncio.sleep(3.0)
+        self._stage.topics.settle(await self._surely(self._client.queues))
+        left = await self._what_is_left()
+        demand(not left, f"all was empty before the power was cut, and now there is {left}")
+
+    def _consumer(self, queue: str) -> Consumer:
+        return Consumer(self._stage, self._oracle, f"drain-{queue}", queue, GOOD)
+
+    async def _surely(self, question: Callable[[], Awaitable[_T]]) -> _T:
+        """Everything is healed, so there is an answer."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + ANSWER_S
+        while True:
+            try:
+                return await question()
+            except (Unanswered, Turned) as failure:
+                if loop.time() > ends_s:
+                    raise Violation(f"no answer within {ANSWER_S} s after all was healed: {failure!r}") from failure
+                await asyncio.sleep(0.2)

@@ -1,0 +1,179 @@
+"""The machine that the node runs on, with somebody who starts the node again whenever it is gone.
+
+A node may end by itself: after a failed sync it must, and on a full disk it may fail to start. What it must not do is
+end with anything but an OSError: that is a bug, and ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, final
+
+from longhall.broker.queues.desk import Desk
+from longhall.log.chores import CHORES
+from simulation.checkers.violation import Violation
+from simulation.loop import PowerCut, Process
+from simulation.world import SimulatedWorld, Simulation
+
+NODE: Final = "node"
+NODE_LOGGER: Final = "longhall.node"
+SCRUB_LOGGER: Final = "longhall.scrub"
+KAFKA_PORT: Final = 9092
+SQS_PORT: Final = 9324
+LOOK_S: Final = 0.05
+STOP_S: Final = 60.0
+
+
+@final
+class DamageReports(logging.Handler):
+    """What the node says of damage in its log: where nobody damaged anything, that is a mistake."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.sentences: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "damage" in record.getMessage():
+            self.sentences.append(record.getMessage())
+
+    def __enter__(self) -> DamageReports:
+        for name in (NODE_LOGGER, SCRUB_LOGGER):
+            logging.getLogger(name).addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in (NODE_LOGGER, SCRUB_LOGGER):
+            logging.getLogger(name).removeHandler(self)
+
+
+class Running(Protocol):
+    """A node that is up."""
+
+    @property
+    def desk(self) -> Desk:
+        """The verbs of queues, for what no door offers."""
+
+    async def failed(self) -> None:
+        """Wait until it gives up by itself."""
+
+    async def stop(self) -> None:
+        """Drain and stop cleanly."""
+
+
+Starter = Callable[[SimulatedWorld], Awaitable[Running]]
+
+
+class Premises(Protocol):
+    """Where the hall is kept, by one node or by several, as far as clients and judges need it."""
+
+    tasks: list[asyncio.Task[None]]
+
+    def inside(self) -> tuple[Process, Desk] | None:
+        """The process that serves, and its desk, which is to be asked in that process only. None if nobody does."""
+
+    async def up(self, seconds: float) -> None:
+        """Within this time everything is well."""
+
+    def cut_power(self) -> None:
+        """Of everything at once."""
+
+    @property
+    def boots(self) -> int:
+        """How often a node was started."""
+
+
+@final
+class Machine:
+    """See the module."""
+
+    def __init__(self, simulation: Simulation, starter: Starter) -> None:
+        self.host = simulation.host(NODE)
+        self.tasks: list[asyncio.Task[None]] = []
+        self._simulation = simulation
+        self._starter = starter
+        self._chance: random.Random = simulation.stream("machine")
+        self._running: Running | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        self.tasks.append(asyncio.ensure_future(self._supervise()))
+
+    def inside(self) -> tuple[Process, Desk] | None:
+        process, running = self.host.process, self._running
+        if running is None or process is None or not process.alive:
+            return None
+        return process, running.desk
+
+    def cut_power(self) -> None:
+        self.host.cut_power()
+
+    @property
+    def boots(self) -> int:
+        return self.host.boots
+
+    async def up(self, seconds: float) -> None:
+        """Wait for a node that is ready."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not self._is_up():
+            for task in self.tasks:
+                if task.done():
+                    task.result()
+            if loop.time() > deadline:
+                raise Violation(f"nothing is broken any more, and the node is not up after {seconds} s")
+            await asyncio.sleep(LOOK_S)
+
+    async def stop(self) -> None:
+        """Ask the node to stop cleanly; the supervisor starts it again. Nothing if it is not up."""
+        process = self.host.process
+        running = self._running
+        if not self._is_up() or process is None or running is None:
+            return
+        self._stopping = True
+        try:
+            stopping = process.start(running.stop())
+            await asyncio.wait([stopping], timeout=STOP_S)
+            if process.alive and not stopping.done():
+                raise Violation(f"a clean stop took more than {STOP_S} s")
+            if stopping.done() and not isinstance(stopping.exception(), PowerCut | OSError | None):
+                stopping.result()
+            self.host.kill()
+        finally:
+            self._stopping = False
+
+    def _is_up(self) -> bool:
+        process = self.host.process
+        return self._running is not None and process is not None and process.alive
+
+    async def _supervise(self) -> None:
+        while True:
+            self._running = None
+            world = self.host.boot(CHORES)
+            life = world.process.start(self._live(world))
+            await asyncio.wait([life, world.process.ended], return_when=asyncio.FIRST_COMPLETED)
+            if self._stopping:
+                await world.process.ended
+            self.host.kill()
+            self._running = None
+            if life.done():
+                self._simulation.trace.note("node ended:", _story(life.exception()))
+                if not isinstance(life.exception(), PowerCut | OSError | None):
+                    life.result()
+            await asyncio.sleep(self._chance.choice((0.05, 0.2, 1.0)))
+
+    async def _live(self, world: SimulatedWorld) -> None:
+        running = await self._starter(world)
+        self._running = running
+        await running.failed()
+
+
+def _story(error: BaseException | None) -> str:
+    """The exception and the last few calls that led to it, in one line."""
+    if error is None:
+        return "it gave up"
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    return f"{error!r} in " + ", ".join(f"{frame.name}:{frame.lineno}" for frame in frames)

@@ -1,0 +1,73 @@
+"""A node in a simulated world: the same assembly as everywhere, with settings that let much happen in minutes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, final
+
+from longhall.broker.queues.desk import Desk
+from longhall.node.assembly import Node
+from longhall.node.settings import CleanerSettings, Settings
+from simulation.scenarios.machine import KAFKA_PORT, NODE, SQS_PORT, Running
+from simulation.world import SimulatedWorld
+
+HTTP_PORT: Final = 8080
+CHECKPOINT_BYTES: Final = (64 * 1024, 200 * 1024, 4 * 1024 * 1024)
+
+
+def settings_for(world: SimulatedWorld) -> Settings:
+    """Often checkpoints, small reserves, few shards; drawn anew at each start, as an operator may change them."""
+    return Settings(
+        data="simulated",
+        kafka=f"0.0.0.0:{KAFKA_PORT}",
+        advertised_kafka=f"{NODE}:{KAFKA_PORT}",
+        sqs=f"0.0.0.0:{SQS_PORT}",
+        http=f"0.0.0.0:{HTTP_PORT}",
+        insecure=True,
+        auto_create_topics=False,
+        shards=3,
+        wal_file_bytes=16 * 1024 * 1024,
+        checkpoint_bytes=CHECKPOINT_BYTES[world.entropy.below(len(CHECKPOINT_BYTES))],
+        disk_reserve_bytes=100_000,
+        open_files_max=32,
+        behind_partitions_min=1_000 * world.entropy.below(2),
+        lone_sync_us_max=1_000 * world.entropy.below(2),
+        memory_bytes=16 * 1024 * 1024,
+        drain_ms=2_000,
+        # Small segments and little grace, so that what is settled leaves them while everything breaks.
+        cleaner=CleanerSettings(interval_ms=3_000, settled_grace_ms=500, queue_segment_bytes=8192),
+        # In every other life everything on the disk is verified all the time.
+        scrub_interval_ms=20_000 * world.entropy.below(2),
+    )
+
+
+@final
+class RunningNode:
+    """A node, and the moment it gives up."""
+
+    def __init__(self, node: Node, failure: asyncio.Future[OSError]) -> None:
+        self._node = node
+        self._failure = failure
+
+    @property
+    def desk(self) -> Desk:
+        return self._node.desk
+
+    async def failed(self) -> None:
+        await self._failure
+
+    async def stop(self) -> None:
+        await self._node.stop()
+
+
+async def start_node(world: SimulatedWorld) -> Running:
+    """Recover and open the doors."""
+    failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
+
+    def fail(error: OSError) -> None:
+        if not failure.done():
+            failure.set_result(error)
+
+    node = Node(world, settings_for(world))
+    await node.start(fail)
+    return RunningNode(node, failure)

@@ -1,0 +1,92 @@
+"""Those who send what no door offers yet: priorities, and messages larger than their queue's limit, whole or in parts.
+
+A sender that stops half-way leaves nothing: what was never finished must never be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from longhall.broker.queues.desk import Desk
+from longhall.queues.messages import Accepted, Outgoing
+from simulation.checkers.queues import QueueOracle
+from simulation.scenarios.inside import ask_inside
+from simulation.scenarios.producers import body_for, key_of
+from simulation.scenarios.sqs import Turned, Unanswered
+from simulation.scenarios.stage import Stage
+
+LIMIT_BYTES: Final = 4096  # Of a message that goes as one record.
+WHOLE_BYTES_MAX: Final = 1 << 20
+LARGE_BYTES: Final = (5_000, 60_000)
+PART_BYTES: Final = 7_000
+PRIORITIES: Final = 3
+
+
+async def send_parcels(stage: Stage, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
+    """Small and large ones by turns, of all priorities; of those in parts some are given up or left lying."""
+    chance = stage.stream(name)
+    number = 0
+    while not stage.closing:
+        await stage.rest(chance.expovariate(1 / pause_s))
+        body = body_for(chance, f"{name}-{number}")[: LIMIT_BYTES // 2]
+        number += 1
+        way = chance.choice(("small", "small", "large", "parts", "parts", "left"))
+        if way != "small":
+            body += "y" * chance.randrange(*LARGE_BYTES)
+        priority = chance.randrange(PRIORITIES)
+        now_s = asyncio.get_running_loop().time()
+        message = oracle.sending(key_of(body), queue, now_s)
+        oracle.marked(message, body)
+        accepted: Accepted | None
+        try:
+            if way in ("small", "large"):
+                accepted = await _send(stage, queue, body, priority)
+            else:
+                if way == "left":
+                    oracle.refused(message)
+                accepted = await _send_in_parts(stage, queue, body, priority, finishes=way == "parts")
+        except (Unanswered, Turned):
+            oracle.lost_sight(message)
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
+            continue
+        if accepted is None:
+            continue
+        if accepted.code is None:
+            oracle.sent(message, accepted.message_id, asyncio.get_running_loop().time())
+        else:
+            oracle.refused(message)
+
+
+async def _send(stage: Stage, queue: str, body: str, priority: int) -> Accepted:
+    async def question(desk: Desk) -> list[Accepted]:
+        return await desk.send(queue, [Outgoing(body=body.encode(), priority=priority)])
+
+    (accepted,) = await ask_inside(stage.premises, question)
+    assert isinstance(accepted, Accepted)
+    return accepted
+
+
+async def _send_in_parts(stage: Stage, queue: str, body: str, priority: int, *, finishes: bool) -> Accepted | None:
+    """Each part is a question of its own, so that the node may die between any two."""
+
+    async def begin(desk: Desk) -> str:
+        return await desk.begin(queue)
+
+    upload_id = await ask_inside(stage.premises, begin)
+    parts = [body[at : at + PART_BYTES] for at in range(0, len(body), PART_BYTES)]
+    for number, part in enumerate(parts[: None if finishes else -1]):
+
+        async def add(desk: Desk, number: int = number, part: str = part) -> None:
+            await desk.add(queue, upload_id, number, part.encode())
+
+        await ask_inside(stage.premises, add)
+    if not finishes:
+        return None
+
+    async def finish(desk: Desk) -> Accepted:
+        return await desk.finish(queue, upload_id, len(parts), Outgoing(body=b"", priority=priority))
+
+    accepted = await ask_inside(stage.premises, finish)
+    assert isinstance(accepted, Accepted)
+    return accepted

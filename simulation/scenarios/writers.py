@@ -1,0 +1,134 @@
+"""Those who write: plainly, idempotently, and by key into a compacted topic."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+from longhall.client.refusals import Refused
+from longhall.records.batch import build_batch
+from longhall.records.record import Record
+from simulation.checkers.sends import Outcome, Place, Send
+from simulation.checkers.tables import KeyOracle
+from simulation.checkers.violation import Violation
+from simulation.scenarios.outcomes import produce_once
+from simulation.scenarios.stage import Stage
+
+PIPELINE_MAX: Final = 4
+LARGE_BYTES: Final = (65_000, 150_000)  # Around the size from which batches bypass the write-ahead log.
+SMALL_BYTES: Final = (20, 2_000)
+# What an idempotent producer hears only if the hall forgot it or lost a batch.
+_AMNESIA: Final = frozenset({45, 46, 47, 59})
+
+
+def values_for(stage: Stage, chance: random.Random, name: str, number: int) -> list[bytes]:
+    """Values that are sent once: their writer, number and index, and some bytes to make them longer."""
+    if chance.random() < stage.large_chance:
+        return [f"{name}/{number}/0:".encode() + chance.randbytes(chance.randrange(*LARGE_BYTES))]
+    count = chance.choice((1, 1, 1, 2, 5))
+    return [
+        f"{name}/{number}/{index}:".encode() + chance.randbytes(chance.randrange(*SMALL_BYTES) // count)
+        for index in range(count)
+    ]
+
+
+def records_of(stage: Stage, send: Send, key: bytes | None = None) -> list[Record]:
+    send.timestamp_ms = stage.now_ms()
+    return [Record(-1, send.timestamp_ms, key, value) for value in send.values]
+
+
+async def write_plainly(stage: Stage, name: str, places: list[Place], pause_s: float) -> None:
+    """Several batches under way at once; what is not acknowledged is not sent again."""
+    chance = stage.stream(name)
+    hall = await stage.connect(name)
+    number = 0
+    while not stage.closing:
+        await asyncio.sleep(chance.expovariate(1 / pause_s))
+        attempts = []
+        for _ in range(chance.randint(1, PIPELINE_MAX)):
+            send = stage.log.sending(chance.choice(places), name, -1, values_for(stage, chance, name, number))
+            batch = build_batch(records_of(stage, send), compression=chance.randrange(stage.compressions))
+            attempts.append(produce_once(hall, stage.log, send, batch))
+            number += 1
+        if any(await asyncio.gather(*attempts)):
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
+
+
+async def write_idempotently(stage: Stage, name: str, places: list[Place], pause_s: float) -> None:
+    """Each batch is sent until it is acknowledged, now and then twice at once: it must stand once, and in order."""
+    chance = stage.stream(name)
+    hall = await stage.connect(name)
+    who = await hall.transactions.identify(None)
+    sequences = dict.fromkeys(places, 0)
+    number = 0
+    while not stage.closing:
+        await asyncio.sleep(chance.expovariate(1 / pause_s))
+        place = chance.choice(places)
+        send = stage.log.sending(place, name, number, values_for(stage, chance, name, number))
+        batch = build_batch(
+            records_of(stage, send),
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            base_sequence=sequences[place],
+            compression=chance.randrange(stage.compressions),
+        )
+        sequences[place] += len(send.values)
+        number += 1
+        while send.outcome is not Outcome.ACKNOWLEDGED:
+            twins = 2 if chance.random() < 0.2 else 1
+            failures = await asyncio.gather(*(produce_once(hall, stage.log, send, batch) for _ in range(twins)))
+            for failure in failures:
+                if isinstance(failure, Refused) and failure.error_code in _AMNESIA:
+                    raise Violation(f"{name}: {send} was answered with {failure}")
+            if all(failures):
+                send.outcome = Outcome.UNKNOWN  # A refusal of a batch that may stand already decides nothing.
+                await asyncio.sleep(chance.uniform(0.05, 0.5))
+
+
+async def write_keys(stage: Stage, name: str, oracle: KeyOracle, keys: int, pause_s: float) -> None:
+    """One batch at a time, in order, of a few keys over and over, with tombstones among them."""
+    chance = stage.stream(name)
+    hall = await stage.connect(name)
+    who = await hall.transactions.identify(None)
+    sequence = 0
+    number = 0
+    while not stage.closing:
+        await asyncio.sleep(chance.expovariate(1 / pause_s))
+        key = f"key-{chance.randrange(keys)}".encode()
+        value = f"{name}/{number}:".encode() + chance.randbytes(chance.randrange(10, 300))
+        if chance.random() < 0.1:
+            value = f"{name}/{number}".encode()
+        send = Send(oracle.place, name, number, [value], None)
+        send.timestamp_ms = stage.now_ms()
+        stored = None if b":" not in value else value
+        oracle.writing(key, stored, send)
+        batch = build_batch(
+            [Record(-1, send.timestamp_ms, key, stored)],
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            base_sequence=sequence,
+        )
+        sequence += 1
+        number += 1
+        while send.outcome is not Outcome.ACKNOWLEDGED:
+            failure = await produce_once(hall, stage.log, send, batch)
+            if isinstance(failure, Refused) and failure.error_code in _AMNESIA:
+                raise Violation(f"{name}: {send} was answered with {failure}")
+            if failure is not None:
+                send.outcome = Outcome.UNKNOWN
+                await asyncio.sleep(chance.uniform(0.05, 0.5))
+
+
+async def write_evenly(stage: Stage, name: str, place: Place, size_bytes: int, pause_s: float) -> None:
+    """One batch after another, all of one size: where an old frame lies in a recycled file, a new one ends."""
+    chance = stage.stream(name)
+    hall = await stage.connect(name)
+    number = 0
+    while not stage.closing:
+        await asyncio.sleep(pause_s)
+        value = f"{name}/{number:08d}:".encode().ljust(size_bytes, b".")
+        send = stage.log.sending(place, name, -1, [value])
+        number += 1
+        if await produce_once(hall, stage.log, send, build_batch(records_of(stage, send))) is not None:
+            await asyncio.sleep(chance.uniform(0.05, 0.5))

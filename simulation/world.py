@@ -1,0 +1,239 @@
+"""Hosts in one simulation, and the world that each process on them is given.
+
+A host outlives its processes: its platter, its faults and its clock stay. `boot` starts a new process and gives it a
+world; `kill` ends it as SIGKILL does, with the page cache intact; `cut_power` ends it and tears what was not synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar, final
+
+from longhall.world.ports import Disk, File
+from simulation.disk import Faults, SimulatedDisk, SimulatedFile
+from simulation.loop import Process, SimulatedLoop
+from simulation.network import Fabric, SimulatedNetwork
+from simulation.platter import Platter
+from simulation.trace import Trace
+
+BIRTH_MS: Final = 1_800_000_000_000  # What people's clocks say when a simulation begins.
+JOB_MS: Final = (1.0, 50.0)
+COLD_READ_MS: Final = (0.1, 10.0)
+
+Chores = Mapping[str, Callable[[Disk, dict[str, object]], dict[str, object]]]
+
+_T = TypeVar("_T")
+
+
+@final
+class Simulation:
+    """One seed. Everything random in it is drawn from streams that the seed names, one for each purpose."""
+
+    def __init__(self, seed: int, share: float = 1.0) -> None:
+        self.seed = seed
+        self.share = share  # Of the time that scenarios usually take.
+        self.loop = SimulatedLoop(seed)
+        self.trace = Trace(self.loop.time)
+        self.fabric = Fabric(self.loop, self.stream("network"), self.trace)
+        self._hosts: dict[str, Host] = {}
+
+    def stream(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed}/{name}")
+
+    def host(self, name: str) -> Host:
+        """The host of this name, made on first use."""
+        if name not in self._hosts:
+            self._hosts[name] = Host(self, name)
+        return self._hosts[name]
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run a scenario to its end. The coroutine itself belongs to nobody, so no crash can end it."""
+        asyncio.set_event_loop(self.loop)
+        try:
+            return self.loop.run_until_complete(coroutine)
+        finally:
+            asyncio.set_event_loop(None)
+
+    def close(self) -> None:
+        """Everybody dies, so that nothing of this run can touch the next one."""
+        for host in self._hosts.values():
+            host.kill()
+        self.loop.bury()
+
+
+@final
+class Host:
+    """A machine: what is left when its process dies.
+
+    It may have wards, other processes with directories of their own, which die with the main one; of a ward the clock,
+    the links and the faults are those of its machine.
+    """
+
+    def __init__(self, simulation: Simulation, name: str, machine: Host | None = None) -> None:
+        self.simulation = simulation
+        self.name = name
+        self.machine: Host = machine or self
+        self.wards: dict[str, Host] = {}
+        self.platter = Platter()
+        self.faults: Faults = machine.faults if machine is not None else Faults()
+        self.clock_offset_ms = 0
+        self.clock_drift = 0.0  # Seconds gained a second.
+        self._monotonic_ahead_s = 0.0
+        self._monotonic_stopped_at: float | None = None
+        self.process: Process | None = None
+        self.disk: SimulatedDisk | None = None
+        self.boots = 0
+        self._chance = simulation.stream(f"disk/{name}")
+
+    def boot(self, chores: Chores | None = None) -> SimulatedWorld:
+        assert self.process is None or not self.process.alive, f"{self.name} is running"
+        self.boots += 1
+        self.process = Process(self.simulation.loop, f"{self.name}#{self.boots}")
+        self.simulation.trace.note("boot", self.process.name)
+        return SimulatedWorld(self, self.process, chores or {})
+
+    def ward(self, name: str) -> Host:
+        """The place of another process on this machine, made on first use."""
+        if name not in self.wards:
+            self.wards[name] = Host(self.simulation, f"{self.name}/{name}", self)
+        return self.wards[name]
+
+    def end(self) -> None:
+        """The process is gone, what it wrote is not; wards go on."""
+        self._end("kill", power=False)
+
+    def kill(self) -> None:
+        """SIGKILL: the same, and the wards with it."""
+        self.end()
+        for ward in self.wards.values():
+            ward.end()
+
+    def cut_power(self) -> None:
+        """The process is gone, and of what was not synced a part that the seed chooses."""
+        self._end("power-cut", power=True)
+        self.platter = self.platter.survivor(self._chance)
+        for ward in self.wards.values():
+            ward.cut_power()
+
+    def replace_disk(self) -> None:
+        """The process is gone, and so is the disk, for good: an empty one is in its place. Likewise of the wards."""
+        self.end()
+        self.platter = Platter()
+        for ward in self.wards.values():
+            ward.replace_disk()
+
+    def monotonic_s(self) -> float:
+        """What the monotonic clock of the machine says: the time, unless somebody has played with it."""
+        stopped_at = self._monotonic_stopped_at
+        now = self.simulation.loop.time() if stopped_at is None else stopped_at
+        return (now + self._monotonic_ahead_s) * (1.0 + self.clock_drift)
+
+    def stop_monotonic(self) -> None:
+        """It stands still, as in a virtual machine that is not scheduled; timers of the loop go on."""
+        if self._monotonic_stopped_at is None:
+            self._monotonic_stopped_at = self.simulation.loop.time()
+
+    def start_monotonic(self, *, catches_up: bool) -> None:
+        """It goes on, from where it stood or from where it would be."""
+        if self._monotonic_stopped_at is not None and not catches_up:
+            self._monotonic_ahead_s -= self.simulation.loop.time() - self._monotonic_stopped_at
+        self._monotonic_stopped_at = None
+
+    def advance_monotonic(self, seconds: float) -> None:
+        """It jumps ahead, as after a pause that only the clock has noticed."""
+        self._monotonic_ahead_s += seconds
+
+    def evict(self) -> None:
+        """The page cache is gone, also that of the wards; everybody goes on."""
+        self.platter.evict()
+        for ward in self.wards.values():
+            ward.evict()
+
+    def disk_for(self, process: Process) -> SimulatedDisk:
+        simulation = self.simulation
+        self.disk = SimulatedDisk(
+            simulation.loop, process, self.platter, self.faults, self._chance, simulation.trace, self.machine.cut_power
+        )
+        return self.disk
+
+    def _end(self, how: str, *, power: bool) -> None:
+        if self.process is None or not self.process.alive:
+            return
+        self.simulation.trace.note(how, self.process.name)
+        self.process.kill()
+        if self.disk is not None:
+            self.disk.finish_writes()
+        self.simulation.fabric.bury(self.process, power=power)
+
+
+@final
+class SimulatedWorld:
+    """The World port for one process."""
+
+    def __init__(self, host: Host, process: Process, chores: Chores) -> None:
+        simulation = host.simulation
+        self.process = process
+        self.clock = SimulatedClock(host.machine)
+        self.disk = host.disk_for(process)
+        self.network = SimulatedNetwork(simulation.fabric, process, host.machine.name)
+        self.entropy = SimulatedEntropy(simulation.stream(f"entropy/{process.name}"))
+        self.janitor = SimulatedJanitor(self.disk, chores, simulation.stream(f"janitor/{process.name}"))
+
+    def close(self) -> None:
+        """The process goes on until its tasks end; there is nothing to give back."""
+
+
+@final
+class SimulatedClock:
+    """The host's clock: the loop's time, with an offset that a scenario may change at any moment, and a drift."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def wall_ms(self) -> int:
+        now_ms = self._host.simulation.loop.time() * 1000
+        return BIRTH_MS + self._host.clock_offset_ms + int(now_ms * (1.0 + self._host.clock_drift))
+
+    def monotonic_ms(self) -> int:
+        return int(self._host.monotonic_s() * 1000)
+
+    def monotonic_us(self) -> int:
+        return int(self._host.monotonic_s() * 1_000_000)
+
+
+@final
+class SimulatedEntropy:
+    """Ids that repeat with the seed."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def bytes(self, size: int) -> bytes:
+        return self._chance.randbytes(size)
+
+    def below(self, bound: int) -> int:
+        return self._chance.randrange(bound)
+
+
+@final
+class SimulatedJanitor:
+    """Jobs run after a delay, one at a time, in one instant of virtual time."""
+
+    def __init__(self, disk: SimulatedDisk, chores: Chores, chance: random.Random) -> None:
+        self._disk = disk
+        self._chores = chores
+        self._chance = chance
+        self._turn = asyncio.Lock()
+
+    async def run(self, job: str, arguments: dict[str, object]) -> dict[str, object]:
+        async with self._turn:
+            await asyncio.sleep(self._chance.uniform(*JOB_MS) / 1000)
+            return self._chores[job](self._disk, arguments)
+
+    async def read(self, file: File, position: int, size: int) -> bytes:
+        assert isinstance(file, SimulatedFile), "a file of another world"
+        held = SimulatedFile(self._disk, file.path, file.inode)  # Its owner may close it meanwhile.
+        await asyncio.sleep(self._chance.uniform(*COLD_READ_MS) / 1000)
+        return held.read_at(position, size)

@@ -1,0 +1,1 @@
+"""The audit topic and delivery reports."""

@@ -1,0 +1,1 @@
+"""Dead-lettering, dead letters and redrive."""

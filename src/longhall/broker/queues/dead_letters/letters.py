@@ -1,0 +1,201 @@
+"""Letters: look at single messages of a queue, dead letters above all, and put them right.
+
+Editing is one step: the edited copy stands at the end of its lane and the old one is gone, or nothing has happened.
+What is leased belongs to its consumer, and is neither edited nor moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.audit.audit_log import audited, audits, note
+from longhall.broker.queues.delivery.recall import look, recall_record, warm
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import decode_record, edited_record, locate_message_id
+from longhall.queues.events import Passed, Withdrawn
+from longhall.queues.fates import trace_of
+from longhall.queues.messages import Attempt, Attribute, Letter, LetterPage
+from longhall.queues.outcomes import Status
+from longhall.records.record import Record
+
+PAGE_MAX: Final = 1000
+PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+LOOKED_AT_MAX: Final = 200_000  # Messages looked at to find one by its id.
+STEP_MAX: Final = 500
+
+Attributes = Mapping[str, Attribute]
+
+
+async def letters(hall: Hall, queue: RunningQueue, count_max: int, from_: str) -> LetterPage:
+    """What is in the queue, lane after lane in the order of offsets, from a place that an earlier page told."""
+    if not 1 <= count_max <= PAGE_MAX:
+        raise LonghallError(Code.INVALID_REQUEST, f"a page has 1 to {PAGE_MAX} letters")
+    page = LetterPage(letters=[])
+    size = 0
+    lanes = list(queue.lanes)
+    at, offset = _place(lanes, from_)
+    while at < len(lanes):
+        found, behind = await live(hall, queue, lanes[at], offset, STEP_MAX)
+        for record in found:
+            if len(page.letters) >= count_max or size >= PAGE_BYTES_MAX:
+                page.next_from = f"{lanes[at]}:{record.offset}"
+                return page
+            page.letters.append(letter_of(queue, lanes[at], record))
+            size += len(record.value or b"")
+        offset = behind
+        if behind < 0:
+            at += 1
+            offset = 0
+    return page
+
+
+async def letter(hall: Hall, queue: RunningQueue, message_id: str) -> Letter:
+    """One message by its id. Raises UNKNOWN_MESSAGE."""
+    lane, record = await _find(hall, queue, message_id)
+    return letter_of(queue, lane, record)
+
+
+async def edit_letter(
+    hall: Hall, queue: RunningQueue, message_id: str, body: bytes | None, attributes: Attributes | None
+) -> Letter:
+    """Another body, other attributes (all of them), or both. It keeps its id and what is known of its death."""
+    if body is not None and len(body) > queue.settings.message_bytes_max:
+        reason = f"a message may have {queue.settings.message_bytes_max} bytes"
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, reason)
+    lane, record = await _find(hall, queue, message_id)
+    passed = await reach(hall, queue, lane, record.offset)
+    if hall.storage_full or not hall.has_room(len(record.value or b"") + len(body or b"") + EVENT_ROOM_BYTES):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    now_ms = hall.time.now_ms()
+    fields = decode_record(record, lane)
+    target = queue.lane_for(fields.priority, fields.group)
+    edited = edited_record(record, message_id, now_ms, body, None if attributes is None else dict(attributes))
+    with together(hall):
+        base = write_records(hall, target, [edited], now_ms, message=False)
+        write_queue(hall, queue, [*passed, Withdrawn(queue=queue.number, lane=lane, offsets=[record.offset])])
+        if audits(queue):
+            moved = audited(hall, queue, "moved", (lane, record.offset), trace_of(fields), 0, reason="edited")
+            note(hall, queue, [moved])
+    await committed(hall, queue.shard)
+    if fields.priority:  # It is given out from the lane of its level, wherever that copy is.
+        return await letter(hall, queue, message_id)
+    return letter_of(queue, target.log.partition, Record(base, now_ms, edited.key, edited.value, edited.headers))
+
+
+async def live(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> tuple[list[Record], int]:
+    """Messages of a lane that are in the queue, of the next `count_max` from `offset` on, and where to go on (-1: end).
+
+    Skips over what is settled without reading it.
+    """
+    cursor = queue.queue.cursor(lane)
+    if offset < cursor.scan:
+        outstanding = cursor.live_between(offset, cursor.scan)
+        offset = outstanding[0] if outstanding else cursor.scan
+    candidates = await look(hall, queue, lane, offset, count_max)
+    await asyncio.sleep(0)
+    if not candidates:
+        return [], -1
+    records = [candidate.payload for candidate in candidates]
+    found = [record for record in records if isinstance(record, Record) and is_live(queue, lane, record.offset)]
+    return found, candidates[-1].next_offset
+
+
+def is_live(queue: RunningQueue, lane: int, offset: int) -> bool:
+    """Whether a message is in the queue: waiting, leased or given back."""
+    return not queue.queue.cursor(lane).is_settled(offset)
+
+
+async def reach(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> list[Passed]:
+    """What has to be written so that a waiting message can be withdrawn: the scan passes it and those before.
+
+    Nothing may wait between this and the writing. Raises if the message is leased or gone by now.
+    """
+    while True:
+        queue.queue.tick(hall.time.now_ms())
+        if queue.removed or not is_live(queue, lane, offset):
+            raise LonghallError(Code.UNKNOWN_MESSAGE, "The message is not in the queue any more.")
+        if queue.queue.is_leased(lane, offset):
+            raise LonghallError(Code.MESSAGE_LEASED, "Somebody works on the message: try again when its lease is over.")
+        if offset < queue.queue.cursor(lane).scan:
+            return []
+        decided = queue.queue.decide_pass(lane, offset + 1, queue.peek)
+        if isinstance(decided, Passed):
+            return [decided]
+        if decided is not Status.COLD:
+            raise LonghallError(Code.TOO_MANY_IN_FLIGHT, "Too many messages lie before it: settle or move some first.")
+        await warm(hall, queue, lane)
+
+
+def letter_of(queue: RunningQueue, lane: int, record: Record) -> Letter:
+    """A record as an operator sees it."""
+    fields = decode_record(record, lane)
+    return Letter(
+        message_id=fields.message_id,
+        lane=lane,
+        offset=record.offset,
+        body=fields.body,
+        attributes=fields.attributes,
+        key=fields.key,
+        group=fields.group,
+        priority=fields.priority,
+        sent_ms=fields.sent_ms,
+        died_ms=_died_ms(fields.deaths) if fields.dead_letter_reason else 0,
+        reason=fields.dead_letter_reason,
+        source=fields.dead_letter_source,
+        attempts=fields.attempts,
+        first_received_ms=fields.first_received_ms,
+        history=_attempts(fields.attempt_history),
+        deaths=fields.deaths.split("\n") if fields.deaths else [],
+        reply_to=fields.reply_to,
+        correlation_id=fields.correlation_id,
+        leased=queue.queue.is_leased(lane, record.offset),
+    )
+
+
+async def _find(hall: Hall, queue: RunningQueue, message_id: str) -> tuple[int, Record]:
+    """Lane and record of a message that is in the queue: where its id says, or wherever it is."""
+    located = locate_message_id(message_id)
+    if located is not None and located[0] in queue.lanes and is_live(queue, *located):
+        record = await recall_record(hall, queue, *located)
+        if record is not None and decode_record(record, located[0]).message_id == message_id:
+            return located[0], record
+    looked_at = 0
+    for lane in list(queue.lanes):
+        offset = 0
+        while offset >= 0 and looked_at < LOOKED_AT_MAX:
+            found, offset = await live(hall, queue, lane, offset, STEP_MAX)
+            looked_at += STEP_MAX
+            for record in found:
+                if decode_record(record, lane).message_id == message_id:
+                    return lane, record
+    raise LonghallError(Code.UNKNOWN_MESSAGE, f"There is no message '{message_id}' in queue '{queue.entry.name}'.")
+
+
+def _place(lanes: list[int], from_: str) -> tuple[int, int]:
+    if not from_:
+        return 0, 0
+    lane, _, offset = from_.partition(":")
+    if not lane.isdecimal() or not offset.isdecimal() or len(from_) > 40 or int(lane) not in lanes:
+        raise LonghallError(Code.INVALID_REQUEST, f"'{from_}' is no place in this queue")
+    return lanes.index(int(lane)), int(offset)
+
+
+def _attempts(history: str) -> list[Attempt]:
+    """What cannot be read, because somebody else wrote it, is left out."""
+    found: list[Attempt] = []
+    for line in history.split("\n"):
+        words = line.split(" ")
+        if len(words) == 3 and words[0].isdecimal() and words[1].isdecimal():
+            found.append(Attempt(received_ms=int(words[0]), ended_ms=int(words[1]), how=words[2]))
+    return found
+
+
+def _died_ms(deaths: str) -> int:
+    word = deaths.split("\n")[-1].split(" ")[0]
+    return int(word) if word.isdecimal() and len(word) <= 18 else 0

@@ -1,0 +1,88 @@
+"""Carry: what is due leaves the logs where it waited and becomes available, many messages in one step.
+
+Only the loops over single messages; nothing here waits. What has to be waited for is told, and whoever asked does so.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.broker.hall import Hall
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import together, write_records, write_staging
+from longhall.queues.envelope import released_record, sent_as
+from longhall.queues.outcomes import Candidate
+from longhall.records.record import Record
+
+NOTHING: Final = -1
+AHEAD_MAX: Final = 500
+CARRIED_BYTES_MAX: Final = 512 * 1024  # In one step, and the message that goes beyond.
+
+Places = list[tuple[int, int]]
+
+
+@final
+class DueMessages:
+    """Messages that were found, for the places up to `behind`; and why it ends there, if not for its size."""
+
+    def __init__(self, at: int) -> None:
+        self.behind = at
+        self.found: list[tuple[int, Record]] = []
+        self.cold = NOTHING  # The log that must be read from the disk first.
+        self.uncommitted = False  # The next one is due before its sync has ended: not to be seen yet.
+
+
+def gather_due(queue: RunningQueue, places: Places, at: int) -> DueMessages:
+    """The messages that stand at these places, from the one with this number on. Those that are gone are passed over.
+
+    What falls due together was mostly sent together and stands side by side, so a look ahead serves many.
+    """
+    load = DueMessages(at)
+    lane = NOTHING
+    size = 0
+    index = 0
+    candidates: list[Candidate] = []
+    while load.behind < len(places) and size < CARRIED_BYTES_MAX:
+        place = places[load.behind]
+        offset = place[1]
+        if (
+            place[0] != lane
+            or index >= len(candidates)
+            or not candidates[index].offset <= offset < candidates[-1].next_offset
+        ):
+            lane = place[0]
+            partition = queue.hidden[lane]
+            if partition.high_watermark <= offset < partition.log.next_offset:
+                load.uncommitted = True
+                break
+            looked = queue.window(lane).look(offset, AHEAD_MAX)
+            if looked is None:
+                load.cold = lane
+                break
+            candidates = looked
+            index = 0
+        while index < len(candidates) and candidates[index].next_offset <= offset:
+            index += 1
+        if index < len(candidates) and candidates[index].offset == offset:
+            record = candidates[index].payload
+            if isinstance(record, Record):
+                load.found.append((lane, record))
+                size += len(record.value or b"")
+        load.behind += 1
+    return load
+
+
+def promote(hall: Hall, queue: RunningQueue, load: DueMessages, places: Places) -> None:
+    """Append what was found to where it can be received and settle the staged copies of these places, in one step."""
+    now_ms = hall.time.now_ms()
+    targets: dict[int, list[Record]] = {}
+    lanes = len(queue.route)
+    for lane, record in load.found:
+        if not queue.staging.is_settled(lane, record.offset):  # A purge may have come while it was read.
+            group = sent_as(record)[1] if lanes > 1 else ""
+            target = queue.lane_for(0, group).log.partition
+            targets.setdefault(target, []).append(released_record(record, lane, now_ms))
+    with together(hall):
+        for target, records in targets.items():
+            write_records(hall, queue.lanes[target], records, now_ms, message=False)
+        write_staging(hall, queue, queue.staging.decide_settle(places))

@@ -1,0 +1,1 @@
+"""Receiving, leases, settling and redelivery."""

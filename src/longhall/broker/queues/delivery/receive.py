@@ -1,0 +1,202 @@
+"""Receive: give out messages under a lease, waiting for some if there are none.
+
+decide    the cursor chooses; what died on the way is buried first
+cold      what is not in memory is read beside the loop, and the cursor is asked again
+park      nothing, and time left: wait until something is committed, given back, or a lease ends
+release   the leases are committed before anybody sees a message
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, final
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.audit.audit_log import audits, note_deliveries
+from longhall.broker.queues.audit.report import report
+from longhall.broker.queues.dead_letters.bury import bury
+from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
+from longhall.broker.queues.delivery.recall import warm
+from longhall.broker.queues.delivery.receiver_filters import wish_for
+from longhall.broker.queues.large_messages.reassembly import Ration, fill, leave_out
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import together, write_queue
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import decode_record, wants_report
+from longhall.queues.fates import SETTLED, trace_of
+from longhall.queues.giving import Peek
+from longhall.queues.hours import is_open
+from longhall.queues.messages import Delivery
+from longhall.queues.outcomes import Candidate, Given, Outcome, Status
+from longhall.queues.wish import ReceiverFilter
+from longhall.records.record import Record
+
+STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
+
+
+@final
+class Claim:
+    """Of a receiver that may be cancelled: once something is leased to it, it had better be left alone."""
+
+    def __init__(self) -> None:
+        self.leased = False
+
+
+def receive_nowait(
+    hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
+) -> list[Delivery] | None:
+    """Messages that are at hand, their leases not yet committed; None if `receive` has to wait for something."""
+    if any(hall.wholes):
+        return None  # There may be large messages, and those are read in parts.
+    _check(hall, queue)
+    outcome = _decide(hall, queue, count_max, lease_ms, None, consumer)
+    if outcome.given:
+        deliveries = [_delivery(queue, given) for given in outcome.given]
+        if any(delivery.whole_bytes for delivery in deliveries):
+            deliveries = leave_out(hall, queue, outcome.given, deliveries)
+        return deliveries or None
+    return [] if outcome.status is Status.EMPTY and wait_ms <= 0 else None
+
+
+async def receive(
+    hall: Hall,
+    queue: RunningQueue,
+    count_max: int,
+    wait_ms: int,
+    lease_ms: int,
+    filter: str = "",
+    consumer: str = "",
+    in_parts: bool = True,
+    claim: Claim | None = None,
+) -> list[Delivery]:
+    """At most `count_max` messages; none when the time is over. With a filter, of those that match.
+
+    The consumer is whoever asks, as far as is known: the audit topic tells it. One that cannot read `in_parts` gets
+    nothing that is too large for one answer.
+    """
+    wish = wish_for(queue, filter)
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + wait_ms / 1000
+    for _ in range(STEPS_MAX):
+        _check(hall, queue)
+        outcome = _decide(hall, queue, count_max, lease_ms, wish, consumer)
+        if outcome.given:
+            deliveries = [_delivery(queue, given) for given in outcome.given]
+            if claim is not None:
+                claim.leased = True
+            await committed(hall, queue.shard)
+            if not any(delivery.whole_bytes for delivery in deliveries):
+                return deliveries
+            deliveries = await fill(hall, queue, outcome.given, deliveries, consumer, in_parts)
+            if deliveries:
+                return deliveries
+            continue  # None of them was whole.
+        if outcome.status is Status.COLD:
+            await warm(hall, queue, outcome.cold_lane)
+        elif outcome.status is Status.TOO_MANY and not queue.settings.fifo and _is_full(queue):
+            raise LonghallError(Code.TOO_MANY_IN_FLIGHT, "too many messages are in flight")
+        elif outcome.status not in (Status.DEATHS, Status.MORE):
+            left_s = ends_s - loop.time()
+            if left_s <= 0:
+                return []
+            arm_lease_timer(hall, queue)
+            await queue.waiters.wait(list(queue.lanes.values()), left_s, count_max, wish is not None)
+        elif wish is not None:
+            await asyncio.sleep(0)  # A long look is cut into pieces, and others come between.
+    return []
+
+
+def _check(hall: Hall, queue: RunningQueue) -> None:
+    if queue.removed:
+        raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
+    if not hall.has_room(EVENT_ROOM_BYTES // 4):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+
+
+def _decide(
+    hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish: ReceiverFilter | None, consumer: str
+) -> Outcome:
+    def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
+        return queue.window(lane).look(offset, count)
+
+    look: Peek = Ration(queue).peek if wish is None and any(hall.wholes) else peek
+    now_ms = hall.time.now_ms()
+    queue.follow_letters(
+        queue.settings.dead_letters is not None and hall.running_queue(queue.settings.dead_letters.queue) is not None
+    )
+    opened = is_open(queue.settings.hours, now_ms)
+    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, look, opened, wish)
+    if outcome.given and (audits(queue) or queue.settings.delivery == "at-most-once"):
+        _write_told(hall, queue, outcome, consumer)
+    else:
+        write_queue(hall, queue, outcome.events)
+    if wish is not None:
+        queue.queue.note_passed(wish)
+    if outcome.deaths:
+        bury(hall, queue, outcome.deaths)
+    if outcome.given and len(queue.waiters):
+        arm_lease_timer(hall, queue)
+    return outcome
+
+
+def _write_told(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str) -> None:
+    """The leases, and in the same step what others hear of them."""
+    with together(hall):
+        write_queue(hall, queue, outcome.events)
+        if audits(queue):
+            note_deliveries(hall, queue, outcome, consumer)
+        if queue.settings.delivery == "at-most-once":
+            for given in outcome.given:
+                record = given.candidate.payload
+                if isinstance(record, Record) and wants_report(record):
+                    trace = trace_of(decode_record(record, given.lane))
+                    report(hall, queue, trace, SETTLED, attempts=given.attempts)
+
+
+def _is_full(queue: RunningQueue) -> bool:
+    """Whether it is the bound of messages in flight that stops it, not that of messages a filter has passed over."""
+    return queue.queue.in_flight + queue.queue.held_back >= queue.settings.in_flight_max
+
+
+def until_change_s(hall: Hall, queue: RunningQueue) -> float:
+    """How long nothing becomes available by time alone."""
+    deadline_ms = queue.queue.next_deadline_ms()
+    if deadline_ms is None:
+        return 60.0
+    return max(deadline_ms - hall.time.now_ms(), 1) / 1000
+
+
+def _delivery(queue: RunningQueue, given: Given) -> Delivery:
+    record = given.candidate.payload
+    assert isinstance(record, Record)
+    fields = decode_record(record, given.lane)
+    receipt = ""
+    if queue.settings.delivery != "at-most-once":
+        receipt = queue.receipts.encode(given.lane, record.offset, given.number, fields.report_fate)
+        if fields.report_fate or audits(queue):
+            queue.traces.remember(given.lane, record.offset, trace_of(fields))
+    return Delivery(
+        message_id=fields.message_id,
+        receipt=receipt,
+        body=fields.body,
+        attributes=fields.attributes,
+        system=fields.system,
+        key=fields.key,
+        group=fields.group or (given.candidate.group if queue.settings.fifo else ""),
+        deduplication_id=fields.deduplication_id,
+        sequence=queue.sequence_of(given.lane, record.offset) if queue.settings.fifo else -1,
+        sent_ms=fields.sent_ms,
+        first_received_ms=fields.first_received_ms or given.first_ms,
+        attempts=given.attempts,
+        attempts_before=fields.attempts,
+        priority=fields.priority,
+        sender=fields.sender,
+        reply_to=fields.reply_to,
+        correlation_id=fields.correlation_id,
+        report_fate=fields.report_fate,
+        fate=fields.fate,
+        dead_letter_source=fields.dead_letter_source,
+        dead_letter_reason=fields.dead_letter_reason,
+        whole_bytes=fields.whole_bytes,
+    )

@@ -1,0 +1,100 @@
+"""Receive from several queues, one a priority: service follows their weights, and the lowest is still served.
+
+Where the round stands is kept for each set of weights, so that receivers who name the same ones share it. It is not
+durable: a restart begins a new round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, final
+
+from longhall.broker.hall import Hall
+from longhall.broker.queues.delivery.receive import receive, until_change_s
+from longhall.broker.queues.running import RunningQueue
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Delivery
+from longhall.queues.weights import WeightedService
+
+ROUNDS_MAX: Final = 1024  # Sets of weights that are remembered.
+
+
+@final
+class WeightedReceive:
+    """See the module."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._rounds: dict[tuple[tuple[str, int], ...], WeightedService] = {}
+
+    async def receive(
+        self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
+    ) -> list[tuple[str, Delivery]]:
+        """At most `count_max` messages, each with the name of its queue. A negative lease is each queue's own."""
+        round_ = self._round(weights)
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + max(wait_ms, 0) / 1000
+        while True:
+            found = await self._take(round_, weights, count_max, lease_ms, filter)
+            left_s = ends_s - loop.time()
+            if found or left_s <= 0:
+                return found
+            await self._wait([self._find(name) for name in weights], left_s)
+
+    async def _take(
+        self, round_: WeightedService, weights: Mapping[str, int], count_max: int, lease_ms: int, filter: str
+    ) -> list[tuple[str, Delivery]]:
+        """Ask whoever has something, in the order of turns; one that gives less than it should is asked no more."""
+        waiting = {name: self._waiting(self._find(name)) for name in weights}
+        found: list[tuple[str, Delivery]] = []
+        while len(found) < count_max:
+            shares = round_.share(waiting, count_max - len(found))
+            if not shares:
+                break
+            for name, count in shares:
+                if not waiting[name]:
+                    continue
+                queue = self._find(name)
+                lease = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
+                given = await receive(self._hall, queue, count, 0, lease, filter)
+                found.extend([(name, delivery) for delivery in given])
+                waiting[name] = self._waiting(queue) if len(given) == count else 0
+        return found
+
+    def _waiting(self, queue: RunningQueue) -> int:
+        queue.queue.tick(self._hall.time.now_ms())
+        return queue.queue.waiting([(lane, partition.high_watermark) for lane, partition in queue.lanes.items()])
+
+    async def _wait(self, queues: list[RunningQueue], seconds: float) -> None:
+        """Until one of them may have something. They seek: none takes a turn from those who wait at one queue."""
+        tasks = [
+            asyncio.ensure_future(
+                queue.waiters.wait(
+                    list(queue.lanes.values()), min(seconds, until_change_s(self._hall, queue)), seeks=True
+                )
+            )
+            for queue in queues
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _round(self, weights: Mapping[str, int]) -> WeightedService:
+        key = tuple(sorted(weights.items()))
+        found = self._rounds.pop(key, None)
+        if found is None:
+            found = WeightedService(weights)
+            if len(self._rounds) >= ROUNDS_MAX:
+                self._rounds.pop(next(iter(self._rounds)))
+        self._rounds[key] = found
+        return found
+
+    def _find(self, name: str) -> RunningQueue:
+        queue = self._hall.running_queue(name)
+        if queue is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        return queue

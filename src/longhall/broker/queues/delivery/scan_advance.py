@@ -1,0 +1,67 @@
+"""Skim: messages with a priority leave the ordinary lane behind, also while nobody gets so far down as to scan it.
+
+Their originals stand there until the scan has passed them, and a queue that is busy with higher levels never scans. So
+now and then it is moved on from here, if there is much of it: past the originals, and past a bounded number of
+messages of the lowest level, which wait as outstanding ones and are given out in the same order as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.partition import Partition
+from longhall.broker.queues.delivery.recall import warm
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import write_queue
+from longhall.queues.events import Passed
+from longhall.queues.outcomes import Candidate
+
+BYTES_MIN: Final = 32 * 1024 * 1024  # A log with less is left alone.
+READY_MAX: Final = 10_000  # Half of what may be passed over: filters need some of it too.
+STEPS_MAX: Final = 400
+_STEP: Final = 500
+
+
+async def skim(hall: Hall, partition: Partition) -> None:
+    """Move on the scan of an ordinary lane of a queue with priorities."""
+    lane = partition.log.partition
+    queue = _owner(partition)
+    if queue is None or queue.settings.settled != "free" or partition.log.bytes_kept() < BYTES_MIN:
+        return
+    for _ in range(STEPS_MAX):
+        if partition.deleted or queue.removed or not hall.has_room(EVENT_ROOM_BYTES // 4):
+            return
+        found = queue.peek(lane, queue.queue.cursor(lane).scan, _STEP)
+        if found is None:
+            await warm(hall, queue, lane)
+            continue
+        until = _until(queue, found)
+        if until <= queue.queue.cursor(lane).scan:
+            return
+        passed = queue.queue.decide_pass(lane, until, queue.peek)
+        if not isinstance(passed, Passed):
+            return
+        write_queue(hall, queue, [passed])
+        await asyncio.sleep(0)
+
+
+def _until(queue: RunningQueue, found: list[Candidate]) -> int:
+    """How far it may go."""
+    room = READY_MAX - queue.queue.state.leases.ready
+    until = -1
+    for candidate in found:
+        if candidate.size_bytes >= 0:
+            if room <= 0:
+                break
+            room -= 1
+        until = candidate.next_offset
+    return until
+
+
+def _owner(partition: Partition) -> RunningQueue | None:
+    for listener in partition.listeners:
+        if isinstance(listener, RunningQueue) and listener.lifts:
+            return listener
+    return None

@@ -1,0 +1,153 @@
+"""Settle, extend and give back: what a consumer says of what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.audit.audit_log import audits, note_settles
+from longhall.broker.queues.audit.report import report
+from longhall.broker.queues.delivery.give_back import give_back
+from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
+from longhall.broker.queues.delivery.recall import Place, recall, recall_nowait
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import together, write_queue
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.events import Settled
+from longhall.queues.fates import SETTLED, Trace
+from longhall.queues.receipts import Receipts
+
+
+async def settle(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> list[Code | None]:
+    """The messages are done with; an answer for each receipt."""
+    codes = settle_nowait(hall, queue, receipts, consumer)
+    if codes is None:
+        traces = await recall(hall, queue, _told(queue, receipts))
+        codes = _settle(hall, queue, receipts, traces, consumer)
+    await committed(hall, queue.shard)
+    return codes
+
+
+def settle_nowait(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> list[Code | None] | None:
+    """The same, not yet committed; None if `settle` has to wait for the disk."""
+    told = _told(queue, receipts)
+    if not told:
+        return _settle(hall, queue, receipts, {}, consumer)
+    traces = recall_nowait(queue, told)
+    return None if traces is None else _settle(hall, queue, receipts, traces, consumer)
+
+
+def _told(queue: RunningQueue, receipts: list[str]) -> list[Place]:
+    """Of which messages others hear that they are settled."""
+    audited = audits(queue)
+    places: list[Place] = []
+    for receipt in receipts:
+        if audited or Receipts.reports(receipt):
+            verified = queue.receipts.verify(receipt)
+            if not isinstance(verified, Code):
+                places.append(verified[:2])
+    return places
+
+
+def _settle(
+    hall: Hall, queue: RunningQueue, receipts: list[str], traces: Mapping[Place, Trace], consumer: str
+) -> list[Code | None]:
+    _check_room(hall)
+    verified = [queue.receipts.verify(receipt) for receipt in receipts]
+    events, codes = queue.queue.decide_settle(hall.time.now_ms(), verified)
+    if traces:
+        with together(hall):
+            write_settles(hall, queue, events, traces, consumer)
+    else:
+        write_queue(hall, queue, events)
+    if events and len(queue.waiters):
+        queue.waiters.offer(len(receipts))  # A group or the next of a strict queue may be free now.
+    return codes
+
+
+def write_settles(
+    hall: Hall,
+    queue: RunningQueue,
+    events: list[Settled],
+    traces: Mapping[Place, Trace],
+    consumer: str,
+    reason: str = "",
+) -> None:
+    """Write these with what others hear of them. Inside a step. A reason stands for the fate: its sender has heard."""
+    attempts: dict[Place, int] = {}
+    for event in events:
+        for offset in event.offsets:
+            lease = queue.queue.lease_of(event.lane, offset)
+            attempts[event.lane, offset] = lease[2] if lease is not None else 0
+    write_queue(hall, queue, events)
+    if audits(queue):
+        note_settles(hall, queue, traces, attempts, consumer, reason)
+    for place, count in attempts.items():
+        if place in traces:
+            queue.traces.forget(*place)
+            if not reason:
+                report(hall, queue, traces[place], SETTLED, attempts=count)
+
+
+async def change_leases(
+    hall: Hall, queue: RunningQueue, changes: list[tuple[str, int]], consumer: str = ""
+) -> list[Code | None]:
+    """Each lease ends so long from now; 0 gives the message back, after the queue's wait for a retry if it has one."""
+    _check_room(hall)
+    codes: list[Code | None] = []
+    returned = 0
+    for receipt, lease_ms in changes:
+        verified = queue.receipts.verify(receipt)
+        if isinstance(verified, Code):
+            codes.append(verified)
+            continue
+        if lease_ms > 0:
+            decided = _extend(hall, queue, verified, lease_ms)
+        else:
+            decided = await give_back(hall, queue, verified, consumer)
+        if isinstance(decided, Code):
+            codes.append(decided)
+            continue
+        codes.append(None)
+        returned += lease_ms == 0
+    await _available(hall, queue, returned)
+    return codes
+
+
+async def hand_back(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[Code | None]:
+    """Messages that nobody was shown are available again, at once, and that was no attempt."""
+    _check_room(hall)
+    codes: list[Code | None] = []
+    for receipt in receipts:
+        verified = queue.receipts.verify(receipt)
+        if isinstance(verified, Code):
+            codes.append(verified)
+        else:
+            codes.append(await give_back(hall, queue, verified, "", unseen=True))
+    await _available(hall, queue, codes.count(None))
+    return codes
+
+
+async def _available(hall: Hall, queue: RunningQueue, count: int) -> None:
+    """So many may be given out again: whoever waits hears of it, and it is committed."""
+    if len(queue.waiters):
+        queue.waiters.offer(count)
+        arm_lease_timer(hall, queue)
+    await committed(hall, queue.shard)
+
+
+def _extend(hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], lease_ms: int) -> Code | None:
+    lane, offset, number = receipt
+    if lane not in queue.lanes or queue.queue.lease_of(lane, offset) is None:
+        return Code.RECEIPT_SUPERSEDED  # It is settled or dead: there is no lease to change any more.
+    extended = queue.queue.decide_extend(hall.time.now_ms(), lane, offset, number, lease_ms)
+    if isinstance(extended, Code):
+        return extended
+    write_queue(hall, queue, [extended])
+    return None
+
+
+def _check_room(hall: Hall) -> None:
+    if not hall.has_room(EVENT_ROOM_BYTES // 4):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")

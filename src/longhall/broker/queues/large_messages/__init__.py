@@ -1,0 +1,1 @@
+"""Messages in parts: upload, reassembly, garbage collection."""

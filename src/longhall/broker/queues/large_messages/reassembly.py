@@ -1,0 +1,184 @@
+"""Join: large messages on their way out, whole in one answer if they are not too large for that, or part by part.
+
+A consumer gets the whole message or none of it: a record that stands for chunks that are not here any more is no
+message, and one whose chunks cannot be read now is withheld, and comes again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import Final, final
+
+from longhall.broker.fetch import PartitionFetch, supply
+from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
+from longhall.broker.queues.dead_letters.bury import bury
+from longhall.broker.queues.delivery.withhold import Withheld
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import shard_of_whole
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.log.reading import Supplied
+from longhall.queues.chunks import ChunkManifest, join
+from longhall.queues.envelope import whole_of
+from longhall.queues.messages import Delivery
+from longhall.queues.outcomes import GONE, Candidate, Death, Given
+from longhall.queues.wholes import Whole
+from longhall.records.batch import read_records
+from longhall.records.record import Record
+
+JOINED_BYTES_MAX: Final = 16 * 1024 * 1024  # Of large messages in one answer; what is more is given in parts.
+READ_BYTES: Final = 1024 * 1024
+
+_log = logging.getLogger("longhall.queues")
+
+
+@final
+class Ration:
+    """Large messages of one answer: when they are enough, what follows waits for the next."""
+
+    def __init__(self, queue: RunningQueue) -> None:
+        self._queue = queue
+        self._taken_bytes = 0
+
+    def peek(self, lane: int, offset: int, count: int) -> list[Candidate] | None:
+        """As the window shows them; None, as if it were cold, where the next one would be too much."""
+        candidates = self._queue.window(lane).look(offset, count)
+        if candidates is None:
+            return candidates
+        for at, candidate in enumerate(candidates):
+            size = whole_of(candidate.payload)[1] if isinstance(candidate.payload, Record) else 0
+            if size and self._taken_bytes and self._taken_bytes + size > JOINED_BYTES_MAX:
+                return candidates[:at] or None
+            self._taken_bytes += size
+        return candidates
+
+
+async def fill(
+    hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery], consumer: str, in_parts: bool
+) -> list[Delivery]:
+    """The deliveries with the bodies of large ones; those that are not whole are left out.
+
+    What cannot be read now is withheld, and so is what is too large, unless it may be given in parts.
+    """
+    filled: list[Delivery] = []
+    left_bytes = JOINED_BYTES_MAX
+    withheld = Withheld(hall, queue, consumer)
+    for one, delivery in zip(given, deliveries, strict=True):
+        record = one.candidate.payload
+        assert isinstance(record, Record)
+        name = whole_of(record)[0]
+        whole = find_whole(hall, name, one.lane, record.offset) if name else None
+        if name and whole is None:
+            _bury(hall, queue, one)
+            continue
+        if withheld.stops(one):
+            withheld.add(one)
+            continue
+        delivery.whole_bytes = 0
+        if whole is not None and whole.size_bytes > left_bytes:
+            if not in_parts:
+                withheld.add(one)
+                continue
+            delivery.body = b""
+            delivery.parts = whole.count
+            delivery.whole_bytes = whole.size_bytes
+            delivery.receipt = queue.receipts.encode(one.lane, record.offset, one.number, delivery.report_fate)
+        elif whole is not None:
+            try:
+                delivery.body = await read_whole(hall, whole)
+            except (OSError, LonghallError) as error:
+                _log.warning("a large message cannot be read", extra={"queue": queue.entry.name, "reason": str(error)})
+                withheld.add(one)
+                continue
+            left_bytes -= whole.size_bytes
+        filled.append(delivery)
+    if withheld.count:
+        await committed(hall, queue.shard)  # Else a crash would count attempts that nobody saw.
+    return filled
+
+
+def leave_out(hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery]) -> list[Delivery]:
+    """The deliveries without those that stand for large messages, where there are none of these: copies of records."""
+    left: list[Delivery] = []
+    for one, delivery in zip(given, deliveries, strict=True):
+        record = one.candidate.payload
+        if isinstance(record, Record) and whole_of(record)[0]:
+            _bury(hall, queue, one)
+        else:
+            delivery.whole_bytes = 0
+            left.append(delivery)
+    return left
+
+
+def _bury(hall: Hall, queue: RunningQueue, given: Given) -> None:
+    """It stands for nothing, and leaves."""
+    death = Death(given.lane, given.candidate.offset, GONE, given.attempts, given.first_ms, None)
+    bury(hall, queue, [death])
+
+
+async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) -> bytes:
+    """One part of a message that was given out, for whoever holds its receipt."""
+    verified = queue.receipts.verify(receipt)
+    if isinstance(verified, Code):
+        raise LonghallError(verified, "the receipt is not of this queue")
+    lane, offset, lease = verified
+    held = queue.queue.lease_of(lane, offset) if lane in queue.lanes else None
+    settles = queue.settings.delivery == "at-most-once"  # Then it is settled, and its parts stay for a moment only.
+    if (held is None and not settles) or (held is not None and held[0] != lease):
+        raise LonghallError(Code.RECEIPT_SUPERSEDED, "the message is settled, or somebody else has it")
+    for wholes in hall.wholes:
+        whole = wholes.at((lane, offset))
+        if whole is not None:
+            return await _read_chunk(hall, whole, number)
+    raise LonghallError(Code.INVALID_REQUEST, "the message has no parts")
+
+
+def find_whole(hall: Hall, name: str, lane: int, offset: int) -> Whole | None:
+    """The large message that the record at this place stands for."""
+    shard = shard_of_whole(hall, name)
+    whole = hall.wholes[shard - 1].get(name) if shard else None
+    return whole if whole is not None and (lane, offset) in whole.places else None
+
+
+async def read_whole(hall: Hall, whole: Whole) -> bytes:
+    """All of it, in order; a few are read at a time, because each takes its size in memory twice."""
+    async with hall.joins:
+        chunks = [await _read_chunk(hall, whole, number) for number in range(whole.count)]
+        return join(chunks, whole.size_bytes)
+
+
+async def _read_chunk(hall: Hall, whole: Whole, number: int) -> bytes:
+    partition = hall.partitions.get(whole.parts)
+    offset = whole.offset_of(number)
+    if partition is None or offset < 0:
+        raise LonghallError(Code.INVALID_REQUEST, f"the message has no part {number}")
+    record = await _read_record(hall, partition, offset)
+    return record.value or b""
+
+
+async def _read_record(hall: Hall, partition: Partition, offset: int) -> Record:
+    supplied: Supplied | None = None
+    while True:
+        read = partition.log.read(offset, READ_BYTES, partition.high_watermark, supplied)
+        if read.cold is not None:
+            supplied = await supply(hall, PartitionFetch(partition, 0, 0, -1), read.cold)
+            continue
+        if read.code is Code.STORAGE_DAMAGED:
+            partition.tell_damage(offset)
+        if read.code is not None or not read.size_bytes:
+            raise LonghallError(read.code or Code.STORAGE_DAMAGED, f"a part of a large message is missing at {offset}")
+        for record in read_records(b"".join(read.buffers), 0):
+            if record.offset == offset:
+                return record
+        raise LonghallError(Code.STORAGE_DAMAGED, f"a part of a large message is missing at {offset}")
+
+
+async def digest_of(hall: Hall, manifest: ChunkManifest) -> str:
+    """The SHA-256 of the body that these chunks make: what tells messages apart by their content."""
+    digest = hashlib.sha256()
+    partition = hall.partitions[manifest.lane]
+    for offset in manifest.offsets:
+        digest.update((await _read_record(hall, partition, offset)).value or b"")
+    return digest.hexdigest()

@@ -1,0 +1,165 @@
+"""Upload: the parts of a message that is larger than one record may be, stored until it is whole.
+
+    begin      a log of its own is made for the parts, which nobody sees
+    store      each part is durable when it is answered; one that comes again takes the place of the first
+    complete   the record that stands for the message, the end of the upload and the whole are one step
+    give_up    the log goes, with everything in it
+
+A sender that dies half-way leaves an upload that runs out (`queues.chunks`); `sweep` sees to that. The parts of one
+message never share a log with others, so that all their space comes back at once, and a move of the message to another
+queue moves no bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.broker.events import PartsDropped, PartsMade
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.partition import Partition
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import shard_of_whole, together, write_records, write_upload, write_whole
+from longhall.broker.waiting import Commit, committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.chunks import CHUNK_BYTES, ChunkManifest, Uploads, split
+from longhall.queues.steps import UploadEnded
+from longhall.queues.wholes import Whole
+from longhall.records.record import Record
+
+PART_BYTES_MAX: Final = CHUNK_BYTES
+PARTS_UNDER_WAY_MAX: Final = 4  # Of a body that we cut ourselves: so many are written before the first is waited for.
+REPEATED_SHARE_MAX: Final = 2  # Parts that come again may take so many times the room of the message in all.
+
+
+async def begin(hall: Hall, queue: RunningQueue) -> str:
+    """Open an upload and return its id."""
+    bytes_max = queue.settings.whole_bytes_max
+    if not bytes_max:
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"Queue '{queue.entry.name}' takes no messages in parts.")
+    if hall.storage_full or not hall.has_room(EVENT_ROOM_BYTES):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    shard = queue.shard
+    upload_id = f"{shard.number:x}.{hall.world.entropy.bytes(16).hex()}"
+    number = hall.catalogue.next_partition
+    now_ms = hall.time.now_ms()
+    started = uploads_of(hall, queue).decide_start(upload_id, number, bytes_max, now_ms, queue=queue.number)
+    if isinstance(started, Code) or hall.wholes[shard.number - 1].is_full:
+        raise LonghallError(Code.OVERLOADED, "too many large messages are here or under way")
+    with together(hall):
+        hall.append_catalogue(PartsMade(partition=number, shard=shard.number), Commit())
+        write_upload(hall, shard.number, started)
+    await committed(hall, shard)
+    return upload_id
+
+
+async def store(hall: Hall, queue: RunningQueue, upload_id: str, number: int, part: bytes | memoryview) -> None:
+    """Keep one part; it is durable when this returns."""
+    store_nowait(hall, queue, upload_id, number, part)
+    await committed(hall, queue.shard)
+
+
+def store_nowait(hall: Hall, queue: RunningQueue, upload_id: str, number: int, part: bytes | memoryview) -> None:
+    """Write one part; the caller waits for the shard."""
+    if len(part) > PART_BYTES_MAX:
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a part may have {PART_BYTES_MAX} bytes")
+    uploads = uploads_of(hall, queue)
+    partition = _parts_of(hall, queue, upload_id)
+    now_ms = hall.time.now_ms()
+    refusal = uploads.check_chunk(upload_id, number, len(part), now_ms)
+    if refusal is not None:
+        raise LonghallError(refusal, _why_not(refusal, queue))
+    if partition.log.bytes_kept() + len(part) > REPEATED_SHARE_MAX * (queue.settings.whole_bytes_max + PART_BYTES_MAX):
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, "too many parts came again: begin anew")
+    with together(hall):
+        offset = write_records(hall, partition, [Record(-1, now_ms, None, bytes(part), ())], now_ms)
+        stored = uploads.decide_chunk(upload_id, number, offset, len(part), now_ms)
+        assert not isinstance(stored, Code), "it was checked a moment ago"
+        write_upload(hall, queue.shard.number, stored)
+
+
+async def store_body(hall: Hall, queue: RunningQueue, body: bytes) -> tuple[str, int]:
+    """Cut a body that is at hand and keep its parts. Returns the upload and how many parts it has."""
+    upload_id = await begin(hall, queue)
+    parts = split(body)
+    try:
+        for number, part in enumerate(parts):
+            store_nowait(hall, queue, upload_id, number, part)
+            if number % PARTS_UNDER_WAY_MAX == PARTS_UNDER_WAY_MAX - 1:
+                await committed(hall, queue.shard)
+    except BaseException:  # Also when it is called off: nobody else knows of this upload.
+        give_up(hall, upload_id)
+        raise
+    return upload_id, len(parts)
+
+
+async def abort(hall: Hall, queue: RunningQueue, upload_id: str) -> None:
+    """The sender does not want to go on."""
+    _parts_of(hall, queue, upload_id)
+    give_up(hall, upload_id)
+    await committed(hall, queue.shard)
+
+
+def give_up(hall: Hall, upload_id: str, expired: bool = False) -> None:
+    """End an upload that did not become a message; nothing happens if it did, or is gone."""
+    shard = shard_of_whole(hall, upload_id)
+    if shard == 0:
+        return
+    uploads = hall.uploads[shard - 1]
+    place = uploads.place(upload_id)
+    if place is None:
+        return
+    with together(hall):
+        write_upload(hall, shard, UploadEnded(upload_id=upload_id, why="expired" if expired else "aborted"))
+        hall.append_catalogue(PartsDropped(partition=place[1]), Commit())
+
+
+@final
+class Parcel:
+    """An upload on its way to become a message of its queue."""
+
+    def __init__(self, hall: Hall, queue: RunningQueue, upload_id: str, parts: int) -> None:
+        self.upload_id = upload_id
+        self.parts = parts
+        self._hall = hall
+        self._queue = queue
+
+    def manifest(self) -> ChunkManifest:
+        """What it is made of; LonghallError if something is missing."""
+        uploads = uploads_of(self._hall, self._queue)
+        _parts_of(self._hall, self._queue, self.upload_id)
+        manifest = uploads.decide_finish(self.upload_id, self.parts, self._hall.time.now_ms())
+        if isinstance(manifest, Code):
+            missing = uploads.missing(self.upload_id, self.parts)[:10]
+            said = f"parts are missing: {missing} ..." if missing else "it has another number of parts, or ran out"
+            raise LonghallError(manifest, f"The message is not whole: {said}.")
+        return manifest
+
+    def complete(self, manifest: ChunkManifest, lane: int, offset: int) -> None:
+        """It is whole, and this record stands for it. In one step with that record."""
+        number = self._queue.shard.number
+        write_upload(self._hall, number, manifest.ended)
+        wholes = self._hall.wholes[number - 1]
+        write_whole(self._hall, number, wholes.decide_make(self.upload_id, manifest, (lane, offset)))
+
+    def made_before(self) -> Whole | None:
+        """What it became, if it was finished already and somebody asks again."""
+        return self._hall.wholes[self._queue.shard.number - 1].get(self.upload_id)
+
+
+def uploads_of(hall: Hall, queue: RunningQueue) -> Uploads:
+    """The uploads that live in the shard of this queue."""
+    return hall.uploads[queue.shard.number - 1]
+
+
+def _parts_of(hall: Hall, queue: RunningQueue, upload_id: str) -> Partition:
+    place = uploads_of(hall, queue).place(upload_id)
+    partition = hall.partitions.get(place[1]) if place is not None and place[0] == queue.number else None
+    if partition is None:
+        raise LonghallError(Code.INVALID_REQUEST, f"Queue '{queue.entry.name}' has no such upload; it may be over.")
+    return partition
+
+
+def _why_not(code: Code, queue: RunningQueue) -> str:
+    if code is Code.MESSAGE_TOO_LARGE:
+        return f"a message of this queue may have {queue.settings.whole_bytes_max} bytes in all"
+    return "the upload ran out, or a part has a number that is not possible"

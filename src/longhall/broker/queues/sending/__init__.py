@@ -1,0 +1,1 @@
+"""Sending to queues."""

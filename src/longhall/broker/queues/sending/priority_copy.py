@@ -1,0 +1,120 @@
+"""Lift: a message with a priority is given out from the lane of its level.
+
+The message itself stands in the topic like every other, in the order of availability: Kafka readers, forks and whoever
+else reads the log see each message once. In the same step a copy of it is appended to the log of its level, which the
+topic does not show, under the id of the original; the queue gives out the copy and passes over the original. So what a
+queue acknowledges is in both or in neither, whoever sent it and through which door. A level's log is made on first use.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.broker.events import LaneMade
+from longhall.broker.hall import EVENT_ROOM_BYTES, LEVEL, Hall
+from longhall.broker.partition import Partition
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.write import write_queue
+from longhall.broker.send import append_here
+from longhall.broker.waiting import Commit
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import decode_record, moved_record
+from longhall.queues.events import LaneOpened
+from longhall.records.batch import BatchHeader, build_batch, parse_header, read_records
+from longhall.records.record import Record
+
+TOGETHER_BYTES_MAX: Final = 4 * 1024 * 1024 + 512 * 1024  # Of a batch and its copies, which stand in one frame.
+
+
+@final
+class PriorityCopier:
+    """See the module."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+
+    def append(
+        self, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
+    ) -> Code | None:
+        """Append a batch, and copies of those of its messages that have a priority, in one step."""
+        hall = self._hall
+        queue = _owner(partition)
+        levels = _by_level(queue, partition, header, frame, at, now_ms) if queue is not None else {}
+        if queue is None or not levels:
+            return append_here(hall, partition, header, frame, at, now_ms, message)
+        copies = {level: build_batch(records, compression=header.compression) for level, records in levels.items()}
+        copied_bytes = sum(len(batch) for batch in copies.values())
+        if header.size_bytes + copied_bytes > TOGETHER_BYTES_MAX:
+            return Code.MESSAGE_TOO_LARGE
+        if message:
+            if hall.is_backed_up:
+                hall.backlog.refusals += 1
+                return Code.COMMIT_BACKLOG
+            if hall.space_bytes < header.size_bytes + copied_bytes:
+                hall.storage_full = True
+            if hall.storage_full or not hall.has_room(header.size_bytes + copied_bytes + EVENT_ROOM_BYTES):
+                return Code.STORAGE_FULL
+            hall.space_bytes -= copied_bytes
+        holds = not hall.wal.is_held
+        if holds:
+            hall.wal.hold()
+        try:
+            code = append_here(hall, partition, header, frame, at, now_ms, message)
+            if code is not None:
+                return code
+            for level, batch in copies.items():
+                lane = self._lane(queue, level)
+                code = append_here(hall, lane, parse_header(batch, 0), batch, 0, now_ms, False)
+                if code is not None:  # The message is in the log and its copy is not: recovery drops both.
+                    hall.halt(LonghallError(code, "a copy of a message with a priority could not be stored"))
+                    return code
+        finally:
+            if holds:
+                hall.wal.let_go()
+        return None
+
+    def _lane(self, queue: RunningQueue, level: int) -> Partition:
+        """The log of a level, made if this is its first message."""
+        lane = queue.levels.get(level)
+        if lane is None:
+            hall = self._hall
+            number = hall.catalogue.next_partition
+            made = LaneMade(queue_id=queue.entry.queue_id, partition=number, key=f"{LEVEL}{level}")
+            hall.append_catalogue(made, Commit())
+            opened = LaneOpened(queue=queue.number, lane=number, priority=level)
+            write_queue(hall, queue, [opened])
+            lane = queue.levels[level]
+        return lane
+
+
+def _owner(partition: Partition) -> RunningQueue | None:
+    for listener in partition.listeners:
+        if isinstance(listener, RunningQueue) and listener.lifts:
+            return listener
+    return None
+
+
+def _by_level(
+    queue: RunningQueue, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int
+) -> dict[int, list[Record]]:
+    """The copies, by the level to whose lane they go."""
+    found: dict[int, list[Record]] = {}
+    if header.is_control or header.is_transactional:
+        return found
+    try:
+        records = read_records(frame, at)
+    except LonghallError:  # Nobody will be able to read it; it is passed over when it is given out.
+        return found
+    base_offset = parse_header(frame, at).base_offset
+    number = partition.log.partition
+    for record in records:
+        level = queue.level_of(header, record)
+        if level:
+            offset = partition.log.next_offset + record.offset - base_offset
+            placed = Record(offset, record.timestamp_ms, record.key, record.value, record.headers)
+            copy = moved_record(placed, decode_record(placed, number).message_id, now_ms)
+            found.setdefault(level, []).append(copy)
+    for copies in found.values():
+        for index, copy in enumerate(copies):
+            copies[index] = Record(index, copy.timestamp_ms, copy.key, copy.value, copy.headers)
+    return found

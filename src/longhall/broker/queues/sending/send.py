@@ -1,0 +1,203 @@
+"""Send to a queue: deduplicate, make room, append to the lane or to the staging, and wait for the commit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.queues.dead_letters.bury import bury, letters_of
+from longhall.broker.queues.delays.stage import Stager
+from longhall.broker.queues.delivery.recall import warm
+from longhall.broker.queues.large_messages.reassembly import digest_of
+from longhall.broker.queues.large_messages.upload import Parcel, give_up, store_body
+from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.sending.batch_send import (
+    ONE_RECORD_BYTES_MAX,
+    charge_quota,
+    check_quota,
+    record_of,
+    repeated_send,
+    send_nowait,
+)
+from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.broker.waiting import acknowledged, committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.deduplication import deduplication_id
+from longhall.queues.envelope import derive_message_id, whole_record
+from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.outcomes import Candidate, Overflow, Status
+
+FULL_WAIT_S_MAX: Final = 10.0  # How long a producer waits for room in a queue that asks it to.
+FULL_STEP_S: Final = 0.01
+
+
+class Rider:
+    """Something that happens in the same step as a send, or not at all."""
+
+    def check(self) -> None:
+        """Raises LonghallError if it cannot happen; then nothing is sent."""
+        raise NotImplementedError
+
+    def write(self) -> None:
+        """Inside the step, behind the message."""
+        raise NotImplementedError
+
+
+async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
+    """Take these messages, each by itself; answered when all that were taken are committed."""
+    answers = send_nowait(hall, stager, queue, messages)
+    if answers is None:
+        answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
+    await acknowledged(hall, queue.shard, queue.acknowledgers)
+    return answers
+
+
+async def send_with(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, rider: Rider) -> Accepted:
+    """Take one message, together with something else. Not yet committed when this answers; raises what `send` tells."""
+    return await _send_any(hall, stager, queue, message, rider)
+
+
+async def send_parcel(
+    hall: Hall, stager: Stager, queue: RunningQueue, upload_id: str, parts: int, message: Outgoing
+) -> Accepted:
+    """Let the parts of an upload be a message: `message` says everything of it but the body."""
+    parcel = Parcel(hall, queue, upload_id, parts)
+    before = parcel.made_before()
+    if before is not None:  # The answer was lost, and it is asked again.
+        await acknowledged(hall, queue.shard, queue.acknowledgers)
+        return Accepted(message_id=derive_message_id(*before.first), repeated=True)
+    if queue.settings.deduplication == "content" and not message.deduplication_id:
+        message.deduplication_id = await digest_of(hall, parcel.manifest())
+    answer = await _send_one(hall, stager, queue, msgspec.structs.replace(message, body=b""), parcel)
+    if answer.repeated:
+        give_up(hall, upload_id)
+    await acknowledged(hall, queue.shard, queue.acknowledgers)
+    return answer
+
+
+async def _send_by_itself(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
+    try:
+        return await _send_any(hall, stager, queue, message)
+    except LonghallError as error:
+        return Accepted(code=error.code, message=str(error))
+
+
+async def _send_any(
+    hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, rider: Rider | None = None
+) -> Accepted:
+    settings = queue.settings
+    size = len(message.body)
+    if size <= settings.message_bytes_max and (size <= ONE_RECORD_BYTES_MAX or not settings.whole_bytes_max):
+        return await _send_one(hall, stager, queue, message, None, rider)
+    if size > settings.whole_bytes_max:
+        bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {bytes_max} bytes")
+    if settings.deduplication != "off":
+        by_content = settings.deduplication == "content"
+        message.deduplication_id = deduplication_id(message.deduplication_id, message.body, by_content)
+        repeated = repeated_send(queue, message, hall.time.now_ms())
+        if repeated is not None:
+            return repeated
+    check_quota(queue, hall.time.now_ms())  # Before its parts are stored for nothing.
+    upload_id, parts = await store_body(hall, queue, message.body)
+    bodiless = msgspec.structs.replace(message, body=b"")  # The sender may still want to look at its own.
+    try:
+        return await _send_one(hall, stager, queue, bodiless, Parcel(hall, queue, upload_id, parts), rider)
+    finally:
+        give_up(hall, upload_id)  # Nothing is left of it if it became a message.
+
+
+async def _send_one(
+    hall: Hall,
+    stager: Stager,
+    queue: RunningQueue,
+    message: Outgoing,
+    parcel: Parcel | None = None,
+    rider: Rider | None = None,
+) -> Accepted:
+    settings = queue.settings
+    size = len(message.body) if parcel is None else parcel.manifest().size_bytes
+    if hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    now_ms = hall.time.now_ms()
+    if settings.deduplication != "off":
+        identity = deduplication_id(message.deduplication_id, message.body, settings.deduplication == "content")
+        message.deduplication_id = identity
+        repeated = repeated_send(queue, message, now_ms)
+        if repeated is not None:
+            return repeated
+    check_quota(queue, now_ms)
+    has_waited = await _make_room(hall, queue, size)
+    if queue.removed:
+        raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
+    now_ms = hall.time.now_ms()
+    if has_waited and settings.deduplication != "off":  # The same message may have come meanwhile.
+        repeated = repeated_send(queue, message, now_ms)
+        if repeated is not None:
+            return repeated
+    charge_quota(queue, size, now_ms)  # What a full queue refuses is not charged.
+    delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
+    record = record_of(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
+    manifest = parcel.manifest() if parcel is not None else None
+    if parcel is not None and manifest is not None:
+        record = whole_record(record, parcel.upload_id, manifest.size_bytes, len(manifest.offsets))
+    if rider is not None:
+        rider.check()
+    with together(hall):
+        if delay_ms > 0:
+            lane, offset = stager.stage(queue, record, now_ms + delay_ms, now_ms)
+        else:
+            partition = queue.lane_for(message.priority, message.group)
+            lane = partition.log.partition
+            offset = write_records(hall, partition, [record], now_ms)
+        if parcel is not None and manifest is not None:
+            parcel.complete(manifest, lane, offset)
+        if rider is not None:
+            rider.write()
+    queue.on_sent(1)
+    sequence = queue.sequence_of(lane, offset) if settings.fifo else -1
+    return Accepted(message_id=derive_message_id(lane, offset), sequence=sequence)
+
+
+async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> bool:
+    """What a full queue asks for: refuse, wait, or let the oldest go. Whether that took a while."""
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + FULL_WAIT_S_MAX
+    settings = queue.settings
+    has_waited = False
+    while True:
+        decided = queue.queue.decide_send(1, size)
+        if decided is None:
+            return has_waited
+        has_waited = True
+        if isinstance(decided, Code) or (settings.when_full == "dead-letter" and letters_of(hall, queue) is None):
+            raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full.")
+        if decided.wait:
+            if loop.time() >= ends_s:
+                raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' stayed full.")
+            await asyncio.sleep(FULL_STEP_S)
+        elif not await _drop_oldest(hall, queue, decided):
+            raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full of messages in flight.")
+
+
+async def _drop_oldest(hall: Hall, queue: RunningQueue, overflow: Overflow) -> bool:
+    """Let the oldest go, or come nearer to them; False if there are none that could."""
+
+    def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
+        return queue.window(lane).look(offset, count)
+
+    outcome = queue.queue.decide_drop(hall.time.now_ms(), overflow.messages, overflow.bytes, peek)
+    write_queue(hall, queue, outcome.events)
+    bury(hall, queue, outcome.deaths)
+    if outcome.status is Status.COLD:
+        await warm(hall, queue, outcome.cold_lane)
+        return True
+    if outcome.deaths or outcome.status is Status.MORE:
+        return True
+    if all(partition.high_watermark == partition.log.next_offset for partition in queue.lanes.values()):
+        return False
+    await committed(hall, queue.shard)  # What was sent a moment ago, perhaps by the same call, may go next.
+    return True

@@ -1,0 +1,1 @@
+"""Creating, resizing, rewinding and measuring queues."""

@@ -1,0 +1,1 @@
+"""Who belongs to a cluster: joining, liveness, elections, reassignment, recovery of the record."""

@@ -1,0 +1,212 @@
+"""Joining: what a node finds out and settles with the coordinator before it recovers its hall.
+
+number      given by the settings, kept in the directory, or taken from the coordinator, once; whoever had it before on
+            another directory must be gone, which a killed one is when its session has ended
+hall        the id and the number of shards, which whoever came first has brought; see `receipt_secret` for its secret
+level       the feature level of the cluster, which a node must know; the first one brings its own
+life        the coordinator remembers the last start of each node: a directory that is behind it is an older copy
+confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
+            else answers who is: then its log, which was synced before each acknowledgement, is the best there is
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from longhall.broker.gates import OLDEST
+from longhall.broker.recover import Identity
+from longhall.cluster.membership.copy_report import FOLLOWER, LEADER, CopyReport
+from longhall.cluster.membership.feature_level import level_of
+from longhall.cluster.membership.member_file import MemberFile
+from longhall.cluster.membership.receipt_secret import from_record, on_record
+from longhall.coordination.ports import (
+    ABSENT,
+    NOBODY,
+    Conflict,
+    CoordinationError,
+    Coordinator,
+    Ids,
+    NodeLife,
+    OutcomeUnknown,
+    ShardState,
+)
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+
+SHARDS = "shards"
+TRIES_MAX = 32
+LOOK_S: Final = 0.1  # How often a node looks whether the one before it is gone.
+
+_log = logging.getLogger("longhall.joining")
+
+
+async def number_of(coordinator: Coordinator, member_file: MemberFile, wished: int) -> int:
+    """The number of the node, for all time."""
+    if member_file.node and wished and member_file.node != wished:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"the data directory belongs to node {member_file.node}, not to node {wished}: choose another with --data",
+        )
+    if member_file.node or wished:
+        return member_file.node or wished
+    return (await coordinator.take_ids(Ids.NODES, 1, first_min=1)).start
+
+
+async def outlive(coordinator: Coordinator, node: int, directory: str, patience_ms: int, ask: Ask) -> None:
+    """Wait until nobody lives under this number on another directory; one that was killed does until its session ends.
+
+    Before anything is taken back in its name, since a live one is not to be deposed by a stranger. LonghallError after
+    `patience_ms`: then it lives.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + patience_ms / 1000
+    waits = False
+    while (other := (await coordinator.members()).get(node)) is not None:
+        if other.directory == directory:
+            await _refuse_copy(node, other.addresses.get("peer", ""), ask)
+            return
+        if loop.time() >= until_s:
+            raise LonghallError(
+                Code.INVALID_CONFIGURATION,
+                f"node {node} lives, on another data directory ({other.directory}): stop it, or choose another number "
+                "with --node-id",
+            )
+        if not waits:
+            told = {"node": node, "at_most_ms": patience_ms}
+            _log.info("waiting for the session of the node that had this number to end", extra=told)
+            waits = True
+        await asyncio.sleep(LOOK_S)
+
+
+async def _refuse_copy(node: int, address: str, ask: Ask) -> None:
+    """Who answers under this number and on this directory id runs on the original: this is a copy of it."""
+    if await ask(node) is not None:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"node {node} lives at {address}, and this data directory is a copy of its own: remove it, or start "
+            "with an empty directory and another --node-id",
+        )
+
+
+async def is_older_copy(coordinator: Coordinator, member_file: MemberFile) -> bool:
+    """Note this start of the node; True if a later one of the same directory is known: it was rolled back or copied."""
+    known = await coordinator.note_life(
+        member_file.node, NodeLife(directory=member_file.directory, life=member_file.life)
+    )
+    return known is not None and known.directory == member_file.directory and known.life >= member_file.life
+
+
+async def check_level(coordinator: Coordinator, level_max: int) -> int:
+    """The feature level of the cluster; OLDEST while there is none. Whoever does not know it cannot belong to it."""
+    level = level_of((await coordinator.feature_level()).level)
+    if level > level_max:
+        raise LonghallError(
+            Code.UNSUPPORTED_VERSION,
+            f"the cluster is at feature level {level}, and this version knows up to {level_max}: "
+            "start the newer version on this node",
+        )
+    return level
+
+
+def _kept(identity: Identity) -> None:
+    """For those whose directory has an identity already."""
+
+
+async def share_identity(
+    coordinator: Coordinator,
+    node: int,
+    own: Identity,
+    level: int = OLDEST,
+    keep: Callable[[Identity], None] = _kept,
+) -> Identity:
+    """The identity of the hall that the cluster keeps: `own`, if there is none yet, and then at this level.
+
+    `keep` writes `own` into the directory before anybody hears of it. The secret is empty where the record has only its
+    digest and `own` is another one.
+    """
+    hall_id = await coordinator.cluster_id(own.hall_id)
+    for _ in range(TRIES_MAX):
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if state is not None:
+            secret, shards = from_record(state.more, own.secret), state.more.get(SHARDS)
+            if secret is None or not isinstance(shards, int):
+                raise LonghallError(Code.UNSUPPORTED_VERSION, "the coordinator keeps something else under this path")
+            return Identity(hall_id=hall_id, shards=shards, secret=secret, member=True)
+        if hall_id != own.hall_id:
+            # Somebody proposed first and has not gone on: its secret is lost with it, ours is as good.
+            own = msgspec.structs.replace(own, hall_id=hall_id)
+        try:
+            record = await coordinator.feature_level()
+            if level > OLDEST and record.version == ABSENT:
+                record = await coordinator.change_feature_level(record, level)
+            more = {SHARDS: own.shards, **on_record(own.secret, level_of(record.level))}
+            first = ShardState(shard=CATALOGUE_SHARD, replicas=(node,), in_sync=(node,), more=more)
+            keep(own)
+            await coordinator.change_shard(None, first)
+        except (Conflict, OutcomeUnknown):
+            continue
+    raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
+
+
+Ask = Callable[[int], Awaitable[CopyReport | None]]  # What a node says of its copy; None if it does not answer.
+
+
+async def confess(coordinator: Coordinator, node: int, *, clean: bool, lost: str, ask: Ask) -> ShardState:
+    """Take back what the last life of this node had on record; returns what is on record then.
+
+    `lost` says why the directory does not have what the node had, if it has not: it is empty, or an older copy. Whether
+    others live is found out by asking them, since sessions outlive their nodes.
+    """
+    state = await _record(coordinator)
+    others = [one for one in state.in_sync if one != node]
+    leaves = bool(lost) and state.epoch > 0
+    if node in state.in_sync and not clean and not lost:
+        leaves = await _is_anybody_well(others, ask)
+    for _ in range(TRIES_MAX):
+        in_sync = tuple(one for one in state.in_sync if one != node) if leaves else state.in_sync
+        if not in_sync:
+            raise LonghallError(
+                Code.STORAGE_DAMAGED,
+                f"node {node} alone has everything that was acknowledged, and this data directory {lost}: restore its "
+                "directory, or start under another number",
+            )
+        leader = NOBODY if state.leader == node else state.leader
+        if (leader, in_sync) == (state.leader, state.in_sync):
+            return state
+        try:
+            return await coordinator.change_shard(state, msgspec.structs.replace(state, leader=leader, in_sync=in_sync))
+        except (Conflict, OutcomeUnknown):
+            state = await _record(coordinator)
+    raise CoordinationError("others change the record, again and again")
+
+
+async def _record(coordinator: Coordinator) -> ShardState:
+    state = await coordinator.shard(CATALOGUE_SHARD)
+    if state is None:
+        raise CoordinationError("the coordinator has lost the record of the cluster")
+    return state
+
+
+async def _is_anybody_well(others: list[int], ask: Ask) -> bool:
+    """True if another node in sync answers that it leads or follows: it has everything, so this one may catch up with
+    it. If all of them went down together, nobody is better than this one, and it stays.
+    """
+    reports = await asyncio.gather(*(ask(other) for other in others))
+    return any(one is not None and one.role in (LEADER, FOLLOWER) for one in reports)
+
+
+async def adopt_epoch(coordinator: Coordinator, node: int, epoch: int) -> ShardState:
+    """The directory of a lone node becomes the first copy of a cluster: its epochs go on from those of the node."""
+    while (state := await _record(coordinator)).epoch < epoch:
+        if (state.leader, state.in_sync) != (NOBODY, (node,)):
+            raise LonghallError(Code.INVALID_CONFIGURATION, "the cluster has a log already: choose another directory")
+        try:
+            return await coordinator.change_shard(state, msgspec.structs.replace(state, epoch=epoch))
+        except (Conflict, OutcomeUnknown):
+            continue
+    return state

@@ -1,0 +1,129 @@
+"""The secret that receipts are keyed with: how all nodes of a cluster come to have the same one.
+
+    below level 4     it stands in the coordinator's record, where whoever joins reads it
+    from level 4 on   the record has its digest alone. The node that makes the record makes the secret and keeps it
+                      in its directory first; a node that joins asks a member for it, over an authenticated
+                      connection, and believes what has the digest
+
+When the level is raised, the leader takes the secret out of the record. A directory keeps its secret, so a coordinator
+that has lost everything is told the same one again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from longhall.broker.gates import RECEIPT_SECRET_LEVEL
+from longhall.broker.recover import Identity
+from longhall.cluster.routing import addresses_of
+from longhall.cluster.rpc.peers import Peers
+from longhall.cluster.rpc.wire import decode
+from longhall.coordination.ports import Conflict, Coordinator, OutcomeUnknown, ShardState
+from longhall.errors import LonghallError
+from longhall.names import CATALOGUE_SHARD
+
+VERB: Final = "receipt-secret"
+SECRET: Final = "secret"
+DIGEST: Final = "secret_sha256"
+ANSWER_S: Final = 2.0
+PAUSE_S: Final = 0.1
+REMINDER_S: Final = 10.0
+
+_log = logging.getLogger("longhall.joining")
+
+
+class SecretReply(msgspec.Struct, kw_only=True):
+    """The answer of a member."""
+
+    secret: str
+
+
+def digest_of(secret: str) -> str:
+    """What tells this secret from others, and gives nothing of it away: it is 256 random bits."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def on_record(secret: str, level: int) -> dict[str, object]:
+    """What the record says of the secret at this feature level."""
+    return {SECRET: secret} if level < RECEIPT_SECRET_LEVEL else {DIGEST: digest_of(secret)}
+
+
+def from_record(more: Mapping[str, object], own: str) -> str | None:
+    """The secret of the cluster: what the record says, or `own` if it has the digest on record. Empty if another node
+    has to be asked for it, None if the record is none of ours.
+    """
+    secret, digest = more.get(SECRET), more.get(DIGEST)
+    if isinstance(secret, str):
+        return secret
+    if not isinstance(digest, str):
+        return None
+    return own if own and digest_of(own) == digest else ""
+
+
+def serve_secret(peers: Peers, secret: str) -> None:
+    """Tell it to nodes that join."""
+
+    async def tell(node: int, body: bytes) -> bytes:
+        return msgspec.msgpack.encode(SecretReply(secret=secret))
+
+    peers.serve(VERB, tell)
+
+
+async def learn_secret(coordinator: Coordinator, peers: Peers, own: Identity, keep: Callable[[Identity], None]) -> str:
+    """Ask the members that live until one tells the secret that is on record. The only replica of a record under which
+    nobody has ever led puts `own` there instead: it has lost the first one, and nothing was keyed with that.
+    """
+    loop = asyncio.get_running_loop()
+    reminded_s = loop.time()
+    while True:
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        assert state is not None, "it was there a moment ago"
+        secret = from_record(state.more, own.secret)
+        if secret:
+            return secret
+        if state.epoch == 0 and state.replicas == (peers.node,):
+            keep(own)
+            await _change(coordinator, state, {**state.more, DIGEST: digest_of(own.secret)})
+            continue
+        members = await coordinator.members()
+        peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
+        for node in sorted(members.keys() - {peers.node}):
+            told = await _ask(peers, node)
+            if told and digest_of(told) == state.more.get(DIGEST):
+                return told
+        if loop.time() - reminded_s >= REMINDER_S:
+            reminded_s = loop.time()
+            _log.warning("no member of the cluster can be asked for its receipt secret yet; this node waits")
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _ask(peers: Peers, node: int) -> str:
+    try:
+        return decode(await peers.request(node, VERB, b"", ANSWER_S), SecretReply).secret
+    except (OSError, TimeoutError, LonghallError) as error:
+        _log.debug("a member did not tell the receipt secret", extra={"from": node, "reason": str(error)})
+        return ""
+
+
+async def withdraw_secret(coordinator: Coordinator) -> None:
+    """Take the secret out of the record; its digest stays."""
+    state = await coordinator.shard(CATALOGUE_SHARD)
+    secret = state.more.get(SECRET) if state is not None else None
+    if state is not None and isinstance(secret, str):
+        rest = {name: value for name, value in state.more.items() if name != SECRET}
+        if await _change(coordinator, state, {**rest, DIGEST: digest_of(secret)}):
+            _log.info("the receipt secret was taken out of the coordinator's record")
+
+
+async def _change(coordinator: Coordinator, state: ShardState, more: dict[str, object]) -> bool:
+    try:
+        await coordinator.change_shard(state, msgspec.structs.replace(state, more=more))
+    except (Conflict, OutcomeUnknown):
+        return False  # The caller reads again.
+    return True

@@ -1,0 +1,284 @@
+"""The reconciler: whoever leads a hall looks after its wings.
+
+It makes those that a placement needs, lets them follow hosts that come and go, and sees to it that each has what was
+placed there, no less and no more. Nothing is taken away from a wing before it is certain that this node leads: what one
+that was deposed does not know may just have been made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+import msgspec
+
+from longhall.broker.catalogue import Topic
+from longhall.broker.hall import Hall
+from longhall.broker.waiting import committed
+from longhall.cluster.membership.coordinator_session import CoordinatorSession
+from longhall.cluster.placement.group_directory import GroupDirectory
+from longhall.cluster.placement.placement_rules import (
+    NAMED,
+    SHARE,
+    configuration_in_wing,
+    home_of,
+    hosts_for,
+    leaders_for,
+    least_used,
+    next_hosts,
+    reserved_hosts,
+    settings_in_wing,
+    wing_of_host,
+)
+from longhall.cluster.rpc.authentication import Secrets
+from longhall.cluster.wings import calls
+from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Ids, ReplicationGroup
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+
+WINGS_MAX: Final = 127  # In all its life: the numbers of their partitions fit into 31 bits.
+UP_S_MAX: Final = 30.0  # For wings that are made to come up.
+TEND_S: Final = 2.0
+LOOK_S: Final = 60.0  # How often a leader compares what wings have with what they should have, unasked.
+
+_log = logging.getLogger("longhall.wings")
+
+
+@final
+class GroupReconciler(GroupDirectory):
+    """See the module. Fulfils `broker.placement.Wings`."""
+
+    def __init__(
+        self,
+        hall: Hall,
+        session: CoordinatorSession,
+        coordinator: Coordinator,
+        incarnation: int,
+        secrets: Secrets,
+        confirm: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__(hall, session, coordinator, incarnation, secrets)
+        self._confirm = confirm
+        self._tending: asyncio.Task[None] | None = None
+        self.look_s = LOOK_S
+        self._looked_s = -LOOK_S
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Hear of wings, and look after them while this node leads."""
+        super().start()
+        self._tending = self._hall.background.start("tend wings", self._tend_always)
+
+    async def close(self) -> None:
+        if self._tending is not None:
+            self._tending.cancel()
+        await super().close()
+
+    # Placing
+
+    async def choose(self, placement: str, name: str) -> list[int]:
+        if placement.startswith(NAMED):
+            wing = self.records.get(placement.removeprefix(NAMED))
+            if wing is None or not wing.hosts:
+                raise LonghallError(
+                    Code.INVALID_CONFIGURATION,
+                    f"There is no wing '{placement.removeprefix(NAMED)}': `longhall cluster wing list` shows them.",
+                )
+            chosen = [wing]
+        else:
+            try:
+                chosen = await self._host_wings()
+            except CoordinationError as error:
+                raise LonghallError(Code.NOT_READY, f"Wings cannot be chosen at the moment: {error}") from error
+            if placement == SHARE:
+                chosen = [least_used(chosen, self._used())]
+        await asyncio.gather(*(self._come_up(wing) for wing in chosen))
+        return [wing.number for wing in chosen]
+
+    async def _host_wings(self) -> list[ReplicationGroup]:
+        """The wings of all hosts that may keep something, made if they were not."""
+        usable = self._usable()
+        if not usable:
+            raise LonghallError(Code.NOT_READY, "No host can keep a wing at the moment.")
+        wanted = [wing_of_host(host) for host in sorted(usable)]
+        for host in sorted(usable):
+            if wing_of_host(host) not in self.records:
+                await self.make(wing_of_host(host), hosts_for(host, usable, self._seat.factor))
+        records = await self._coordinator.wings()
+        return [records[name] for name in wanted if name in records]
+
+    async def make(self, name: str, hosts: tuple[int, ...], *, reserved: bool = False) -> None:
+        """A wing that was not there; nothing if somebody was quicker."""
+        (number,) = await self._coordinator.take_ids(Ids.WINGS, 1, first_min=1)
+        if number > WINGS_MAX:
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"A cluster can have had {WINGS_MAX} wings, and no more.")
+        try:
+            wanted = () if home_of(ReplicationGroup(name=name, number=number)) else hosts
+            wing = ReplicationGroup(name=name, number=number, hosts=hosts, wanted=wanted, reserved=reserved)
+            await self._coordinator.change_wing(None, wing)
+            _log.info("a wing is made", extra={"wing": name, "hosts": hosts})
+        except Conflict:
+            _log.debug("the wing is there already", extra={"wing": name})
+
+    async def _come_up(self, wing: ReplicationGroup) -> None:
+        """A record that has just been written is about to be heard of, here and on its hosts."""
+        try:
+            async with asyncio.timeout(UP_S_MAX):
+                while wing.number not in self._guests:
+                    self._changed.clear()
+                    await self._changed.wait()
+                await self._guests[wing.number].be_safe(min(self._seat.in_sync_min, len(wing.hosts)))
+        except TimeoutError:
+            raise LonghallError(Code.NOT_READY, f"The wing '{wing.name}' does not come up; try again.") from None
+
+    def _usable(self) -> frozenset[int]:
+        alive = frozenset(host.node for host in self._seat.members())
+        return alive - self._gone()
+
+    def _used(self) -> dict[int, int]:
+        used: dict[int, int] = {}
+        for topic in self._hall.catalogue.topics.values():
+            for number in topic.options.wings:
+                used[number] = used.get(number, 0) + 1
+        return used
+
+    async def furnish(self, name: str) -> None:
+        topic = self._hall.catalogue.topics.get(name)
+        if topic is None:
+            return
+        furniture = self._furniture(topic)
+        for number in topic.options.wings:
+            self._lives.begins(number, topic, self._hall.time.now_ms())
+        try:
+            await asyncio.gather(*(self._furnish_one(number, furniture) for number in topic.options.wings))
+        except BaseException:
+            self._looked_s = -LOOK_S  # The next look makes up for it.
+            raise
+
+    def _furniture(self, topic: Topic) -> calls.Furniture:
+        entry = self._hall.catalogue.queues.by_name.get(topic.name)
+        return calls.Furniture(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=len(topic.partitions),
+            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
+            queue=settings_in_wing(entry.settings) if entry is not None else None,
+        )
+
+    async def _furnish_one(self, number: int, furniture: calls.Furniture) -> None:
+        try:
+            await self.call(number, calls.FURNISH, furniture)
+        except LonghallError as error:
+            if error.code is not Code.TOPIC_EXISTS:
+                raise
+            await self._make_way(number, furniture)
+            await self.call(number, calls.FURNISH, furniture)
+        self._lives.has(number, furniture.topic_id)
+
+    async def _make_way(self, number: int, furniture: calls.Furniture) -> None:
+        """Something of the same name was left there when it was deleted here."""
+        inventory = await self.call(number, calls.INVENTORY)
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+        await self._confirm()
+        known = self._hall.catalogue.topics.get(furniture.name)
+        left = next((topic_id for name, topic_id, _ in inventory if name == furniture.name), None)
+        if left is not None and known is not None and known.topic_id == furniture.topic_id != left:
+            await self.call(number, calls.CLEAR, furniture.name, left)
+
+    async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
+        for number in wings:
+            try:
+                await self.call_now(number, calls.CLEAR, name, topic_id)
+            except LonghallError as error:
+                self._looked_s = -LOOK_S  # It goes with the next look.
+                _log.info("a wing is cleared later", extra={"wing": number, "reason": str(error)})
+
+    # Looking after them
+
+    async def _tend_always(self) -> None:
+        while True:
+            await asyncio.sleep(TEND_S)
+            if not self.leads:
+                self._looked_s = -LOOK_S  # Whoever leads next looks at once.
+                continue
+            if self.records:
+                await self._tend()
+
+    async def _tend(self) -> None:
+        """One wing that is in trouble keeps nobody from looking at the next."""
+        self._lives.forget(self._hall.catalogue.by_id, self._hall.time.now_ms())
+        usable = self._usable()
+        looks = self._loop.time() - self._looked_s >= self.look_s
+        if looks:
+            self._looked_s = self._loop.time()
+        await self._try(self._make_for_hosts(usable))
+        leaders = leaders_for(self.records.values(), usable, self._gone(), self._used())
+        for wing in list(self.records.values()):
+            if wing.hosts:
+                await self._try(self._settle(wing, usable, leaders.get(wing.name, 0)))
+                if looks and not await self._try(self._compare(wing)):
+                    self._looked_s = -LOOK_S
+
+    async def _try(self, work: Awaitable[None]) -> bool:
+        try:
+            await work
+        except (CoordinationError, LonghallError, OSError, TimeoutError) as error:
+            _log.info("wings are looked after again in a moment", extra={"reason": str(error)})
+            return False
+        return True
+
+    async def _make_for_hosts(self, usable: frozenset[int]) -> None:
+        """A host that came later has a wing like all others, if they have."""
+        if any(home_of(wing) for wing in self.records.values()):
+            for host in sorted(usable):
+                if wing_of_host(host) not in self.records:
+                    await self.make(wing_of_host(host), hosts_for(host, usable, self._seat.factor))
+
+    async def _settle(self, wing: ReplicationGroup, usable: frozenset[int], leader: int) -> None:
+        """One step towards where the wing should be: processes first, copies behind them. Without its home it has this
+        leader.
+        """
+        guest = self._guests.get(wing.number)
+        if guest is None or not guest.is_led:
+            return
+        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._seat.factor, leader)
+        if not wanted:
+            return
+        hosts = next_hosts(wing, wanted, guest.state.replicas)
+        if hosts != wing.hosts:
+            await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, hosts=hosts))
+            _log.info("hosts of a wing", extra={"wing": wing.name, "hosts": hosts, "were": wing.hosts})
+        await guest.be_on(frozenset(wanted))
+
+    def _staying(self, wing: ReplicationGroup, usable: frozenset[int]) -> frozenset[int]:
+        """Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave."""
+        return usable | (frozenset(wing.hosts) - self._gone())
+
+    def _gone(self) -> frozenset[int]:
+        """Hosts that are to keep nothing here, whether they live or not."""
+        return self._seat.drained | reserved_hosts(self.records.values())
+
+    async def _compare(self, wing: ReplicationGroup) -> None:
+        """It gets what it should have and has not; what it should not have goes."""
+        found = await self.call(wing.number, calls.INVENTORY)
+        placed = {
+            name: (topic.topic_id, calls.fingerprint(self._furniture(topic)))
+            for name, topic in self._hall.catalogue.topics.items()
+            if wing.number in topic.options.wings
+        }
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # What was deleted may be undeleted until then.
+        await self._confirm()
+        if not self.leads:
+            return
+        for name, topic_id, _ in found:
+            if name not in placed or placed[name][0] != topic_id:
+                _log.info("a wing has what was deleted, and is cleared of it", extra={"wing": wing.name, "topic": name})
+                await self.call(wing.number, calls.CLEAR, name, topic_id)
+        has = {name: (topic_id, print_) for name, topic_id, print_ in found}
+        for name, wanted in placed.items():
+            if name in has and has[name][0] == wanted[0]:
+                self._lives.has(wing.number, wanted[0])
+            if has.get(name) != wanted:
+                await self.furnish(name)

@@ -1,0 +1,171 @@
+"""Where wings are, and which of them a topic or a queue goes to. Pure: it decides, and others do it.
+
+Every host has a wing that prefers to be led there, with copies on the hosts that follow it in the order of their
+numbers. A wing whose host is gone is led by whoever leads the least. A wing whose hosts are chosen by name is left as
+it was made; if it is reserved, its hosts have nothing else.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from longhall.broker.configuration import QUOTA_BYTES, QUOTA_MESSAGES
+from longhall.coordination.ports import ReplicationGroup
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Outgoing
+from longhall.queues.settings import QueueSettings
+from longhall.topics.quota import UNLIMITED
+
+ANY_HOST: Final = "any-host"
+PARTS: Final = "parts"
+SHARE: Final = "share"
+NAMED: Final = "wing:"
+
+BETTER_BY: Final = 2  # A wing whose home is gone goes on to a host that leads so many less.
+
+_HOST: Final = "host-"
+
+
+def wing_of_host(host: int) -> str:
+    """What the wing is called that prefers this host."""
+    return f"{_HOST}{host}"
+
+
+def home_of(wing: ReplicationGroup) -> int:
+    """The host whose wing it is; 0 for one that was made by name."""
+    number = wing.name.removeprefix(_HOST)
+    return int(number) if wing.name.startswith(_HOST) and number.isdigit() else 0
+
+
+def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0) -> tuple[int, ...]:
+    """The hosts of a wing: its home, or else whoever leads it instead, and the next ones behind its home, in a ring."""
+    first = home if home in usable else leader
+    return tuple(sorted(usable, key=lambda host: (host != first, host < home, host)))[:factor]
+
+
+def is_homeless(wing: ReplicationGroup, usable: Collection[int], gone: Collection[int]) -> bool:
+    """Whether the host whose wing it is cannot have it. One that is away for a moment comes back."""
+    home = home_of(wing)
+    return home != 0 and (home in gone or home not in (*usable, *wing.hosts))
+
+
+def leaders_for(
+    wings: Iterable[ReplicationGroup], usable: Collection[int], gone: Collection[int], placed: Collection[int]
+) -> dict[str, int]:
+    """Who should lead the wings whose home is gone, by their names.
+
+    A usable host that leads the fewest of the wings in which something is placed (those with these numbers); of such,
+    one that was given the fewest wings of others; of such, the next in the ring. Whoever was given a wing keeps it
+    until its home is back, unless another one would have two less: nothing goes to and fro.
+    """
+    known = sorted((wing for wing in wings if wing.hosts), key=lambda wing: (wing.number not in placed, wing.number))
+    homeless = [wing for wing in known if is_homeless(wing, usable, gone)]
+    leaders = {wing.name: wing.hosts[0] for wing in homeless if wing.hosts[0] not in gone}
+    given = Counter(leaders.values())
+    leads: Counter[int] = Counter()
+    for wing in known:
+        if wing.number in placed and (wing not in homeless or wing.name in leaders):
+            leads[leaders.get(wing.name) or home_of(wing) or wing.hosts[0]] += 1
+    balanced = not usable
+    while not balanced:
+        balanced = True
+        for wing in homeless:
+            counts = leads if wing.number in placed else given
+            least = _least(usable, home_of(wing), counts, given)
+            has = leaders.get(wing.name)
+            if has is None or counts[has] - counts[least] >= BETTER_BY:
+                balanced = False  # Others may be better off elsewhere now. It ends: each change makes them more equal.
+                leaders[wing.name] = least
+                for host, change in ((has, -1), (least, 1)):
+                    if host is not None:
+                        given[host] += change
+                        leads[host] += change * (wing.number in placed)
+    return leaders
+
+
+def _least(usable: Collection[int], home: int, counts: Mapping[int, int], given: Mapping[int, int]) -> int:
+    return min(usable, key=lambda host: (counts.get(host, 0), given.get(host, 0), host < home, host))
+
+
+def next_hosts(wing: ReplicationGroup, wanted: tuple[int, ...], replicas: Collection[int]) -> tuple[int, ...]:
+    """Where a wing should be now: where it is wanted, and meanwhile where its copies still are."""
+    return (*wanted, *(host for host in wing.hosts if host in replicas and host not in wanted))
+
+
+def reserved_hosts(wings: Iterable[ReplicationGroup]) -> frozenset[int]:
+    """Hosts that are there for one wing alone."""
+    return frozenset(host for wing in wings if wing.reserved for host in wing.hosts)
+
+
+def least_used(wings: Sequence[ReplicationGroup], used: Mapping[int, int]) -> ReplicationGroup:
+    """Where a share is placed: in the wing that has the fewest so far."""
+    return min(wings, key=lambda wing: (used.get(wing.number, 0), wing.number))
+
+
+def lane_of(settings: QueueSettings, message: Outgoing, turn: int) -> int:
+    """The lane for a message of a queue in parts. What belongs together (a group, repeats of one message) has one."""
+    if settings.fifo:
+        return zlib.crc32(message.group.encode()) % settings.partitions % len(settings.wings)
+    if settings.deduplication == "id":
+        return zlib.crc32(message.deduplication_id.encode()) % len(settings.wings)
+    if settings.deduplication == "content":
+        return zlib.crc32(message.deduplication_id.encode() or message.body) % len(settings.wings)
+    return turn % len(settings.wings)
+
+
+def check_queue(settings: QueueSettings) -> None:
+    """Raises INVALID_CONFIGURATION for what a queue in several logs cannot promise."""
+    wrong = ""
+    if settings.parts_max > settings.partitions:
+        wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
+    elif settings.audit != "off":
+        wrong = "What is given out in wings is not written down: a queue with an audit is kept by the hall."
+    elif settings.placement not in (ANY_HOST, PARTS):
+        return
+    elif settings.delivery == "at-most-once":
+        wrong = "What is given out at most once could not be given back by who waits for several hosts: choose share."
+    elif settings.one_by_one:
+        wrong = "A queue that gives out one by one is kept in one place: choose the placement share."
+    elif settings.placement == ANY_HOST and settings.fifo:
+        wrong = "A FIFO queue cannot be taken by any host, because there is no order across hosts: choose parts."
+    elif settings.placement == ANY_HOST and settings.deduplication != "off":
+        wrong = "Any host takes messages without asking others, so none can tell repeats: choose parts."
+    elif settings.fifo and settings.deduplication_scope != "group":
+        wrong = "A FIFO queue in parts tells repeats inside a group: set the scope of its deduplication to the group."
+    if wrong:
+        raise LonghallError(Code.INVALID_CONFIGURATION, wrong)
+
+
+def check_letters(name: str, settings: QueueSettings, letters: QueueSettings | None) -> None:
+    """Dead letters stay where their queue is: a message moves there in one step."""
+    if settings.dead_letters is None or letters is None:
+        return
+    if letters.wings != settings.wings:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"The dead letters of '{name}' have to be kept where it is: '{settings.dead_letters.queue}' is placed "
+            "elsewhere.",
+        )
+
+
+def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[str, str]:
+    """That of a topic in one of its wings: all of them together take what the whole may take."""
+    shares = {
+        name: str(-(-int(configuration[name]) // lanes))
+        for name in (QUOTA_BYTES, QUOTA_MESSAGES)
+        if int(configuration.get(name, UNLIMITED)) != UNLIMITED
+    }
+    return {**configuration, **shares}
+
+
+def settings_in_wing(settings: QueueSettings) -> QueueSettings:
+    """Those of the queue in one of its wings: all of them together hold what the whole may hold."""
+    lanes = len(settings.wings)
+    return msgspec.structs.replace(
+        settings, messages_max=-(-settings.messages_max // lanes), bytes_max=-(-settings.bytes_max // lanes)
+    )

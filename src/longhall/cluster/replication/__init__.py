@@ -1,0 +1,1 @@
+"""One replication group on one node: leader, follower, full sync, repair."""

@@ -1,0 +1,374 @@
+"""Everything anew from the leader, for a member whose log cannot be continued: a new host, a damaged or a late one.
+
+    leader      takes a checkpoint and pins it: until the follower is done no other is taken and no file is replaced
+    follower    reads the snapshot and the segments in pieces, each into a directory beside the old data, and syncs them
+    checking    every batch is checked; what is damaged at the leader comes from here or from the other members
+    history     what was committed here must be part of the leader's history; otherwise nothing is replaced, unless an
+                operator has said that it may be lost
+    switch      a mark says that all of it is there; only then is the old data set aside and the new put in its place
+    proof       the old data is removed when the new copy has become in sync; what an operator gave up is kept for him
+
+A crash before the mark leaves the old data as it was, one behind it is finished at the next start. What is fetched is
+the hall as of some index of the log; the rest comes as to any follower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, final
+
+import msgspec
+
+from longhall.broker.hall import Hall
+from longhall.cluster.replication.roles import FullSyncProgress
+from longhall.cluster.replication.sync_manifest import SyncManifest, read_sync_manifest
+from longhall.cluster.replication.sync_verification import SyncVerification
+from longhall.cluster.rpc.peers import Audience, Peers
+from longhall.errors import Code, LonghallError
+from longhall.log.layout import PARTITIONS, SHARDS, segment_path, snapshot_path
+from longhall.log.snapshots import open_snapshot, read_snapshot
+from longhall.shards.replica import contains
+from longhall.world.ports import Disk, File, World
+
+BEGIN: Final = "refetch-begin"
+READ: Final = "refetch-read"
+PIECE_BYTES: Final = 1024 * 1024
+BYTES_A_SECOND: Final = 64 * 1024 * 1024
+SYNCED_BYTES: Final = 16 * 1024 * 1024  # So that no sync has much to do at once.
+ANSWER_S: Final = 60.0
+PINNED_S: Final = 120.0  # Without a word from the follower.
+LOOK_S: Final = 0.05
+INCOMING: Final = "incoming"
+WHOLE: Final = f"{INCOMING}/whole"
+DIRECTORIES: Final = ("wal", SHARDS, PARTITIONS)
+SET_ASIDE: Final = "set-aside"  # What a full sync has replaced, until the new copy is proven.
+GIVEN_UP: Final = "given-up"  # What it has replaced by an operator's word: it had entries that the new copy lacks.
+GIVEN_UP_MAX: Final = 100
+
+_log = logging.getLogger("longhall.refetch")
+_decoder = msgspec.msgpack.Decoder()
+
+
+class FilePiece(msgspec.Struct, kw_only=True):
+    """What a follower asks for: a part of a file of the manifest."""
+
+    token: int
+    number: int
+    position: int
+    size: int
+
+
+@final
+class FullSyncSource:
+    """The leader's side. It answers while its hall leads; one follower after another."""
+
+    def __init__(self, hall: Hall, peers: Peers) -> None:
+        self._hall = hall
+        self._token = 0
+        self._node = 0
+        self._snapshot = b""
+        self._files: list[tuple[str, int]] = []
+        self._bytes_done = 0
+        self._preparing = False
+        self._release: asyncio.TimerHandle | None = None
+        peers.serve(BEGIN, self._begin, Audience.MEMBERS)
+        peers.serve(READ, self._read, Audience.MEMBERS)
+        self.on_begin: Callable[[int], object] = _nobody_minds  # A follower fetches everything from now on.
+
+    def done(self, node: int) -> None:
+        """This follower is back and follows."""
+        if node == self._node:
+            self._unpin()
+
+    def fetching(self) -> FullSyncProgress | None:
+        """Who fetches everything at the moment, and how far that is."""
+        if not self._files:
+            return None
+        total = sum(size for _, size in self._files)
+        return FullSyncProgress(node=self._node, bytes_done=min(self._bytes_done, total), bytes_total=total)
+
+    async def _begin(self, node: int, asked: bytes) -> bytes:
+        hall = self._hall
+        if hall.replica is None or not hall.replica.leading:
+            raise LonghallError(Code.NOT_LEADER, "this node does not lead")
+        if (self._preparing or (hall.pinned and not self._is_read())) and node != self._node:
+            raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
+        self._unpin()
+        self.on_begin(node)
+        self._node = node
+        self._preparing = True
+        try:
+            await self._checkpoint()
+        finally:
+            self._preparing = False
+        found = read_snapshot(hall.world.disk, 0)
+        if found is None or not hall.replica.leading:
+            raise LonghallError(Code.NOT_READY, "there is no snapshot")
+        self._token += 1
+        self._pin()
+        path = snapshot_path(0, found[0])
+        file = hall.world.disk.open(path)
+        self._snapshot = file.read_at(0, file.size())
+        file.close()
+        self._files = [(snapshot_path(0, 0), len(self._snapshot)), *_segments(hall, found[1])]
+        self._bytes_done = 0
+        return msgspec.msgpack.encode(SyncManifest(token=self._token, files=self._files))
+
+    def _is_read(self) -> bool:
+        """Whether the one who fetches has all of it. It may never follow, and nobody else is to wait for that."""
+        return bool(self._files) and self._bytes_done >= sum(size for _, size in self._files)
+
+    async def _checkpoint(self) -> None:
+        """Ask for one, wait for it, and for the cleaner to be done."""
+        hall = self._hall
+        before = hall.checkpoints
+        hall.checkpoint_wanted = True
+        for _ in range(int(ANSWER_S / LOOK_S / 2)):
+            if hall.checkpoints > before and not hall.cleaning:
+                return
+            await asyncio.sleep(LOOK_S)
+        raise LonghallError(Code.TIMED_OUT, "no checkpoint could be taken")
+
+    async def _read(self, node: int, asked: bytes) -> bytes:
+        piece = msgspec.msgpack.decode(asked, type=FilePiece)
+        if piece.token != self._token or not self._hall.pinned or not 0 <= piece.number < len(self._files):
+            raise LonghallError(Code.NOT_READY, "this checkpoint is not kept any more")
+        self._pin()
+        size = min(piece.size, PIECE_BYTES)
+        if size <= 0 or not 0 <= piece.position < self._files[piece.number][1]:
+            raise LonghallError(Code.INVALID_REQUEST, f"there is no piece at {piece.position}")
+        self._bytes_done += min(size, self._files[piece.number][1] - piece.position)
+        if piece.number == 0:
+            return self._snapshot[piece.position : piece.position + size]
+        path, end = self._files[piece.number]
+        file = self._hall.files.get(path)
+        return await self._hall.world.janitor.read(file, piece.position, min(size, end - piece.position))
+
+    def _pin(self) -> None:
+        self._hall.pinned = True
+        if self._release is not None:
+            self._release.cancel()
+        self._release = asyncio.get_running_loop().call_later(PINNED_S, self._unpin)
+
+    def _unpin(self) -> None:
+        self._hall.pinned = False
+        self._snapshot = b""
+        self._files = []
+        if self._release is not None:
+            self._release.cancel()
+            self._release = None
+
+
+def _nobody_minds(node: int) -> None:
+    """Until the member says otherwise."""
+
+
+def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:
+    """The segments that a snapshot refers to. The cleaner may have made one smaller since, and whole at that."""
+    found: list[tuple[str, int]] = []
+    state: dict[str, Any] = _decoder.decode(body)
+    for inner in state["shards"][1:]:
+        for number, partition in inner["partitions"].items():
+            for numbers in partition[0][2]:
+                path = segment_path(number, int(numbers[0]))
+                size = int(numbers[2])
+                if size:
+                    found.append((path, min(size, hall.files.get(path).size())))
+    return found
+
+
+class LogHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """The log of the copy that is to be replaced, as far as it is known. `given_up`: an operator lets it go."""
+
+    epochs: list[tuple[int, int]]
+    index: int
+    committed: int
+    nonces: dict[int, int] = {}
+    given_up: bool = False
+
+
+class IncompleteSource(LonghallError):
+    """What was committed here is not part of the leader's history."""
+
+
+async def full_sync(
+    world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND, history: LogHistory | None = None
+) -> None:
+    """Fetch everything from the leader and put it in the place of what is here. The directory must be in nobody's use.
+
+    OSError or LonghallError when that cannot be, and then what was here is still here.
+    """
+    await full_sync_beside(world, peers, leader, bytes_a_second, history)
+    finish_switch(world.disk)
+
+
+async def full_sync_beside(
+    world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND, history: LogHistory | None = None
+) -> None:
+    """The same while the directory is in use: what is fetched lies beside what is there until `finish_switch`, which
+    the next start does before anything else.
+    """
+    disk = world.disk
+    answer = await peers.request(leader, BEGIN, b"", ANSWER_S)
+    manifest = read_sync_manifest(answer)
+    _log.info("fetching everything", extra={"leader": leader, "files": len(manifest.files)})
+    if disk.exists(INCOMING):
+        disk.remove(INCOMING)
+    for directory in DIRECTORIES:
+        disk.make_directory(f"{INCOMING}/{directory}")
+    directories: dict[str, None] = {INCOMING: None}
+    verifying: SyncVerification | None = None
+    for number, (path, size) in enumerate(manifest.files):
+        await _fetch_file(disk, peers, leader, manifest, number, path, size, bytes_a_second)
+        if verifying is None:  # The snapshot is the first.
+            _check_history(disk, path, history)
+            verifying = SyncVerification(world, peers, leader, INCOMING, path)
+        else:
+            await verifying.fetched(path)
+        directory = f"{INCOMING}/{path}".rpartition("/")[0]
+        while directory and directory not in directories:
+            directories[directory] = None
+            directory = directory.rpartition("/")[0]
+    if verifying is not None:
+        await verifying.finish()
+    for directory in DIRECTORIES:
+        directories[f"{INCOMING}/{directory}"] = None
+    for directory in sorted(directories, reverse=True):
+        disk.sync_directory(directory)
+    mark = disk.open(WHOLE, create=True)
+    mark.write_at(0, (_place_for_old(disk, history).encode(),))
+    disk.sync_now(mark)
+    mark.close()
+    disk.sync_directory(INCOMING)
+    disk.sync_directory("")
+
+
+async def _fetch_file(
+    disk: Disk,
+    peers: Peers,
+    leader: int,
+    manifest: SyncManifest,
+    number: int,
+    path: str,
+    size: int,
+    bytes_a_second: int,
+) -> None:
+    target = f"{INCOMING}/{path}"
+    disk.make_directory(target.rpartition("/")[0])
+    file = disk.open(target, create=True)
+    try:
+        position = 0
+        while position < size:
+            piece = FilePiece(token=manifest.token, number=number, position=position, size=PIECE_BYTES)
+            data = await peers.request(leader, READ, msgspec.msgpack.encode(piece), ANSWER_S)
+            if not data or len(data) > min(PIECE_BYTES, size - position):
+                raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is not at the leader what it should be")
+            file.write_at(position, (data,))
+            position += len(data)
+            await asyncio.sleep(len(data) / bytes_a_second)  # Those who are served meanwhile come first.
+            if position < size and position % SYNCED_BYTES < PIECE_BYTES:
+                await _synced(disk, file)
+        await _synced(disk, file)
+    finally:
+        file.close()
+
+
+async def _synced(disk: Disk, file: File) -> None:
+    """Beside the loop: doors may be open."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def told(error: OSError | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    disk.sync([file], told, background=True)
+    await done
+
+
+def _check_history(disk: Disk, path: str, history: LogHistory | None) -> None:
+    """Refuse a copy whose history lacks what was committed here. Without a history nothing here can be read."""
+    if history is None or history.given_up or not history.committed:
+        return
+    file = disk.open(f"{INCOMING}/{path}")
+    data = file.read_at(0, file.size())
+    file.close()
+    state: dict[str, Any] = _decoder.decode(open_snapshot(data, path))["replica"]
+    epochs = [(int(epoch), int(first)) for epoch, first in state["epochs"]]
+    nonces = (state.get("nonces", {}), history.nonces)
+    if not contains(epochs, state["index"], history.epochs, history.index, history.committed, nonces):
+        raise IncompleteSource(
+            Code.STORAGE_DAMAGED,
+            f"the leader's copy lacks entries that were committed here, up to {history.committed}: nothing is replaced",
+        )
+
+
+def _place_for_old(disk: Disk, history: LogHistory | None) -> str:
+    """Where the switch puts the copy that is here. Empty if it is removed: it is itself a copy that a full sync made
+    and that was never proven, and the one before it is still set aside.
+    """
+    if history is not None and history.given_up:
+        for number in range(1, GIVEN_UP_MAX + 1):
+            if not disk.exists(f"{GIVEN_UP}-{number}"):
+                return f"{GIVEN_UP}-{number}"
+        raise LonghallError(Code.STORAGE_FULL, f"there are {GIVEN_UP_MAX} copies that were given up: remove some")
+    return "" if disk.exists(SET_ASIDE) else SET_ASIDE
+
+
+def finish_switch(disk: Disk) -> bool:
+    """Put what was fetched whole in its place, set aside what was there, and remove what was not fetched whole; at
+    every start, before anything is opened. True if there was something whole.
+    """
+    if not disk.exists(INCOMING):
+        return False
+    whole = disk.exists(WHOLE)
+    if whole:
+        aside = _read_mark(disk)
+        for name in DIRECTORIES:
+            if disk.exists(f"{INCOMING}/{name}"):
+                _make_room(disk, name, aside)
+                disk.rename(f"{INCOMING}/{name}", name)
+                disk.sync_directory("")
+                disk.sync_directory(INCOMING)
+    disk.remove(INCOMING)
+    disk.sync_directory("")
+    return whole
+
+
+def _read_mark(disk: Disk) -> str:
+    mark = disk.open(WHOLE)
+    try:
+        return mark.read_at(0, mark.size()).decode()
+    finally:
+        mark.close()
+
+
+def _make_room(disk: Disk, name: str, aside: str) -> None:
+    """A crash may come between any two steps, and then all of them are done again."""
+    if not disk.exists(name):
+        return
+    if not aside:
+        disk.remove(name)
+    else:
+        disk.make_directory(aside)
+        disk.rename(name, f"{aside}/{name}")
+        disk.sync_directory(aside)
+    disk.sync_directory("")
+
+
+def replaced_copies(disk: Disk) -> list[str]:
+    """What can be removed when the new copy is proven, part by part; the last is the directory itself."""
+    if not disk.exists(SET_ASIDE):
+        return []
+    paths = [
+        f"{SET_ASIDE}/{name}/{inner}"
+        for name in DIRECTORIES
+        if disk.exists(f"{SET_ASIDE}/{name}")
+        for inner in disk.list(f"{SET_ASIDE}/{name}")
+    ]
+    return [*paths, SET_ASIDE]

@@ -1,0 +1,38 @@
+"""How far the log is known to be committed, noted with the coordinator by the leader every few seconds.
+
+A replica that has less than the note says was rolled back without anybody knowing (a restored disk, a lost write): it
+is not elected, though the record has it in sync. The note may be older than the log, never newer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, final
+
+from longhall.broker.gates import REPLICAS_LEVEL
+from longhall.cluster.replication.group_replica import GroupReplica
+from longhall.coordination.ports import Coordinator, Progress
+from longhall.shards.replica import epoch_at
+
+NOTED_S: Final = 5.0
+
+
+@final
+class ProgressNotes:
+    """Those of one node, while it leads."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._noted = Progress()
+        self._noted_s = -NOTED_S
+        self._loop = asyncio.get_running_loop()
+
+    async def write(self, member: GroupReplica, level: int) -> None:
+        """Note the commit position, if it moved and it is time. CoordinationError if that cannot be."""
+        index = member.replica.committed
+        now_s = self._loop.time()
+        if level < REPLICAS_LEVEL or index <= self._noted.index or now_s - self._noted_s < NOTED_S:
+            return
+        self._noted_s = now_s
+        self._noted = Progress(epoch=epoch_at(member.replica, index), index=index)
+        await self._coordinator.note_progress(self._noted)

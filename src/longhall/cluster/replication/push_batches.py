@@ -1,0 +1,108 @@
+"""Entries on their way to followers, in the bundles that they travel in.
+
+A bundle is what was appended in one turn of the loop, or a part of it that is large enough. It is written at a follower
+as one frame, so what belongs together stays together on every disk. The newest bundles stay in memory, within a bound,
+for followers that are a little behind; whoever is further behind is served from the write-ahead log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from crc32c import crc32c
+
+PIECE_BYTES_MIN: Final = 4096  # What is larger on average is sent from where it lies.
+BUNDLE_BYTES: Final = 512 * 1024  # A bundle is closed beyond this, where nothing that belongs together is cut.
+
+
+@final
+class PushBatch:
+    """Entries from `first` to `last`."""
+
+    def __init__(
+        self, first: int, last: int, time_ms: int, pieces: list[bytes], size_bytes: int, reached: list[tuple[int, int]]
+    ) -> None:
+        # Copying small pieces together is cheaper than a place for each in the call, and copying large ones is not.
+        self.pieces = [b"".join(pieces)] if size_bytes < PIECE_BYTES_MIN * len(pieces) else pieces
+        self.first = first
+        self.last = last
+        self.time_ms = time_ms
+        self.size_bytes = size_bytes
+        self.reached = reached  # Shards that have entries in it, and the sequence of the last one of each.
+        crc = 0
+        for piece in self.pieces:
+            crc = crc32c(piece, crc)
+        self.crc = crc
+
+    @property
+    def entries(self) -> bytes:
+        """All of them in one piece."""
+        return b"".join(self.pieces)
+
+    @property
+    def count(self) -> int:
+        """How many entries it has."""
+        return self.last - self.first + 1
+
+
+@final
+class PushBatcher:
+    """Collects entries as they are appended."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._first = 0
+        self._pieces: list[bytes] = []
+        self._reached: dict[int, int] = {}
+
+    def take(self, index: int, shard: int, sequence: int, head: bytes, body: bytes) -> None:
+        """The next entry."""
+        if not self._pieces:
+            self._first = index
+        self._pieces.append(head)
+        self.bytes += len(head)
+        if body:
+            self._pieces.append(body)
+            self.bytes += len(body)
+        self._reached[shard] = sequence
+
+    def close(self, last: int, time_ms: int) -> PushBatch | None:
+        """What was collected, up to the entry `last`; None if there is nothing."""
+        if not self._pieces:
+            return None
+        bundle = PushBatch(self._first, last, time_ms, self._pieces, self.bytes, list(self._reached.items()))
+        self._pieces = []
+        self._reached = {}
+        self.bytes = 0
+        return bundle
+
+
+@final
+class RecentBatches:
+    """The newest bundles, by the index they begin with."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._order: deque[PushBatch] = deque()
+        self._by_first: dict[int, PushBatch] = {}
+
+    def add(self, bundle: PushBatch) -> None:
+        """The next one."""
+        self._order.append(bundle)
+        self._by_first[bundle.first] = bundle
+        self._bytes += bundle.size_bytes
+        while self._bytes > self._bytes_max and len(self._order) > 1:
+            oldest = self._order.popleft()
+            del self._by_first[oldest.first]
+            self._bytes -= oldest.size_bytes
+
+    def beginning_at(self, index: int) -> PushBatch | None:
+        """The bundle whose first entry this is."""
+        return self._by_first.get(index)
+
+    @property
+    def first(self) -> int:
+        """The first entry that is in memory; 0 if there is none."""
+        return self._order[0].first if self._order else 0

@@ -1,0 +1,1 @@
+"""Connections between processes: frames, mutual authentication, requests and streams."""

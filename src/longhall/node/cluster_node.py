@@ -1,0 +1,494 @@
+"""The part of a node that keeps a hall together with others: made beside the doors, taken apart with them.
+
+It wires the rooms of the cluster to the node: links to the others, the member with its role, the session at the
+coordinator, and the router of what the leader has to answer. When the hall has to be thrown away, `fallen` says why;
+whoever runs the node starts it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, final
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.gates import OLDEST, RECEIPT_SECRET_LEVEL
+from longhall.broker.hall import Hall
+from longhall.broker.leadership import NOBODY
+from longhall.broker.placement import WING_STEP
+from longhall.broker.recover import write_identity
+from longhall.broker.rejoin import Rejoined, convert, rejoin
+from longhall.broker.replay import Recovered
+from longhall.cluster.membership.controller import is_stale
+from longhall.cluster.membership.coordinator_session import CoordinatorSession
+from longhall.cluster.membership.copy_report import CopyReport
+from longhall.cluster.membership.election import UNCLEAN
+from longhall.cluster.membership.hosts import Hosts
+from longhall.cluster.membership.joining import SHARDS, adopt_epoch
+from longhall.cluster.membership.member_file import write_member_file
+from longhall.cluster.membership.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
+from longhall.cluster.membership.record_recovery import RecordRecovery
+from longhall.cluster.placement.group_administration import GroupAdministration
+from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.placement.group_reconciler import GroupReconciler
+from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
+from longhall.cluster.replication.group_replica import GroupReplica
+from longhall.cluster.replication.leadership_check import LeadershipCheck
+from longhall.cluster.replication.repair_policy import Diverged, Failure, Remedy
+from longhall.cluster.replication.replica_report import report_of
+from longhall.cluster.replication.roles import Role
+from longhall.cluster.routing import Router
+from longhall.cluster.rpc.peers import Audience, Peers
+from longhall.cluster.wings.answering import Answering
+from longhall.cluster.wings.calls import DESK
+from longhall.cluster.wings.concourse import Concourse
+from longhall.console.metrics import Block
+from longhall.coordination.ports import CoordinationError, ReplicationGroup, ShardState, Watch
+from longhall.coordination.ports import MemberDescription as Described
+from longhall.errors import Code, LonghallError
+from longhall.front.carried import answer_carried
+from longhall.names import CATALOGUE_SHARD
+from longhall.node.addresses import Address, parse_address
+from longhall.node.join_state import JoinState, RecordDoubted, as_member
+from longhall.node.memory_shares import member_options
+from longhall.node.metrics_gathering import METRICS, METRICS_S_MAX, gathered
+
+if TYPE_CHECKING:
+    from longhall.node.assembly import Node
+
+LOOK_S: Final = 0.02
+TURN_S: Final = 0.5  # Between two tries to fetch everything while somebody else does.
+
+_log = logging.getLogger("longhall.cluster_node")
+
+
+@final
+class ClusterNode:
+    """See the module."""
+
+    def __init__(self, node: Node, place: JoinState) -> None:
+        self.place = place
+        self.peers_at = Address("", 0)
+        self.fallen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.damaged = False  # What is in the directory is not to be gone on with.
+        self.refetch_from = 0  # The node to fetch everything from before the next start, if that is why it fell.
+        self.doubt: RecordDoubted | None = None  # Why the node takes no part before there is another record.
+        self.hall_id = node.hall.hall_id
+        self.in_sync_min = node.settings.in_sync_min
+        self._node = node
+        hall, world = node.hall, node.world
+        self.peers = Peers(world, hall.hall_id, place.node, place.member_file.life, secrets=place.secrets)
+        self.peers.is_member = self._is_member
+        serve_secret(self.peers, place.identity.secret)
+        self.peers.level, self.peers.level_max = place.level, place.level_max
+        hall.feature_level = place.level
+        self.session = CoordinatorSession(
+            place.coordinator,
+            place.node,
+            place.state,
+            world.network,
+            factor=node.settings.replication_factor,
+            in_sync_min=node.settings.in_sync_min,
+        )
+        self.hosts = Hosts(self.session, place.coordinator)
+        self.session.on_lead = self._lead
+        self.session.condition = self._condition
+        self.session.on_lost = self._fall
+        self.session.on_level = self._raise_level
+        self.session.on_record = self._remember_record
+        self.session.raises_level = node.settings.feature_level_automatic
+        more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
+        self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
+        self.member: GroupReplica | None = None
+        self._rejoined: Rejoined | None = None
+        self._divergent = False  # It leads, and its state is not the majority's.
+        self._fetching: asyncio.Task[None] | None = None
+        self._withdrawing: asyncio.Task[None] | None = None
+        self._fetched_all = False  # Beside what is here, so that what is damaged here goes with the next start.
+        self._watch: Watch | None = None
+        hall.leadership = self.session
+        confirming = LeadershipCheck(self.session, self.peers, self._epoch, self._electable)
+        node.carry_with(Router(self.session, self.peers, self._answer, confirm=confirming.confirm))
+        node.name(place.node, node.settings.rack)
+        self.group_directory: GroupReconciler | None = None  # The wings of this hall,
+        self.wings: GroupAdministration | None = None  # and what operators may ask of them,
+        self.main: GroupClient | None = None  # or the hall that this is a wing of.
+        if place.wing is None:
+            self.group_directory = GroupReconciler(
+                hall, self.session, place.root, place.member_file.life, place.secrets, confirming.confirm
+            )
+            hall.wings = self.group_directory
+            self.group_directory.on_known = self._remember_wings
+            self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
+            node.open_concourse(Concourse(hall, node.desk, self.group_directory))
+            node.registry.others = self._others_metrics
+        else:
+            number = place.wing.number * WING_STEP + place.node
+            self.main = GroupClient(
+                world, number, place.member_file.life, place.root, "the hall", place.secrets, begins=False
+            )
+            self._wings_changed({place.wing.name: place.wing})
+            self._answering = Answering(hall, node.desk)
+            node.be_wing(number, self.main)
+            self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
+
+    async def recover(self) -> Recovered:
+        """Fill the hall from the directory, as one of several."""
+        hall = self._node.hall
+        place = self.place
+        if place.identity.member:
+            self._rejoined = rejoin(hall)
+            self._check_record(hall)
+        else:
+            self._rejoined = convert(hall)
+            assert hall.replica is not None
+            state = await adopt_epoch(place.coordinator, place.node, hall.replica.epoch)
+            self.session.take_state(state)
+            await checkpoint(hall)
+            write_identity(self._node.world.disk, as_member(place.identity))
+        return self._rejoined.report
+
+    def _check_record(self, hall: Hall) -> None:
+        """Nobody leads or follows under a record that is older than the log: the coordinator was restored."""
+        assert hall.replica is not None
+        if hall.replica.epoch > self.place.state.epoch:
+            raise RecordDoubted(
+                f"the log here has entries of epoch {hall.replica.epoch}, and the coordinator's record has epoch "
+                f"{self.place.state.epoch}"
+            )
+
+    async def join(self) -> None:
+        """The doors are open: take part."""
+        node, settings = self._node, self._node.settings
+        assert self._rejoined is not None
+        options = member_options(settings)
+        member = self.member = GroupReplica(
+            node.hall, self._rejoined, self.place.node, self.peers, self.session, options
+        )
+        member.on_step_down = self._fall
+        member.on_refetch = self._refetch
+        member.on_incomplete_leader = self._refuse_leader
+        member.on_failure = self._repair
+        member.on_level = self._raise_level
+        member.on_beat = self._mind_doubts
+        wanted = parse_address(settings.peers)
+        self.peers_at = Address(wanted.host, await self.peers.open(wanted.host, wanted.port))
+        door = node.kafka_door
+        described = Described(
+            node_id=self.place.node,
+            directory=self.place.member_file.directory,
+            addresses={
+                "kafka": str(Address(door.host, door.port)),
+                "sqs": str(node.sqs),
+                "http": str(node.http),
+                "peer": str(self.peers_at),
+            },
+            rack=settings.rack,
+            feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version said nothing.
+            feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
+            unfit=self._condition(),
+        )
+        await self.session.take(member, self.peers, described, self.recovery)
+        if self.place.wing is not None:
+            self._watch = self.place.root.watch_wings(self._wings_changed)
+
+    async def settled(self) -> None:
+        """Wait until clients can be sent somewhere."""
+        while True:
+            if self.session.has_leader and not self.damaged:
+                self._node.status.state = None
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def hand_over(self) -> bool:
+        """The node is about to stop: if it leads, another one leads first. Whether that happened."""
+        try:
+            return await self.session.transfer_leadership()
+        except LonghallError:  # The log says why. Then others find out by themselves.
+            return False
+
+    async def retire(self) -> None:
+        """The node stops: unless it leads still, it follows no more, and nobody waits for it or chooses it."""
+        if self.member is not None and not self.session.serving:
+            await self.member.stop()
+            await self.withdraw()
+
+    async def withdraw(self) -> None:
+        """The node stops; the others need not wait for it."""
+        try:
+            await self.session.withdraw()
+        except CoordinationError as error:
+            _log.info("others will notice by themselves that this node stops", extra={"reason": str(error)})
+
+    async def leave(self, *, cleanly: bool) -> None:
+        """Take no part any more."""
+        for task in (self._fetching, self._withdrawing):
+            if task is not None:
+                task.cancel()
+        self.session.leave()
+        if self._watch is not None:
+            self._watch.cancel()
+        for others in (self.group_directory, self.main):
+            if others is not None:
+                await others.close()
+        if self.member is not None:
+            await self.member.stop()
+        await self.peers.close()
+        if cleanly:
+            await self._node.hall.commits.durable()
+            self.place.leave_cleanly(self._node.world)
+
+    # What is heard
+
+    async def _lead(self) -> None:
+        self._node.lead()
+
+    def _wings_changed(self, wings: Mapping[str, ReplicationGroup]) -> None:
+        """Of a wing: who should lead and keep it may be others from now on."""
+        wing = wings.get(self.place.wing.name) if self.place.wing is not None else None
+        if wing is not None and wing.hosts:
+            self.session.preferred = wing.hosts[0]
+            self.session.copies = len(wing.wanted or wing.hosts)
+
+    async def _others_metrics(self) -> dict[str, list[Block]]:
+        """What the wings on this host count."""
+        asked: dict[str, Awaitable[bytes]] = {}
+        for wing in self.group_directory.records.values() if self.group_directory is not None else ():
+            guest = self.group_directory.guest(wing.number) if self.group_directory is not None else None
+            if guest is not None and self.place.node in wing.hosts:
+                asked[wing.name] = guest.ask(self.place.node, METRICS, METRICS_S_MAX)
+        return await gathered(asked)
+
+    async def _tell_metrics(self, node: int, body: bytes) -> bytes:
+        return await self._node.registry.render()
+
+    def _epoch(self) -> int:
+        """The newest that this node was told of."""
+        led = self.session.epoch(CATALOGUE_SHARD)
+        return led if self.member is None else max(led, self.member.epoch)
+
+    def _electable(self) -> frozenset[int]:
+        """Whoever may be on record as in sync, as far as this node knows."""
+        leading = self.member.leading if self.member is not None else None
+        if leading is None:
+            return frozenset(self.session.in_sync(CATALOGUE_SHARD))
+        return leading.in_sync | (leading.asked or frozenset())
+
+    def _condition(self) -> str:
+        """Why another node should lead, if one should."""
+        repairs = self.place.repairs
+        if repairs.reason and self._is_in_sync():
+            _log.info("this replica is repaired and in sync", extra={"reason": repairs.reason})
+            repairs.healed()
+        if repairs.reason:
+            return repairs.reason
+        if self.member is not None and self.member.repair.is_unfit:
+            return "damaged"
+        if self.place.unclean and self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.LEADER:
+            if not self.member.is_following:
+                return UNCLEAN
+            self.place.unclean = False  # It agrees with a leader.
+        return "full" if self._node.hall.storage_full else ""
+
+    def _is_in_sync(self) -> bool:
+        fit = self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.ABSENT
+        return fit and not self._node.hall.failed and self.place.node in self.session.in_sync(CATALOGUE_SHARD)
+
+    def _mind_doubts(self) -> None:
+        """While it is doubtful whether this node leads, nobody waits here for what it can hardly commit."""
+        if self.session.leads(CATALOGUE_SHARD) and self.session.leader_node(CATALOGUE_SHARD) == NOBODY:
+            self._node.let_go()
+
+    def _fall(self, reason: str) -> None:
+        if not self.fallen.done():
+            leader = self.session.state.leader
+            others = set(self.session.in_sync(CATALOGUE_SHARD)) - {self.session.node}
+            if (
+                self.member is not None
+                and (self.member.repair.is_unfit or self._divergent)
+                and not self._fetched_all
+                and leader != self.session.node
+                and (leader or others)
+            ):
+                self.damaged = True
+                self.refetch_from = leader  # NOBODY while the next one is being chosen: it is asked for again.
+            _log.warning("the hall is started anew", extra={"reason": reason})
+            self.fallen.set_result(reason)
+
+    def _raise_level(self, level: int) -> None:
+        """The cluster is at this feature level: the directory says so before anything is written in it."""
+        if level > self.place.level_max:
+            self._fall(f"the cluster is at feature level {level}, and this version knows up to {self.place.level_max}")
+            return
+        try:
+            if level > self.place.level:
+                self.place.raise_level(self._node.world, level)
+        except OSError as error:
+            raise LonghallError(Code.STORAGE_FULL, f"the new feature level cannot be noted: {error}") from None
+        self.peers.level = self.place.level
+        if self.member is not None:
+            self.member.raise_level(self.place.level)
+        if self.place.level >= RECEIPT_SECRET_LEVEL and self.session.serving and SECRET in self.session.state.more:
+            self._withdraw_receipt_secret()
+
+    def _withdraw_receipt_secret(self) -> None:
+        """The session tells the level again and again, so this is tried again as well."""
+        if self._withdrawing is None or self._withdrawing.done():
+            work = withdraw_secret(self.place.coordinator)
+            self._withdrawing = asyncio.get_running_loop().create_task(_quietly(work), name="withdraw secret")
+
+    def _is_member(self, node: int) -> bool:
+        """True if the record or the coordinator's list of live nodes has this number, or the node is drained."""
+        state = self.session.state
+        return node in {*state.replicas, *state.in_sync, *self.session.living, *self.session.drained}
+
+    def doubts(self, state: ShardState) -> bool:
+        """True if the record is older than what this node has seen."""
+        return is_stale(state, self.session.state)
+
+    def promise(self, epoch: int) -> CopyReport:
+        """Take nothing from leaders before this epoch: the record is about to be rebuilt."""
+        if self.member is None:
+            raise LonghallError(Code.NOT_READY, "this node takes no part")
+        self.member.stand(epoch)
+        return self.report()
+
+    def report(self) -> CopyReport:
+        """What this node has, for others that ask."""
+        member, member_file = self.member, self.place.member_file
+        known = CopyReport(
+            node=self.place.node,
+            level=self.place.level,
+            rebuilt=member_file.rebuilt,
+            revision=member_file.revision,
+            drains=member_file.drains,
+            wings=member_file.wings,
+            intact=False,
+        )
+        return known if member is None else report_of(member, known)
+
+    def _remember_record(self, state: ShardState) -> None:
+        """A coordinator that loses its data is not believed against this."""
+        member_file = self.place.member_file
+        if state.revision > member_file.revision:
+            member_file.revision, member_file.rebuilt, member_file.drains = (
+                state.revision,
+                state.rebuilt,
+                sorted(self.session.drained),
+            )
+            self._write_card()
+        if self.place.node in state.in_sync and self.member is not None:
+            self._remove_leavings()
+
+    def _remember_wings(self, wings: list[ReplicationGroup]) -> None:
+        if wings != self.place.member_file.wings:
+            self.place.member_file.wings = wings
+            self._write_card()
+
+    def _write_card(self) -> None:
+        try:
+            write_member_file(self._node.world.disk, self.place.member_file)
+        except OSError as error:
+            _log.warning("the record that was seen could not be noted", extra={"reason": str(error)})
+
+    def _remove_leavings(self) -> None:
+        """The copy here is in sync: what a full sync replaced is not needed any more."""
+        hall = self._node.hall
+        paths = replaced_copies(self._node.world.disk)
+        if paths and paths[-1] not in hall.removals:
+            _log.info("the copy that a full sync has replaced is removed")
+            hall.removals += paths
+            if hall.on_removals is not None:
+                hall.on_removals()
+
+    def _refuse_leader(self, leader: int, reason: str) -> None:
+        """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""
+        member, state = self.member, self.session.state
+        assert member is not None
+        if state.unclean_epoch > member.replica.epoch:
+            self._refetch(leader, f"{reason}; an operator gave them up", given_up=True)
+            return
+        self.doubt = RecordDoubted(
+            f"node {leader} leads epoch {state.epoch} and lacks entries that were committed here, up to "
+            f"{member.replica.committed}: `longhall cluster recover` shows who has what; to give this copy up, move "
+            "the data directory away and start again",
+            epoch=state.epoch,
+        )
+        self._fall(reason)
+
+    def _repair(self, leader: int, failure: Failure) -> None:
+        """The replica is out of service: rebuild it from the disk, or from the leader."""
+        remedy = self.place.repairs.failed(failure)
+        if isinstance(failure, Diverged) and leader == self.place.node:
+            self._divergent = True
+            return  # It is unfit: another one leads soon, and then everything is fetched from that one.
+        self._node.status.state = f"this replica is being repaired: {failure}"
+        if remedy is Remedy.RESTART:
+            self._fall(f"the state is rebuilt from the disk: {failure}")
+        else:
+            self._give_up_copy(leader, str(failure))
+
+    def _give_up_copy(self, leader: int, reason: str) -> None:
+        """Nothing begins with what is in the directory until everything is fetched."""
+        self.damaged = True
+        if leader in (NOBODY, self.place.node):
+            self._fall(reason)  # Whoever leads next is asked.
+        else:
+            self._refetch(leader, reason)
+
+    def _refetch(self, node: int, reason: str, *, given_up: bool = False) -> None:
+        if self._fetching is None and self.member is not None:
+            _log.info("everything is fetched", extra={"from": node, "reason": reason})
+            replica = self.member.replica
+            history = LogHistory(
+                epochs=replica.epochs.snapshot(),
+                index=replica.index,
+                committed=replica.committed,
+                nonces=dict(replica.nonces),
+                given_up=given_up,
+            )
+            background = self._node.hall.background
+            self._fetching = background.start("full sync", partial(self._fetch, node, history), fatal=True)
+
+    async def _fetch(self, node: int, history: LogHistory) -> None:
+        """Beside what is here, so that the doors stay open; the next life puts it in its place."""
+        rate = self._node.settings.copy_bytes_a_second
+        try:
+            await self.session.withdraw()  # Nobody may choose this node meanwhile.
+            while True:
+                if await self._fetched(node, rate, history):
+                    self._fetched_all = True
+                    break
+                await asyncio.sleep(TURN_S)
+        except IncompleteSource as error:
+            self._refuse_leader(node, str(error))
+            return
+        except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
+            _log.warning("the full sync failed; it is tried again", extra={"reason": str(error)})
+        else:
+            self.damaged = False
+        self._fall(f"everything is fetched from node {node}")
+
+    async def _fetched(self, node: int, bytes_a_second: int, history: LogHistory) -> bool:
+        """False while somebody else fetches."""
+        try:
+            await full_sync_beside(self._node.world, self.peers, node, bytes_a_second, history)
+        except LonghallError as error:
+            if error.code is Code.OVERLOADED:
+                return False
+            raise
+        return True
+
+    async def _answer(self, door: str, peer: str, request: bytes) -> bytes:
+        if door == DESK and self.main is not None:
+            return await self._answering.answer(request)
+        return await answer_carried(self._node.entrances[door], peer, request)
+
+
+async def _quietly(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except CoordinationError as error:
+        _log.debug("the coordinator could not be asked", extra={"reason": str(error)})

@@ -1,0 +1,226 @@
+"""A node's place in a cluster, taken before its hall is recovered: the session, the number, and which hall it is."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, final
+
+import msgspec
+
+from longhall.broker.gates import NEWEST
+from longhall.broker.options import HallOptions
+from longhall.broker.recover import Identity, identify, read_identity, write_identity
+from longhall.cluster.membership.copy_report import CopyReport, ask_report
+from longhall.cluster.membership.joining import check_level, confess, is_older_copy, number_of, outlive, share_identity
+from longhall.cluster.membership.member_file import MemberFile, read_member_file, write_member_file
+from longhall.cluster.membership.receipt_secret import learn_secret
+from longhall.cluster.replication.full_sync import BYTES_A_SECOND, finish_switch, full_sync
+from longhall.cluster.replication.repair_policy import RepairPolicy
+from longhall.cluster.routing import addresses_of
+from longhall.cluster.rpc.authentication import Secrets
+from longhall.cluster.rpc.peers import Peers
+from longhall.coordination.ports import Coordinator, ReplicationGroup, ShardState
+from longhall.errors import Code, LonghallError
+from longhall.log.layout import IDENTITY
+from longhall.names import CATALOGUE_SHARD
+from longhall.world.ports import World
+
+PROPOSED: Final = f"{IDENTITY}.proposed"  # Of a directory that is about to make the record; it survives a crash.
+PATIENCE_MS: Final = 120_000  # For the session of whoever had the number before; the longest session lasts half of it.
+
+_log = logging.getLogger("longhall.node")
+
+
+class RecordDoubted(LonghallError):
+    """The coordinator's record contradicts what this node has: it takes no part until that is settled."""
+
+    def __init__(self, reason: str, *, epoch: int = 0) -> None:
+        super().__init__(Code.NOT_READY, reason)
+        self.epoch = epoch  # The record must be of a later one to be believed.
+
+
+@final
+class JoinState:
+    """See the module. `identity` is that of the directory: it may have been a lone node's until now."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        member_file: MemberFile,
+        identity: Identity,
+        state: ShardState,
+        level: int,
+        level_max: int,
+    ) -> None:
+        self.coordinator = coordinator
+        self.member_file = member_file
+        self.identity = identity
+        self.state = state
+        self.level = level  # The feature level of the cluster,
+        self.level_max = level_max  # and the newest that this node knows.
+        self.secrets = Secrets()  # That processes of the cluster prove to each other.
+        self.root = coordinator  # Of the cluster; that of a wing is a part of it.
+        self.wing: ReplicationGroup | None = None  # The one that this node belongs to, if it is one.
+        self.repairs = RepairPolicy()  # What this process remembers of failures of its replica.
+        self.fetched = False  # Everything in the directory came from another node just now.
+        self.unclean = False  # The node was not stopped cleanly, and is in sync all the same: others went down with it.
+
+    @property
+    def node(self) -> int:
+        """The number of this node."""
+        return self.member_file.node
+
+    def raise_level(self, world: World, level: int) -> None:
+        """Say in the directory that it may hold what only this feature level knows. Waits for the disk."""
+        self.level = level
+        self.identity = msgspec.structs.replace(self.identity, format=max(self.identity.format, level))
+        if self.identity.member:  # Else it is written when the directory becomes a member's.
+            write_identity(world.disk, self.identity)
+
+    def leave_cleanly(self, world: World) -> None:
+        """Everything is on the disk."""
+        self.member_file.clean = True
+        write_member_file(world.disk, self.member_file)
+
+
+async def take_place(
+    world: World,
+    coordinator: Coordinator,
+    options: HallOptions,
+    wished: int,
+    *,
+    damaged: bool = False,
+    source: int = 0,
+    copy_bytes_a_second: int = BYTES_A_SECOND,
+    level_max: int = NEWEST,
+    patience_ms: int = PATIENCE_MS,
+    secrets: Secrets | None = None,
+) -> JoinState:
+    """Settle everything with the coordinator. CoordinationError or LonghallError when that cannot be.
+
+    With a `source`, everything is fetched from that node; if it cannot be now, it will be asked for again. For
+    `patience_ms` it waits until whoever had the number on another directory is gone.
+    """
+    await check_level(coordinator, level_max)
+    disk = world.disk
+    finish_switch(disk)
+    member_file = read_member_file(disk, world.entropy)
+    own = read_identity(disk, level_max)
+    if own is not None and own.member:
+        await check_record(coordinator, member_file)
+    member_file.node = await number_of(coordinator, member_file, wished)
+    probe = Peers(world, own.hall_id if own is not None else "", member_file.node, member_file.life, secrets=secrets)
+    try:
+        place = await _settle(
+            world, coordinator, options, member_file, own, probe, damaged, level_max, patience_ms, secrets
+        )
+        if source and source != member_file.node:
+            place.fetched = await _fetch(world, place, source, copy_bytes_a_second)
+        return place
+    finally:
+        await probe.close()
+
+
+async def check_record(coordinator: Coordinator, member_file: MemberFile) -> None:
+    """RecordDoubted if the coordinator has no record of the cluster, or an older one than this node has seen."""
+    state = await coordinator.shard(CATALOGUE_SHARD)
+    if state is None:
+        raise RecordDoubted("the coordinator has lost the record of the cluster")
+    if state.revision < member_file.revision:
+        raise RecordDoubted("the coordinator has an older record of the cluster than this node has seen")
+
+
+async def _settle(
+    world: World,
+    coordinator: Coordinator,
+    options: HallOptions,
+    member_file: MemberFile,
+    own: Identity | None,
+    probe: Peers,
+    damaged: bool,
+    level_max: int,
+    patience_ms: int,
+    secrets: Secrets | None,
+) -> JoinState:
+    disk = world.disk
+
+    async def ask(node: int) -> CopyReport | None:
+        members = await coordinator.members()
+        probe.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
+        return await ask_report(probe, node)
+
+    await outlive(coordinator, member_file.node, member_file.directory, patience_ms, ask)
+    clean, member_file.clean = member_file.clean, False
+    member_file.life += 1
+    write_member_file(disk, member_file)
+    older = await is_older_copy(coordinator, member_file)
+    proposed = own or read_identity(disk, level_max, PROPOSED) or _new_identity(world, options)
+    first_level = own.format if own is not None and own.member else level_max
+
+    def keep(first: Identity) -> None:
+        if own is None:
+            write_identity(disk, first, PROPOSED)
+
+    shared = await share_identity(coordinator, member_file.node, proposed, first_level, keep)
+    level = await check_level(coordinator, level_max)
+    if not shared.secret:
+        peers = _peers(world, shared.hall_id, member_file, level, level_max, secrets)
+        try:
+            secret = await learn_secret(coordinator, peers, _of(shared, proposed), keep)
+        finally:
+            await peers.close()
+        shared = msgspec.structs.replace(shared, secret=secret)
+    shared = msgspec.structs.replace(shared, format=level)
+    identity = identify(disk, world.entropy, options, shared, level_max)
+    if identity.secret != shared.secret:  # It was this node's own, and another one was first.
+        identity = msgspec.structs.replace(identity, secret=shared.secret)
+        write_identity(disk, identity)
+    if disk.exists(PROPOSED):
+        disk.remove(PROPOSED)
+    lost = "is empty" if own is None or damaged else "is an older copy of itself" if older else ""
+    state = await confess(coordinator, member_file.node, clean=clean, lost=lost, ask=ask)
+    place = JoinState(coordinator, member_file, identity, state, level, level_max)
+    place.secrets = secrets or place.secrets
+    place.unclean = not clean and member_file.node in state.in_sync and len(state.in_sync) > 1
+    if identity.format < level:
+        place.raise_level(world, level)
+    return place
+
+
+async def _fetch(world: World, place: JoinState, source: int, copy_bytes_a_second: int) -> bool:
+    """Only for a directory that cannot be read: what of it can be compared with the source is not known."""
+    members = await place.coordinator.members()
+    peers = _peers(world, place.identity.hall_id, place.member_file, place.level, place.level_max, place.secrets)
+    peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
+    try:
+        await full_sync(world, peers, source, copy_bytes_a_second)
+    except (OSError, TimeoutError, LonghallError) as error:
+        _log.warning("the full sync failed; it is tried again", extra={"from": source, "reason": str(error)})
+        return False
+    finally:
+        await peers.close()
+    return True
+
+
+def _peers(
+    world: World, hall_id: str, member_file: MemberFile, level: int, level_max: int, secrets: Secrets | None
+) -> Peers:
+    """To ask others before the node takes part."""
+    peers = Peers(world, hall_id, member_file.node, member_file.life, secrets=secrets)
+    peers.level, peers.level_max = level, level_max
+    return peers
+
+
+def _new_identity(world: World, options: HallOptions) -> Identity:
+    entropy = world.entropy
+    return Identity(hall_id=entropy.bytes(16).hex(), shards=options.shards, secret=entropy.bytes(32).hex(), member=True)
+
+
+def _of(shared: Identity, proposed: Identity) -> Identity:
+    """What this directory would bring, as of the hall that it joins."""
+    return msgspec.structs.replace(proposed, hall_id=shared.hall_id, shards=shared.shards)
+
+
+def as_member(identity: Identity) -> Identity:
+    """The same directory, now one of several."""
+    return msgspec.structs.replace(identity, member=True)

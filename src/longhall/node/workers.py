@@ -1,0 +1,243 @@
+"""The workers of one node, as one of them sees the others: who is there, who leads, and how to get things there.
+
+    worker 1     has the data directory and leads everything; to the directory it is a node that is alone
+    the others   have doors and keep nothing: what they are asked is carried to worker 1, or clients are sent there
+
+Nobody is elected: the lock of the data directory decides, and who leads is there as soon as it serves. The same routing
+carries requests here as between the nodes of a cluster; the links are on the loopback, and only those come in who know
+what the parent told its workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, final
+
+import msgspec
+
+from longhall.broker.leadership import NOBODY, Host
+from longhall.cluster.routing import Router, addresses_of
+from longhall.cluster.rpc.authentication import Secrets
+from longhall.cluster.rpc.peers import Peers
+from longhall.console.http import Response
+from longhall.console.metrics import CONTENT_TYPE, Block, Registry, labels
+from longhall.coordination.following import report_failure
+from longhall.coordination.ports import CoordinationError, Coordinator, Session, Watch
+from longhall.coordination.ports import MemberDescription as Described
+from longhall.errors import LonghallError
+from longhall.front.carried import answer_carried
+from longhall.front.carrying import HTTP, SQS_CALL
+from longhall.node.addresses import Address
+from longhall.node.metrics_gathering import METRICS, METRICS_S_MAX, gathered
+from longhall.node.worker import LEADER, Orders
+
+if TYPE_CHECKING:
+    from longhall.node.assembly import Node
+
+HOST: Final = "127.0.0.1"
+CARRIED_MAX: Final = 4_096  # Requests of one worker on their way: as many as may be connected to it.
+MET: Final = "met"
+REGISTER_PAUSE_S: Final = 0.2
+LOST: Final = "no worker leads; it is about to be started again"
+
+_METRICS_REQUEST: Final = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+_log = logging.getLogger("longhall.workers")
+
+
+def has_met(described: Described) -> bool:
+    """Whether this worker has heard of all the others."""
+    return MET in described.addresses
+
+
+@final
+class Workers:
+    """Fulfils `broker.leadership.Leadership`."""
+
+    def __init__(self, coordinator: Coordinator, orders: Orders) -> None:
+        self.node = orders.number
+        self.label = labels(("worker", str(orders.number)))
+        self._orders = orders
+        self._coordinator = coordinator
+        self._living: Mapping[int, Described] = {}
+        self._heard = asyncio.Event()
+        self._node: Node | None = None
+        self._described: Described | None = None
+        self._joined = False
+        self._watches: list[Watch] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._peers: Peers | None = None
+        self._router: Router | None = None
+
+    # Life
+
+    async def meet(self) -> None:
+        """Hear of the others. Whoever keeps nothing waits for the one that keeps everything."""
+        self._watches = [self._coordinator.watch_members(self._members_changed)]
+        while not self.leads_here and LEADER not in self._living:
+            self._heard.clear()
+            await self._heard.wait()
+
+    def attach(self, node: Node) -> Peers:
+        """Make it this worker's node, before its doors are open; returns the way to the other workers."""
+        self._node = node
+        peers = self._peers = Peers(
+            node.world,
+            node.hall.hall_id,
+            self.node,
+            1,
+            secrets=Secrets([self._orders.token.encode()]),
+            requests_max=CARRIED_MAX,
+        )
+        # On one machine the link breaks with the leader: nobody has to look whether it still leads.
+        self._router = Router(self, peers, self._answer, carried_max=CARRIED_MAX, changed_s=None)
+        self._router.answer_at_once(SQS_CALL, node.begin_handed)
+        peers.serve(METRICS, self._tell_metrics)
+        node.hall.leadership = self
+        node.name(self.node, node.settings.rack)
+        node.carry_with(self._router, hands_over=True)
+        self._members_changed(self._living)
+        return peers
+
+    async def join(self) -> None:
+        """The doors are open: let the others know."""
+        node, peers = self._node, self._peers
+        assert node is not None
+        assert peers is not None
+        port = await peers.open(HOST, 0)
+        door = node.kafka_door
+        self._described = Described(
+            node_id=self.node,
+            directory=f"worker {self.node}",
+            addresses={
+                "kafka": str(Address(door.host, door.port)),
+                "listens": str(node.kafka),
+                "sqs": str(node.sqs),
+                "http": str(node.http),
+                "peer": str(Address(HOST, port)),
+            },
+            rack=node.settings.rack,
+        )
+        self._watches.append(self._coordinator.on_session(self._session_changed))
+        await self._coordinator.register(self._described)
+        self._joined = True
+        node.status.state = None
+        self._members_changed(self._living)
+
+    async def leave(self) -> None:
+        """Take no part any more."""
+        for watch in self._watches:
+            watch.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._peers is not None:
+            await self._peers.close()
+
+    # Leadership
+
+    @property
+    def leads_here(self) -> bool:
+        """Whether it is this worker that has the data directory."""
+        return self.node == LEADER
+
+    def leads(self, shard: int) -> bool:
+        return self.node == LEADER
+
+    def leader_node(self, shard: int) -> int:
+        return LEADER if self.node == LEADER or LEADER in self._living else NOBODY
+
+    def epoch(self, shard: int) -> int:
+        return 0  # That of the shard counts.
+
+    def replicas(self, shard: int) -> list[int]:
+        return [LEADER]
+
+    def in_sync(self, shard: int) -> list[int]:
+        return [LEADER]
+
+    def members(self) -> list[Host]:
+        return [
+            Host(
+                node=number,
+                kafka=one.addresses.get("kafka", ""),
+                sqs=one.addresses.get("sqs", ""),
+                http=one.addresses.get("http", ""),
+                peers=one.addresses.get("peer", ""),
+                rack=one.rack,
+            )
+            for number, one in sorted(self._living.items())
+        ]
+
+    # What is heard
+
+    def _members_changed(self, members: Mapping[int, Described]) -> None:
+        self._living = members
+        self._heard.set()
+        if self._peers is not None:
+            known = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
+            known.pop(self.node, None)
+            self._peers.addresses = known
+        if self._node is not None and not self.leads_here:
+            status = self._node.status
+            if status.state in (None, LOST):
+                status.state = None if LEADER in members else LOST
+        described = self._described
+        if self._joined and described is not None and len(members) == self._orders.count and not has_met(described):
+            # The parent says that the node is ready when each worker can tell clients of all.
+            addresses = {**described.addresses, MET: "all"}
+            self._described = msgspec.structs.replace(described, addresses=addresses)
+            self._register_soon()
+
+    def _session_changed(self, session: Session) -> None:
+        if session is Session.CONNECTED:
+            self._register_soon()
+
+    def _register_soon(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._register_again())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(report_failure)
+
+    async def _register_again(self) -> None:
+        while self._described is not None:
+            try:
+                await self._coordinator.register(self._described)
+                return
+            except CoordinationError as error:
+                _log.info("the parent does not know of this worker yet", extra={"reason": str(error)})
+                await asyncio.sleep(REGISTER_PAUSE_S)
+
+    async def _answer(self, door: str, peer: str, request: bytes) -> bytes:
+        assert self._node is not None
+        if door == SQS_CALL:
+            return await self._node.answer_handed(request)
+        return await answer_carried(self._node.entrances[door], peer, request)
+
+    # Metrics: whoever is asked shows those of all workers
+
+    async def show_metrics(self, registry: Registry) -> Response:
+        """`/metrics`. The leader has nearly all of them, so it puts them together."""
+        assert self._router is not None
+        if not self.leads_here and LEADER in self._living:
+            try:
+                answer = await self._router.carry(HTTP, HOST, _METRICS_REQUEST)
+                head, _, body = answer.partition(b"\r\n\r\n")
+                if head.startswith(b"HTTP/1.1 200 "):
+                    return Response(HTTPStatus.OK, body, CONTENT_TYPE)
+            except LonghallError as error:
+                _log.info("the leader did not tell its metrics", extra={"reason": str(error)})
+        return Response(HTTPStatus.OK, await registry.render(), CONTENT_TYPE)
+
+    async def others_metrics(self) -> dict[str, list[Block]]:
+        """What the other workers count, for the leader to show."""
+        assert self._peers is not None
+        others = sorted(number for number in self._living if number != self.node) if self.leads_here else []
+        peers = self._peers
+        return await gathered({f"worker {one}": peers.request(one, METRICS, b"", METRICS_S_MAX) for one in others})
+
+    async def _tell_metrics(self, node: int, body: bytes) -> bytes:
+        assert self._node is not None
+        return await self._node.registry.render()

@@ -1,0 +1,180 @@
+"""The reconciler of a whole simulated cluster: names that are used again, and leaders that lead no more."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from longhall.broker.catalogue import Topic
+from longhall.broker.configuration import resolve
+from longhall.broker.declare import create_topic, delete_topic
+from longhall.broker.events import TopicCreated
+from longhall.broker.hall import Hall
+from longhall.broker.options import HallOptions
+from longhall.broker.placement import WING_STEP
+from longhall.cluster.membership.controller import Controller
+from longhall.cluster.placement import topic_presence
+from longhall.cluster.placement.group_reconciler import GroupReconciler
+from longhall.cluster.placement.topic_presence import YOUNG_MS, TopicPresence
+from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+from simulation.replicas.fleet import Fleet
+from simulation.replicas.wards import Wards
+from simulation.world import Simulation
+from tests.cluster.replication.test_leadership_suspicion import LEADER_NOT_AVAILABLE, ask
+from tests.cluster.test_unfit import other_leader
+
+PLACED = {"longhall.placement": "any-host"}
+AWAY = 2  # The wing.
+
+
+def lives_in(wards: Wards, number: int, name: str) -> set[bytes]:
+    """The ids under which the leader of a wing has this name."""
+    for fleet in wards.wings.values():
+        leader = fleet.leader()
+        if fleet.wing is not None and fleet.wing.number == number and leader is not None:
+            topic = leader.hall.topic(name)
+            return {topic.topic_id} if topic is not None else set()
+    return set()
+
+
+def is_led(wards: Wards, number: int) -> bool:
+    wings = [fleet for fleet in wards.wings.values() if fleet.wing is not None and fleet.wing.number == number]
+    return any(fleet.leader() is not None for fleet in wings)
+
+
+async def named(fleet: Fleet, number: int, name: str) -> list[tuple[int, int]]:
+    """By partition, the wing that clients are sent to, and the error; 0 for none."""
+    found = await ask(fleet, number, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
+    rows = sorted(found.topics[0].partitions, key=lambda row: row.partition_index)
+    return [(max(row.leader_id, 0) // WING_STEP, row.error_code) for row in rows]
+
+
+async def until_named(fleet: Fleet, number: int, wanted: list[tuple[int, int]]) -> None:
+    for _ in range(1000):
+        if await named(fleet, number, "t") == wanted:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"clients are not sent to {wanted}")
+
+
+def part(monkeypatch: pytest.MonkeyPatch, away: set[int], method: str, code: Code) -> None:
+    """Wings that are away are cut off from the leader of the hall, and not from clients."""
+    good: Any = getattr(GroupReconciler, method)
+
+    async def call(self: Any, number: int, *what: Any, **more: Any) -> Any:
+        if number in away:
+            raise LonghallError(code, "it is cut off")
+        return await good(self, number, *what, **more)
+
+    monkeypatch.setattr(GroupReconciler, method, call)
+
+
+async def use_again(fleet: Fleet, wards: Wards, away: set[int]) -> bool:
+    """Whether the wing that was away has the new topic in the end, and that alone."""
+    fleet.start()
+    await fleet.up(60)
+    leader = fleet.leader_number()
+    hall: Hall = fleet.nodes[leader].hall
+    first = await create_topic(hall, "t", 3, PLACED)
+    assert first is not None
+    everywhere = [(number, 0) for number in first.options.wings]
+    assert await named(fleet, leader, "t") == everywhere
+
+    away.add(AWAY)
+    await delete_topic(hall, "t")
+    with pytest.raises(LonghallError) as late:
+        await create_topic(hall, "t", 3, PLACED)
+    assert late.value.code is Code.TIMED_OUT  # It is not acknowledged before all wings have it.
+    second = hall.topic("t")
+    assert second is not None
+    assert lives_in(wards, AWAY, "t") == {first.topic_id}
+    without = [row if row[0] != AWAY else (0, LEADER_NOT_AVAILABLE) for row in everywhere]
+    await until_named(fleet, leader, without)  # The others have been asked at the same time.
+    await asyncio.sleep(4)
+    assert await named(fleet, leader, "t") == without  # However long that takes.
+
+    away.clear()
+    await until_named(fleet, leader, everywhere)
+    return lives_in(wards, AWAY, "t") == {second.topic_id}
+
+
+async def depose(fleet: Fleet, wards: Wards) -> bool:
+    """A leader that does not know yet that another one leads looks into the wings, and finds what that one has made.
+    Whether it stays in all of them, while the leader goes on to believe that it leads.
+    """
+    fleet.start()
+    await fleet.up(60)
+    deposed = fleet.leader_number()
+    assert await create_topic(fleet.nodes[deposed].hall, "old", 3, PLACED) is not None
+    cluster_node = fleet.nodes[deposed].cluster_node
+    assert cluster_node is not None
+    assert cluster_node.group_directory is not None
+    cluster_node.group_directory.look_s = 0.0
+    fleet.cut_coordinator(deposed)
+    leader = await other_leader(fleet, deposed)
+    made = await create_topic(leader.hall, "t", 3, PLACED)
+    assert made is not None
+    kept: list[bool] = []
+    for _ in range(60):
+        await asyncio.sleep(0.1)
+        led = [number for number in made.options.wings if is_led(wards, number)]  # One may just hand over.
+        kept.append(all(lives_in(wards, number, "t") == {made.topic_id} for number in led))
+    return all(kept) and cluster_node.session.leads(CATALOGUE_SHARD)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, play: Callable[[Fleet, Wards], Coroutine[Any, Any, bool]]) -> bool:
+    simulation = Simulation(1)
+    fleet = Fleet(simulation)
+    held: bool = simulation.run(play(fleet, Wards(fleet)))
+    simulation.close()
+    del simulation, fleet
+    with monkeypatch.context() as quiet:  # Coroutines in the middle of something have last words.
+        quiet.setattr(sys, "unraisablehook", lambda _: None)
+        gc.collect()
+    return held
+
+
+def test_a_wing_is_named_for_a_topic_when_it_has_that_and_not_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    away: set[int] = set()
+    part(monkeypatch, away, "call", Code.NOT_READY)
+    part(monkeypatch, away, "call_now", Code.NOT_LEADER)
+    monkeypatch.setattr(topic_presence, "YOUNG_MS", 3000)
+    assert run(monkeypatch, lambda fleet, wards: use_again(fleet, wards, away))
+
+
+def test_what_a_deposed_leader_does_not_know_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nobody(*what: Any) -> frozenset[int]:
+        return frozenset()
+
+    # A leader that the controller reaches transfers its leadership, and knows that it was deposed.
+    monkeypatch.setattr(Controller, "_living_leader", nobody)
+    assert run(monkeypatch, depose)
+
+
+def test_what_is_known_of_lives() -> None:
+    created = TopicCreated(topic_id=b"1" * 16, name="t", partitions=[1], configuration={}, at_ms=1000, shard=0)
+    topic = Topic(created, resolve(HallOptions(), {}))
+    young, old = 1000 + YOUNG_MS - 1, 1000 + YOUNG_MS
+    fresh = TopicPresence()  # Of a node that has just begun to lead.
+    assert [fresh.is_there(1, topic, now_ms) for now_ms in (1000, young, old)] == [False, False, True]
+    fresh.has(1, topic.topic_id)
+    assert fresh.is_there(1, topic, young)
+    assert not fresh.is_there(2, topic, young)
+    fresh.begins(2, topic, young)
+    assert not fresh.is_there(2, topic, old)
+    fresh.forget({topic.topic_id: topic}, old)
+    assert [fresh.is_there(wing, topic, old) for wing in (1, 2)] == [True, False]
+    fresh.has(2, topic.topic_id)
+    assert fresh.is_there(2, topic, old)
+    fresh.begins(3, topic, old)  # What is only changed is there meanwhile.
+    assert fresh.is_there(3, topic, old)
+    fresh.begins(4, topic, young)
+    fresh.forget({}, old)
+    assert fresh.is_there(4, topic, old)
