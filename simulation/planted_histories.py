@@ -16,7 +16,7 @@ from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
 from longhall.cluster.replication.replica_repair import ReplicaRepair
 from longhall.cluster.replication.sync_verification import SyncVerification
-from longhall.cluster.routing import Router
+from longhall.cluster.rpc.leader_client import LeaderClient
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Extended
 from longhall.queues.events import decoder as queue_decoder
@@ -74,17 +74,15 @@ def _write_without_adding() -> _Exchanges:
 
 
 def _carry_once_more() -> _Exchanges:
-    good: Any = Router._ask
+    good: Any = LeaderClient.lost
 
-    async def ask(self: Any, *arguments: Any) -> Any:
-        try:
-            return await good(self, *arguments)
-        except LonghallError as error:
-            if error.code not in (Code.NOT_READY, Code.TIMED_OUT):
-                raise
-            raise LonghallError(Code.NOT_LEADER, "as if it had not been looked at") from None
+    def lost(self: Any, call: Any, error: Exception, sent: bool) -> None:
+        good(self, call, error, False)
 
-    return [(Router, "_ask", ask)]
+    def give_up(self: Any, call: Any, error: LonghallError) -> None:
+        self._wait(call)
+
+    return [(LeaderClient, "lost", lost), (LeaderClient, "_give_up", give_up)]
 
 
 def _believe_what_was_not_answered() -> _Exchanges:

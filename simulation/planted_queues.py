@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker.queues import desk
+from longhall.broker.queues import service
 from longhall.broker.queues.dead_letters import bury, move
 from longhall.broker.queues.delays import delay_promotion
 from longhall.broker.queues.delivery import receive, settle
@@ -81,7 +81,7 @@ def _extend_in_memory() -> list[tuple[Any, str, Any]]:
 
 
 def _purge_in_memory() -> list[tuple[Any, str, Any]]:
-    return [(desk, "write_queue", _in_memory_only(Purged))]
+    return [(service, "write_queue", _in_memory_only(Purged))]
 
 
 def _bury_without_settling() -> list[tuple[Any, str, Any]]:

@@ -2,78 +2,84 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import msgspec
 
-from longhall.cluster.wings import calls, concourse
-from longhall.cluster.wings.answering import Answering
-from longhall.cluster.wings.concourse import Concourse
-from longhall.cluster.wings.receiving import Receiving
+from longhall.broker.pending import Pending
+from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.errors import LonghallError
+from longhall.service import placed_queues
+from longhall.service.placed_queues import PlacedQueues
+from longhall.service.placed_receive import PlacedReceive
+from longhall.service.queue_operations import ChangeLeases
 from simulation.bug import Bug
 
 _Exchanges = list[tuple[Any, str, Any]]
 
 
 def _send_to_the_next_wing() -> _Exchanges:
-    async def send_near(self: Any, name: str, wings: tuple[int, ...], messages: Any) -> Any:
-        for number in self._reach.nearest(wings):
+    async def send_near(self: Any, queue: Any, op: Any, caller: Any) -> Any:
+        for number in self._groups.nearest(queue.settings.wings):
             try:
-                return await self._ask(name, number, calls.SEND, name, messages, now=True)
+                return await self._ask(queue, number, op, caller, now=True)
             except LonghallError:
-                continue  # Whether or not it was taken there.
-        return await self._ask(name, wings[0], calls.SEND, name, messages)
+                continue  # Whether or not it was accepted there.
+        return await self._ask(queue, queue.settings.wings[0], op, caller)
 
-    return [(Concourse, "_send_near", send_near)]
+    return [(PlacedQueues, "_send_near", send_near)]
 
 
 def _take_turns_with_groups() -> _Exchanges:
     def lane_of(settings: Any, message: Any, turn: int) -> int:
         return turn % len(settings.wings)
 
-    return [(concourse, "lane_of", lane_of)]
+    return [(placed_queues, "lane_of", lane_of)]
 
 
 def _keep_what_nobody_waits_for() -> _Exchanges:
-    async def give_back(self: Any, number: int, name: str, task: Any) -> None:
-        await task
+    def keep(self: Any, number: int, queue: str, deliveries: Any) -> None:
+        """They stay leased."""
 
-    return [(Receiving, "_give_back", give_back)]
+    return [(PlacedReceive, "_return", keep)]
 
 
 def _count_what_nobody_saw() -> _Exchanges:
-    async def give_back(self: Any, number: int, name: str, task: Any) -> None:
-        receipts = [(one.receipt, 0) for one in await task]
-        if receipts:
-            await self._reach.call(number, calls.CHANGE_LEASE, name, receipts, "")
+    def count(self: Any, number: int, queue: str, deliveries: Any) -> None:
+        changes = [(delivery.receipt, 0) for delivery in deliveries]
+        if changes:
+            self._groups.call(number, ChangeLeases(queue, changes))
 
-    return [(Receiving, "_give_back", give_back)]
+    return [(PlacedReceive, "_return", count)]
 
 
 def _end_in_the_middle() -> _Exchanges:
-    """Whoever is told that it is enough ends at once, also with leases that it has not told of."""
+    """A receiver that is cancelled ends at once, also with leases that no reply has told of."""
 
-    def end(self: Any, ticket: str) -> None:
-        if ticket in self._waiting:
-            self._waiting[ticket][0].cancel()
+    def cancel(self: Any) -> None:
+        if not self.done:
+            work = self._work
+            self.fail(asyncio.CancelledError())
+            if work is not None:
+                work.cancel()
 
-    return [(Answering, "_end", end)]
+    return [(Pending, "cancel", cancel)]
 
 
 def _take_the_namesake() -> _Exchanges:
-    good: Any = Answering._furnish
+    good: Any = GroupTopics.apply
 
-    async def furnish(self: Any, wanted: Any) -> None:
-        topic = self._hall.catalogue.topics.get(wanted.name)
+    async def apply(self: Any, spec: Any) -> None:
+        topic = self._hall.catalogue.topics.get(spec.name)
         if topic is not None:
-            wanted = msgspec.structs.replace(wanted, topic_id=topic.topic_id)
-        await good(self, wanted)
+            spec = msgspec.structs.replace(spec, topic_id=topic.topic_id)
+        await good(self, spec)
 
-    def check_life(self: Any, name: str, life: bytes) -> None:
+    def check_incarnation(self: Any, name: str, topic_id: bytes) -> None:
         return
 
-    return [(Answering, "_furnish", furnish), (Answering, "_check_life", check_life)]
+    return [(GroupTopics, "apply", apply), (GroupTopics, "check_incarnation", check_incarnation)]
 
 
 WING_BUGS: Final[dict[str, Bug]] = {

@@ -16,7 +16,7 @@ import msgspec
 
 from longhall.broker.apply import ReplicaFailed
 from longhall.broker.gates import NEWEST
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.broker.recover import read_identity
 from longhall.cluster.membership.election import REPLICAS_MAX
 from longhall.cluster.membership.feature_level import level_of
@@ -134,9 +134,9 @@ class Fleet:
         found = self.serving()
         return found[1] if found is not None else None
 
-    def inside(self) -> tuple[Process, Desk] | None:
+    def inside(self) -> tuple[Process, QueueService] | None:
         found = self.serving()
-        return (found[0], found[1].desk) if found is not None else None
+        return (found[0], found[1].queues) if found is not None else None
 
     def serving(self) -> tuple[Process, Node] | None:
         """The process and the node that lead under the newest epoch."""

@@ -7,7 +7,7 @@ import random
 from collections import deque
 from typing import Any, Final, NamedTuple, final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from simulation.checkers.queues import QueueOracle
 from simulation.checkers.violation import demand
 from simulation.scenarios.inside import ask_inside
@@ -227,7 +227,7 @@ async def pause_now_and_then(stage: Stage, oracle: QueueOracle, name: str, queue
 
 
 async def _switch(stage: Stage, queue: str, *, paused: bool) -> bool:
-    async def question(desk: Desk) -> Any:
+    async def question(desk: QueueService) -> Any:
         await desk.switch(queue, paused)
 
     try:

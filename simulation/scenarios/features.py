@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.queues.settings import QueueSettings
 from simulation.checkers.audits import audit
 from simulation.checkers.messages import Law
@@ -89,7 +89,7 @@ async def filters(simulation: Simulation, starter: Starter) -> Played:
 
 
 async def _make(play: QueuePlay, name: str, settings: QueueSettings) -> None:
-    async def question(desk: Desk) -> None:
+    async def question(desk: QueueService) -> None:
         await desk.create(name, settings)
 
     await ask_inside(play.stage.premises, question)

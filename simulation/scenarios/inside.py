@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from simulation.loop import PowerCut
 from simulation.scenarios.machine import Premises
@@ -25,7 +25,7 @@ _UNDECIDED: Final = (
     Code.NOT_READY,
 )
 
-Question = Callable[[Desk], Coroutine[Any, Any, Any]]
+Question = Callable[[QueueService], Coroutine[Any, Any, Any]]
 
 
 async def ask_inside(premises: Premises, question: Question) -> Any:

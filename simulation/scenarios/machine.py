@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.log.chores import CHORES
 from simulation.checkers.violation import Violation
 from simulation.loop import PowerCut, Process
@@ -54,7 +54,7 @@ class Running(Protocol):
     """A node that is up."""
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> QueueService:
         """The verbs of queues, for what no door offers."""
 
     async def failed(self) -> None:
@@ -72,7 +72,7 @@ class Premises(Protocol):
 
     tasks: list[asyncio.Task[None]]
 
-    def inside(self) -> tuple[Process, Desk] | None:
+    def inside(self) -> tuple[Process, QueueService] | None:
         """The process that serves, and its desk, which is to be asked in that process only. None if nobody does."""
 
     async def up(self, seconds: float) -> None:
@@ -102,7 +102,7 @@ class Machine:
     def start(self) -> None:
         self.tasks.append(asyncio.ensure_future(self._supervise()))
 
-    def inside(self) -> tuple[Process, Desk] | None:
+    def inside(self) -> tuple[Process, QueueService] | None:
         process, running = self.host.process, self._running
         if running is None or process is None or not process.alive:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.node.assembly import Node
 from longhall.node.settings import CleanerSettings, Settings
 from simulation.scenarios.machine import KAFKA_PORT, NODE, SQS_PORT, Running
@@ -50,8 +50,8 @@ class RunningNode:
         self._failure = failure
 
     @property
-    def desk(self) -> Desk:
-        return self._node.desk
+    def desk(self) -> QueueService:
+        return self._node.queues
 
     async def failed(self) -> None:
         await self._failure

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.queues.messages import Accepted, Outgoing
 from simulation.checkers.queues import QueueOracle
 from simulation.scenarios.inside import ask_inside
@@ -59,7 +59,7 @@ async def send_parcels(stage: Stage, oracle: QueueOracle, name: str, queue: str,
 
 
 async def _send(stage: Stage, queue: str, body: str, priority: int) -> Accepted:
-    async def question(desk: Desk) -> list[Accepted]:
+    async def question(desk: QueueService) -> list[Accepted]:
         return await desk.send(queue, [Outgoing(body=body.encode(), priority=priority)])
 
     (accepted,) = await ask_inside(stage.premises, question)
@@ -70,21 +70,21 @@ async def _send(stage: Stage, queue: str, body: str, priority: int) -> Accepted:
 async def _send_in_parts(stage: Stage, queue: str, body: str, priority: int, *, finishes: bool) -> Accepted | None:
     """Each part is a question of its own, so that the node may die between any two."""
 
-    async def begin(desk: Desk) -> str:
+    async def begin(desk: QueueService) -> str:
         return await desk.begin(queue)
 
     upload_id = await ask_inside(stage.premises, begin)
     parts = [body[at : at + PART_BYTES] for at in range(0, len(body), PART_BYTES)]
     for number, part in enumerate(parts[: None if finishes else -1]):
 
-        async def add(desk: Desk, number: int = number, part: str = part) -> None:
+        async def add(desk: QueueService, number: int = number, part: str = part) -> None:
             await desk.add(queue, upload_id, number, part.encode())
 
         await ask_inside(stage.premises, add)
     if not finishes:
         return None
 
-    async def finish(desk: Desk) -> Accepted:
+    async def finish(desk: QueueService) -> Accepted:
         return await desk.finish(queue, upload_id, len(parts), Outgoing(body=b"", priority=priority))
 
     accepted = await ask_inside(stage.premises, finish)

@@ -7,7 +7,7 @@ import random
 from collections import deque
 from typing import Final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.client.refusals import Refused, Unreachable
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.records.batch import build_batch
@@ -182,7 +182,7 @@ async def send_far_ahead(
         number += 1
         message = oracle.sending(key_of(body), queue, _now_s(), delay_ms / 1000)
 
-        async def question(desk: Desk, body: str = body, delay_ms: int = delay_ms) -> list[Accepted]:
+        async def question(desk: QueueService, body: str = body, delay_ms: int = delay_ms) -> list[Accepted]:
             return await desk.send(queue, [Outgoing(body=body.encode(), delay_ms=delay_ms)])
 
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from simulation.checkers.messages import Law
 from simulation.checkers.queues import QueueOracle
 from simulation.scenarios import consumers, producers
@@ -38,7 +38,7 @@ class QueuePlay:
         await self.stage.premises.up(READY_S)
         for law in sorted(self.oracle.laws.values(), key=lambda law: bool(law.dead)):
 
-            async def question(desk: Desk, law: Law = law) -> None:
+            async def question(desk: QueueService, law: Law = law) -> None:
                 await desk.create(law.name, settings_of(law))
 
             await ask_inside(self.stage.premises, question)

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 from typing import Final, final
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.client.refusals import Refused, Unreachable
 from longhall.records.batch import build_batch
 from longhall.records.partitioner import murmur2
@@ -73,7 +73,7 @@ class Sizes:
         stage.act(self._count())
 
     async def _count(self) -> None:
-        async def question(desk: Desk) -> dict[str, int]:
+        async def question(desk: QueueService) -> dict[str, int]:
             return {queue: desk.depth(queue).parts for queue in self.seen}
 
         while not self._stage.closing:

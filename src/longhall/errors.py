@@ -70,6 +70,7 @@ class Code(enum.Enum):
     # Queues.
     UNKNOWN_QUEUE = "unknown-queue"
     QUEUE_EXISTS = "queue-exists"  # With other settings.
+    QUEUE_DELETED_RECENTLY = "queue-deleted-recently"  # For doors that do not want a name to be used again at once.
     QUEUE_FULL = "queue-full"
     INVALID_RECEIPT = "invalid-receipt"  # Not one of ours, or of another queue.
     RECEIPT_OF_OTHER_VERSION = "receipt-of-other-version"  # Well formed, but not as this version writes them.

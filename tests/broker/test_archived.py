@@ -10,7 +10,7 @@ from longhall.broker.archived import archived_end
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.clean import Cleaner
 from longhall.broker.declare import configure_topic, create_topic, delete_topic, trim_log
-from longhall.broker.queues.desk import Desk as Queues
+from longhall.broker.queues.service import QueueService as Queues
 from longhall.errors import Code, LonghallError
 from longhall.names import ARCHIVE_GROUP
 from longhall.queues.messages import Outgoing

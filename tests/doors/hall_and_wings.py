@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 
 from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
+from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation
+from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError
-from longhall.front.carried import answer_carried
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.world.real.world import real_world
@@ -93,26 +96,18 @@ class ToldWings:
 
 
 class ToMain:
-    """A `Carrier` of a wing that puts the bytes into the main hall's door itself."""
+    """The way of a group's process to the hall: a `GroupClient` that has the hall's broker carry operations out."""
 
     def __init__(self, main: Node) -> None:
-        self.carried = 0
-        self.waiting = 0
+        self.asked = 0
         self.refusal: Code | None = None
         self._main = main
 
-    def elsewhere(self) -> bool:
-        return True
-
-    async def confirm(self) -> None:
-        """Nobody asks a wing that."""
-
-    async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
+    def call(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
         if self.refusal is not None:
-            raise LonghallError(self.refusal, "not now")
-        self.carried += 1
-        self.waiting += waits
-        return await answer_carried(self._main.entrances[door], peer, request)
+            return failed(LonghallError(self.refusal, "not now"))
+        self.asked += 1
+        return self._main.service.call(operation, caller)
 
 
 class HallAndWings:
@@ -142,7 +137,7 @@ async def hall_and_wings(directory: Path) -> AsyncIterator[HallAndWings]:
         for number, node in ((FIRST, first), (SECOND, second)):
             node.hall.options = msgspec.structs.replace(node.hall.options, wing=number)
             node.name(broker_of(number), "")
-            node.kafka_door.main = all_of_it.way
+            node.kafka_door.main = cast(GroupClient, all_of_it.way)
         yield all_of_it
         await asyncio.gather(*(node.stop() for node in nodes))
     finally:

@@ -54,7 +54,7 @@ async def test_an_idempotent_producer_tries_again_until_enough_are_back_and_is_t
 
 @pytest.mark.parametrize("protocol", ["json", "query"])
 async def test_who_sends_to_a_queue_is_told(tmp_path: Path, protocol: str) -> None:
-    async with two_nodes(tmp_path, hands_over=True) as two:
+    async with two_nodes(tmp_path) as two:
         hall = two.leader.hall
         sqs = client(f"http://{two.leader.sqs}", protocol)
         url = (await asyncio.to_thread(sqs.create_queue, QueueName="jobs"))["QueueUrl"]

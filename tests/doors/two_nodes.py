@@ -8,14 +8,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from longhall.broker.leadership import Host
+from longhall.cluster.rpc.authentication import Secrets
+from longhall.cluster.rpc.peers import Peers
+from longhall.cluster.rpc.request_client import AnswerTarget
 from longhall.errors import Code, LonghallError
-from longhall.front.carried import answer_carried
-from longhall.front.carrying import SQS_CALL
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
+from longhall.service.call_codec import decode_call
 from longhall.world.real.world import real_world
 
 LEADER, FOLLOWER = 1, 2
+SECRET = b"a secret of the two nodes"
 
 
 class Told:
@@ -46,19 +49,22 @@ class Told:
 
 
 class Hand:
-    """A `Carrier` that puts the bytes into the leader's door itself."""
+    """The way from the follower to the leader: what goes there, and what the test has happen to it."""
 
-    def __init__(self, told: Told, leader: Node) -> None:
-        self.carried: list[str] = []
-        self.under_way = 0
+    def __init__(self, follower: Node, peers: Peers) -> None:
+        self.asked: list[str] = []  # Names of the operations.
         self.confirmed = 0
         self.on_confirm: Callable[[], None] = _nothing
         self.refusal: Code | None = None
-        self._told = told
-        self._leader = leader
+        self._follower = follower
+        self._send = peers.send
+        peers.send = self._record  # type: ignore[method-assign]
 
-    def elsewhere(self) -> bool:
-        return not self._told.leads(0)
+    @property
+    def under_way(self) -> int:
+        """Operations that the leader has not answered yet."""
+        assert self._follower.service._leader is not None
+        return len(self._follower.service._leader._calls)
 
     async def confirm(self) -> None:
         self.confirmed += 1
@@ -66,17 +72,11 @@ class Hand:
         if self.refusal is not None:
             raise LonghallError(self.refusal, "not now")
 
-    async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
+    def _record(self, node: int, verb: str, body: bytes, target: AnswerTarget) -> Callable[[], None]:
         if self.refusal is not None:
             raise LonghallError(self.refusal, "not now")
-        self.carried.append(door)
-        self.under_way += 1
-        try:
-            if door == SQS_CALL:
-                return await self._leader.answer_handed(request)
-            return await answer_carried(self._leader.entrances[door], peer, request)
-        finally:
-            self.under_way -= 1
+        self.asked.append(type(decode_call(body).operation).__name__)
+        return self._send(node, verb, body, target)
 
 
 def _nothing() -> None:
@@ -94,7 +94,7 @@ class TwoNodes:
 
 
 @asynccontextmanager
-async def two_nodes(directory: Path, *, hands_over: bool = False) -> AsyncIterator[TwoNodes]:
+async def two_nodes(directory: Path) -> AsyncIterator[TwoNodes]:
     worlds = {number: real_world(str(directory / f"node{number}")) for number in (LEADER, FOLLOWER)}
     nodes: dict[int, Node] = {}
     try:
@@ -107,12 +107,20 @@ async def two_nodes(directory: Path, *, hands_over: bool = False) -> AsyncIterat
         for number, node in nodes.items():
             node.hall.leadership = told[number]
             node.name(number, "")
-        hand = Hand(told[FOLLOWER], nodes[LEADER])
-        nodes[FOLLOWER].carry_with(hand, hands_over=hands_over)
+        peers = {number: Peers(worlds[number], "hall", number, 1, secrets=Secrets([SECRET])) for number in nodes}
+        addresses = {number: ("127.0.0.1", await peers[number].open("127.0.0.1", 0)) for number in nodes}
+        for number in nodes:
+            peers[number].addresses = {other: at for other, at in addresses.items() if other != number}
+        hand = Hand(nodes[FOLLOWER], peers[FOLLOWER])
+        nodes[LEADER].service.join(told[LEADER], peers[LEADER])
+        nodes[FOLLOWER].service.join(told[FOLLOWER], peers[FOLLOWER], confirm=hand.confirm)
         yield TwoNodes(nodes, told[FOLLOWER], hand)
         for number in nodes:
             told[number].leader = number
         await asyncio.gather(*(node.stop() for node in nodes.values()))
+        for number, node in nodes.items():
+            node.service.close()
+            await peers[number].close()
     finally:
         for world in worlds.values():
             world.close()

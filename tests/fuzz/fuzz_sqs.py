@@ -141,7 +141,7 @@ def _decode(name: str, body: bytes) -> None:
 
 async def _drive(data: bytes, piece_bytes: int, verifier: Verifier | None) -> None:
     queues = FakeQueues()
-    server = SqsServer(Door(queues), Budget(1 << 20), RealClock(), RealEntropy(), verifier)
+    server = SqsServer(Door(queues.service), Budget(1 << 20), RealClock(), RealEntropy(), verifier)
     await queues.create("q", _SETTINGS)
     connection = HttpConnection(server, asyncio.get_running_loop())
     transport = _Transport()

@@ -6,7 +6,7 @@ import ast
 
 from tests.house.repository import ROOT, name_of, python_files
 
-ROOMS = ("broker", "cluster", "node", "coordination", "doors", "console", "front", "world", "shards", "log")
+ROOMS = ("broker", "cluster", "node", "coordination", "doors", "console", "front", "service", "world", "shards", "log")
 STARTS = {"create_task", "ensure_future"}
 
 # File and function: why its task needs no `BackgroundTasks`.
@@ -14,6 +14,7 @@ REQUEST = "ends with one request, which waits for it"
 ALLOWED = {
     ("broker/background.py", "start"): "the supervisor itself",
     ("broker/fetch.py", "_look"): REQUEST,
+    ("broker/pending.py", "run"): "produces one reply; every failure becomes its error",
     ("broker/queues/delivery/receive_any.py", "_wait"): REQUEST,
     ("cluster/replication/leadership_check.py", "_ask_together"): REQUEST,
     (
@@ -26,19 +27,11 @@ ALLOWED = {
         "renounce",
     ): "one change of the record; the exception handler stops the node",
     ("cluster/rpc/peers.py", "start"): "answers one request of another node; every failure becomes the answer",
-    ("cluster/routing.py", "_ask"): "tells the leader once that nobody waits any more",
-    ("cluster/routing.py", "_ask_watchfully"): REQUEST,
-    ("cluster/routing.py", "_serve_at_once"): "answers one request of another node; its callback takes the outcome",
     (
         "cluster/membership/coordinator_session.py",
         "_employ",
     ): "supervised there: a duty that fails is logged and starts the hall anew",
-    ("cluster/wings/answering.py", "_receive"): REQUEST,
     ("cluster/placement/group_client.py", "__init__"): "has no hall; `report_failure` stops the node",
-    ("cluster/wings/receiving.py", "_at_hand"): REQUEST,
-    ("cluster/wings/receiving.py", "_wait"): REQUEST,
-    ("cluster/wings/receiving.py", "_end"): REQUEST,
-    ("cluster/wings/receiving.py", "_leave"): REQUEST,
     ("console/http.py", "_employ"): REQUEST,
     ("console/metrics.py", "render"): REQUEST,
     ("coordination/embedded.py", "commit"): REQUEST,
@@ -47,7 +40,7 @@ ALLOWED = {
     ("coordination/worker.py", "start"): "below the broker; `report_failure` stops the node",
     ("doors/kafka/handlers/fetch.py", "_sift"): REQUEST,
     ("doors/kafka/server.py", "_serve_message"): REQUEST,
-    ("doors/sqs/server.py", "_employ"): REQUEST,
+    ("doors/sqs/server.py", "_start"): REQUEST,
     ("node/workers.py", "_register_soon"): "ends with the registration; `report_failure` stops the node",
     ("node/cluster_node.py", "_withdraw_receipt_secret"): "one change of the record, tried again with the next look",
     ("node/lifecycle.py", "_serve_in_cluster"): "has no hall yet; `report_failure` stops the node",

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import msgspec
@@ -39,6 +40,7 @@ class QueueCatalogue:
     """All queues, by name and by id."""
 
     def __init__(self) -> None:
+        self._watchers: list[Callable[[str], None]] = []
         self.by_name: dict[str, QueueEntry] = {}
         self.by_id: dict[bytes, QueueEntry] = {}
         self._sources: dict[str, dict[str, None]] = {}  # By the queue that their dead letters go to.
@@ -92,20 +94,31 @@ class QueueCatalogue:
                 self.by_name[event.name] = entry
                 self.by_id[event.queue_id] = entry
                 self._note_source(entry)
+                self._notify(event.name)
             case QueueConfigured():
                 changed = self.by_id[event.queue_id]
                 self._forget_source(changed)
                 changed.settings = event.settings
                 self._note_source(changed)
                 changed.modified_ms = event.at_ms
+                self._notify(changed.name)
             case QueueRemoved():
                 gone = self.by_id.pop(event.queue_id)
                 del self.by_name[gone.name]
                 self._forget_source(gone)
+                self._notify(gone.name)
             case LaneMade():
                 self.by_id[event.queue_id].lanes[event.partition] = event.key
             case LaneDropped():
                 self.by_id[event.queue_id].lanes.pop(event.partition, None)
+
+    def watch(self, on_change: Callable[[str], None]) -> None:
+        """Call this with the name of every queue that is created, changed or deleted from now on."""
+        self._watchers.append(on_change)
+
+    def _notify(self, name: str) -> None:
+        for on_change in self._watchers:
+            on_change(name)
 
     def _note_source(self, entry: QueueEntry) -> None:
         if entry.settings.dead_letters is not None:

@@ -14,7 +14,7 @@ from longhall.cli.output import Column, Format, Row, age_of, note, show_rows, si
 
 if TYPE_CHECKING:
     from longhall.cli.desk import Desk
-    from longhall.console.api.scrub import ScrubView
+    from longhall.service.administration import ScrubStatus
 
 LOOK_AGAIN_S: Final = 0.3
 SILENCE_S_MAX: Final = 60.0
@@ -55,13 +55,13 @@ def scrub(
         raise CommandError(f"damaged and not repaired: {'; '.join(damaged[:5])}")
 
 
-def _ask(desk: Desk, method: str) -> list[ScrubView]:
-    from longhall.console.api.scrub import ScrubView
+def _ask(desk: Desk, method: str) -> list[ScrubStatus]:
+    from longhall.service.administration import ScrubStatus
 
-    return desk.ask(method, "scrub", list[ScrubView])
+    return desk.ask(method, "scrub", list[ScrubStatus])
 
 
-def _wait(desk: Desk, before: list[ScrubView], *, quiet: bool) -> list[ScrubView]:
+def _wait(desk: Desk, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubStatus]:
     """Until every process that answered has ended a pass more, and what it found is repaired or given up."""
     passes = {(view.node, view.wing): view.passes for view in before if not view.reason}
     heard = time.monotonic()
@@ -88,7 +88,7 @@ def _wait(desk: Desk, before: list[ScrubView], *, quiet: bool) -> list[ScrubView
             raise CommandError("the nodes do not answer any more", Exit.TIMED_OUT)
 
 
-def _is_open(view: ScrubView, passes: dict[tuple[int, str], int]) -> bool:
+def _is_open(view: ScrubStatus, passes: dict[tuple[int, str], int]) -> bool:
     known = passes.get((view.node, view.wing))
     if known is None:
         return False
@@ -97,7 +97,7 @@ def _is_open(view: ScrubView, passes: dict[tuple[int, str], int]) -> bool:
     return view.passes <= known if view.passes >= known else view.passes < 1  # It may have begun anew meanwhile.
 
 
-def _row(view: ScrubView) -> Row:
+def _row(view: ScrubStatus) -> Row:
     now_ms = int(time.time() * 1000)
     last = f"{age_of(max(now_ms - view.completed_ms, 0))} ago" if view.completed_ms else "never"
     return {

@@ -19,10 +19,8 @@ from typing import Any, Final, NamedTuple, Protocol, final
 
 import httptools
 
-from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
-from longhall.front.carrying import HTTP, Carrier, answer_with, request_of
 from longhall.front.http import HttpConnection, factory_of
 from longhall.front.refused_connections import RefusedConnections
 from longhall.world.ports import Listener, Network
@@ -76,9 +74,6 @@ class Service(Protocol):
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """Start on a request whose path begins with the prefix, which is left out here. Must not raise."""
 
-    def is_local(self, path: str) -> bool:
-        """True for a path that this node answers itself, whoever leads."""
-
     def overloaded(self) -> Response | None:
         """What is said instead of giving out more, while answers that nobody takes away fill the memory."""
 
@@ -94,7 +89,6 @@ class HttpServer(HttpGate):
         # Without a service nothing has a body that could take from a budget.
         self.budget = Budget(0) if service is None else service.budget
         self.body_bytes_max = 0 if service is None else service.body_bytes_max
-        self.carrier: Carrier | None = None  # To whoever leads, in a cluster: for the service, not for the routes.
         self._routes = routes
         self._service = service
         self._connections_max = connections_max or (CONNECTIONS_MAX if service is None else SERVICE_CONNECTIONS_MAX)
@@ -191,12 +185,8 @@ class HttpServer(HttpGate):
         path = (url.path or b"/").decode("latin-1")
         service = self._service
         if service is not None and path.startswith(service.prefix):
-            inner = path[len(service.prefix) :]
-            if self.carrier is not None and not service.is_local(inner) and self.carrier.elsewhere():
-                self._carry(call, self.carrier, path)
-                return
             query = (url.query or b"").decode("latin-1")
-            work = service.begin(call, inner, query)
+            work = service.begin(call, path[len(service.prefix) :], query)
         elif call.method in (b"GET", b"HEAD"):
             work = Work(self.answer(path), False)
         else:
@@ -205,27 +195,6 @@ class HttpServer(HttpGate):
             call.ready(_written(not_allowed, closes=True))
             return
         self._employ(call, self._finish(call, work), work.waits)
-
-    def _carry(self, call: HttpCall, carrier: Carrier, path: str) -> None:
-        # Only receiving waits; nothing else is given up when a client goes away.
-        waits = path.endswith(RECEIVE)
-        # Answers that nobody takes away are in the way here, and not at the leader.
-        overloaded = self._service.overloaded() if waits and self._service is not None else None
-        if overloaded is not None:
-            call.ready(_written(overloaded, closes=call.closes))
-            return
-        self._employ(call, self._carried(call, carrier, waits), waits)
-
-    async def _carried(self, call: HttpCall, carrier: Carrier, waits: bool) -> None:
-        try:
-            answer_with(call, await carrier.carry(HTTP, call.connection.peer, request_of(call), waits))
-            return
-        except LonghallError as error:
-            answer = refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        except Exception:
-            _log.exception("a request could not be carried")
-            answer = refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
-        call.ready(_written(answer, closes=call.closes, with_body=call.method != b"HEAD"))
 
     def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -246,26 +215,7 @@ class HttpServer(HttpGate):
             if call.on_close is None:  # The node stops.
                 raise
             response = refused(HTTPStatus.SERVICE_UNAVAILABLE, "the node is stopping; ask again in a moment")
-        carrier = self.carrier if response.status in _TO_CONFIRM and self._is_for_service(call) else None
-        if carrier is not None and not call.confirmed:
-            call.confirmed = True
-            if not carrier.elsewhere():
-                await self._confirm(call, carrier)
-                return
         call.ready(_written(response, closes=call.closes, with_body=call.method != b"HEAD"))
-
-    def _is_for_service(self, call: HttpCall) -> bool:
-        return self._service is not None and call.target.startswith(self._service.prefix.encode())
-
-    async def _confirm(self, call: HttpCall, carrier: Carrier) -> None:
-        """A leader that was deposed without knowing it does not know what was made and deleted since."""
-        try:
-            await carrier.confirm()
-        except LonghallError as error:
-            answer = refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-            call.ready(_written(answer, closes=call.closes, with_body=call.method != b"HEAD"))
-        else:
-            self.serve(call)
 
     async def answer(self, path: str) -> Response:
         """Never raises: a handler that fails is a 500 and a line in the log."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, final
+from typing import Final, final
 
 import msgspec
 
@@ -20,20 +20,20 @@ from longhall.broker.coordinate import Coordinator
 from longhall.broker.hall import Hall
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.options import HallOptions
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.broker.recover import Identity, identify, read_identity, recover
 from longhall.broker.replay import Recovered
 from longhall.broker.scrub import Scrubber
 from longhall.broker.transact import Transactor
 from longhall.cluster.membership.liveness import Liveness
-from longhall.cluster.wings.concourse import Concourse
-from longhall.console.api.hosts import host_routes
+from longhall.cluster.placement.group_client import GroupClient
+from longhall.console.api.groups import GROUP_ROUTES
+from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
-from longhall.console.api.scrub import scrub_routes
+from longhall.console.api.scrub import SCRUB_ROUTES
 from longhall.console.api.service import Api
-from longhall.console.api.upgrading import upgrade_route
-from longhall.console.api.wings import wing_routes
+from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
 from longhall.console.process import process_families
@@ -47,9 +47,6 @@ from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
-from longhall.front.carried import Factory
-from longhall.front.carrying import HTTP, KAFKA, SQS, Carrier
-from longhall.front.http import factory_of
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
 from longhall.node.cluster_node import ClusterNode
@@ -65,6 +62,21 @@ from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.administration import (
+    AddGroup,
+    AddHost,
+    DrainHost,
+    MoveReplica,
+    RaiseFeatureLevel,
+    RemoveGroup,
+    ScrubNodes,
+    SetReplicationFactor,
+    SpreadReplicas,
+    TransferLeadership,
+)
+from longhall.service.kafka_operations import AnswerKafkaRequest
+from longhall.service.local import LocalBroker
+from longhall.service.router import Router
 from longhall.world.ports import World
 
 WAL_CHECKPOINTS_MIN: Final = 2  # The bound of the log leaves room for so many checkpoints, whatever it says.
@@ -102,13 +114,17 @@ class Node:
         self.hall.queue_secret = bytes.fromhex(identity.secret)
         self._coordinator = Coordinator(self.hall)
         self._transactor = Transactor(self.hall, self._coordinator)
-        self.desk = Desk(self.hall)
+        self.queues = QueueService(self.hall)
+        self.broker = LocalBroker(self.queues)
+        self.service = Router(self.broker, self.queues)
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.strangers_bytes)
-        door = Door(self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings))
+        door = Door(
+            self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings), self.service
+        )
         self._kafka = KafkaServer(
             door,
             budget,
@@ -118,7 +134,7 @@ class Node:
             settings.connection_idle_ms / 1000,
         )
         self._sqs = SqsServer(
-            SqsDoor(self.desk, keys=self.known.keys),
+            SqsDoor(self.service, keys=self.known.keys),
             budget,
             world.clock,
             world.entropy,
@@ -133,8 +149,8 @@ class Node:
             label = labels(("wing", place.wing.name))
         registry = self.registry = Registry(label)
         registry.collect(process_families)
-        routes = (*ROUTES, upgrade_route(NodeUpgrades(self)))
-        api = self._api = Api(self.desk, routes, budget, self.known.credentials, closed_api(settings))
+        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES)
+        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [self._kafka_status, self._sqs_status, self._http_status]
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # The others, if there are any.
@@ -143,12 +159,12 @@ class Node:
             liveness = Liveness(self.cluster_node.peers)
             self._console.show("/cluster", partial(cluster_view.answer, self.cluster_node, liveness))
             registry.collect(partial(cluster_view.families_of, self.cluster_node, liveness))
-            api.answer_also(host_routes(self.cluster_node.hosts))
+            api.answer_also(HOST_ROUTES)
             api.answer_also(recovery_routes(NodeRecovery(self.cluster_node.recovery)))
             if self.cluster_node.wings is not None:
-                api.answer_also(wing_routes(self.cluster_node.wings))
+                api.answer_also(GROUP_ROUTES)
         scrubs = NodeScrubs(self)
-        api.answer_also(scrub_routes(scrubs))
+        self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
@@ -197,7 +213,7 @@ class Node:
         """Begin what only one node at a time may do for a hall."""
         self._coordinator.arm()
         self._transactor.start()
-        self.desk.start()
+        self.queues.start()
         self._scaler.start()
 
     def lead(self) -> None:
@@ -235,43 +251,35 @@ class Node:
         """How Kafka clients meet this node."""
         return self._kafka.door
 
-    @property
-    def entrances(self) -> dict[str, Factory]:
-        """Ways into the doors for what other nodes carry here."""
-        loop = asyncio.get_running_loop()
-        return {
-            KAFKA: self._kafka.entrance,
-            SQS: factory_of(self._sqs, loop),
-            HTTP: factory_of(self._console, loop),
-        }
-
     def name(self, node_id: int, rack: str) -> None:
         """How others call this node."""
         self._kafka.door.node_id = node_id
         self._kafka.door.rack = rack
 
-    def carry_with(self, carrier: Carrier, *, hands_over: bool = False) -> None:
-        """Hand on what another node has to answer. With `hands_over` it believes this one what was checked here."""
-        self._kafka.door.carrier = self._sqs.carrier = self._console.carrier = carrier
-        self._sqs.hands_over = hands_over
-
-    def open_concourse(self, concourse: Concourse) -> None:
-        """Let doors ask for queues there: some may be kept in wings."""
-        self._sqs.door.queues = self._api.queues = concourse
-        self._sqs.near = concourse.is_placed
-
-    def be_wing(self, number: int, main: Carrier) -> None:
-        """Be a broker of this number, which keeps some topics and has the hall answer for everything else."""
+    def be_group(self, number: int, main: GroupClient) -> None:
+        """Be a broker of this number, which stores some topics and has the hall answer for everything else."""
         self._kafka.door.node_id = number
         self._kafka.door.main = main
 
-    async def answer_handed(self, request: bytes) -> bytes:
-        """Do what another worker was asked for and has checked."""
-        return await self._sqs.answer_handed(request)
-
-    def begin_handed(self, request: bytes, done: Callable[[bytes], None]) -> Coroutine[Any, Any, bytes] | None:
-        """The same; what is returned has still to be waited for."""
-        return self._sqs.begin_handed(request, done)
+    def _register_operations(self, scrubs: NodeScrubs) -> None:
+        """What the broker of this process carries out beside operations on queues."""
+        broker = self.broker
+        upgrades = NodeUpgrades(self)
+        broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
+        broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
+        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        if self.cluster_node is None:
+            return
+        hosts, groups = self.cluster_node.hosts, self.cluster_node.wings
+        broker.also(AddHost, lambda op, caller: hosts.add(op.node))
+        broker.also(DrainHost, lambda op, caller: hosts.drain(op.node))
+        broker.also(MoveReplica, lambda op, caller: hosts.move(op.source, op.target))
+        broker.also(SpreadReplicas, lambda op, caller: hosts.spread())
+        broker.also(TransferLeadership, lambda op, caller: hosts.lead(op.node))
+        broker.also(SetReplicationFactor, lambda op, caller: hosts.set_factor(op.factor))
+        if groups is not None:
+            broker.also(AddGroup, lambda op, caller: groups.add(op.name, tuple(op.hosts), op.reserved))
+            broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))
 
     async def stop(self) -> None:
         """Drain, write everything down, and close. A leader hands over first, and then has nothing to write down."""
@@ -293,7 +301,7 @@ class Node:
             self._console.close()
             await asyncio.sleep(0)
             return
-        await self.desk.stop()
+        await self.queues.stop()
         self._coordinator.stop()
         await self._transactor.stop()
         await self.scrubber.stop()

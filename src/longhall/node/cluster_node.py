@@ -33,27 +33,26 @@ from longhall.cluster.membership.record_recovery import RecordRecovery
 from longhall.cluster.placement.group_administration import GroupAdministration
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_reconciler import GroupReconciler
+from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic
 from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
 from longhall.cluster.replication.repair_policy import Diverged, Failure, Remedy
 from longhall.cluster.replication.replica_report import report_of
 from longhall.cluster.replication.roles import Role
-from longhall.cluster.routing import Router
 from longhall.cluster.rpc.peers import Audience, Peers
-from longhall.cluster.wings.answering import Answering
-from longhall.cluster.wings.calls import DESK
-from longhall.cluster.wings.concourse import Concourse
 from longhall.console.metrics import Block
 from longhall.coordination.ports import CoordinationError, ReplicationGroup, ShardState, Watch
 from longhall.coordination.ports import MemberDescription as Described
 from longhall.errors import Code, LonghallError
-from longhall.front.carried import answer_carried
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
 from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.metrics_gathering import METRICS, METRICS_S_MAX, gathered
+from longhall.service.placed_queues import PlacedQueue, PlacedQueues
+from longhall.service.queue_administration import QueueAdministration
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -110,7 +109,7 @@ class ClusterNode:
         self._watch: Watch | None = None
         hall.leadership = self.session
         confirming = LeadershipCheck(self.session, self.peers, self._epoch, self._electable)
-        node.carry_with(Router(self.session, self.peers, self._answer, confirm=confirming.confirm))
+        node.service.join(self.session, self.peers, confirm=confirming.confirm)
         node.name(place.node, node.settings.rack)
         self.group_directory: GroupReconciler | None = None  # The wings of this hall,
         self.wings: GroupAdministration | None = None  # and what operators may ask of them,
@@ -122,7 +121,9 @@ class ClusterNode:
             hall.wings = self.group_directory
             self.group_directory.on_known = self._remember_wings
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
-            node.open_concourse(Concourse(hall, node.desk, self.group_directory))
+            placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall))
+            node.service.place(placed)
+            QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
             node.registry.others = self._others_metrics
         else:
             number = place.wing.number * WING_STEP + place.node
@@ -130,8 +131,8 @@ class ClusterNode:
                 world, number, place.member_file.life, place.root, "the hall", place.secrets, begins=False
             )
             self._wings_changed({place.wing.name: place.wing})
-            self._answering = Answering(hall, node.desk)
-            node.be_wing(number, self.main)
+            self._store_topics(GroupTopics(hall, node.queues))
+            node.be_group(number, self.main)
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
@@ -230,6 +231,7 @@ class ClusterNode:
         self.session.leave()
         if self._watch is not None:
             self._watch.cancel()
+        self._node.service.close()
         for others in (self.group_directory, self.main):
             if others is not None:
                 await others.close()
@@ -481,10 +483,19 @@ class ClusterNode:
             raise
         return True
 
-    async def _answer(self, door: str, peer: str, request: bytes) -> bytes:
-        if door == DESK and self.main is not None:
-            return await self._answering.answer(request)
-        return await answer_carried(self._node.entrances[door], peer, request)
+    def _store_topics(self, topics: GroupTopics) -> None:
+        """This process stores what is placed in its group."""
+        broker = self._node.broker
+        broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
+        broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
+        broker.also(ListTopics, lambda op, caller: topics.list())
+        self._node.service.store(topics)
+
+
+def _placed_queue(hall: Hall, name: str) -> PlacedQueue | None:
+    """A queue as the catalogue here has it, also before its groups are known."""
+    queue = hall.running_queue(name)
+    return PlacedQueue(name, queue.settings, queue.entry.topic_id) if queue is not None else None
 
 
 async def _quietly(work: Awaitable[None]) -> None:

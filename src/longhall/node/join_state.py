@@ -16,7 +16,7 @@ from longhall.cluster.membership.member_file import MemberFile, read_member_file
 from longhall.cluster.membership.receipt_secret import learn_secret
 from longhall.cluster.replication.full_sync import BYTES_A_SECOND, finish_switch, full_sync
 from longhall.cluster.replication.repair_policy import RepairPolicy
-from longhall.cluster.routing import addresses_of
+from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from longhall.coordination.ports import Coordinator, ReplicationGroup, ShardState

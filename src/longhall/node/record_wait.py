@@ -25,12 +25,11 @@ from longhall.cluster.membership.joining import SHARDS
 from longhall.cluster.membership.member_file import MemberFile
 from longhall.cluster.membership.receipt_secret import on_record
 from longhall.cluster.membership.record_recovery import RecordRecovery
-from longhall.cluster.routing import addresses_of
+from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.service import Api
-from longhall.console.api.verbs import Queues
 from longhall.console.http import HttpServer, Response, plain
 from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, MemberDescription, ShardState
 from longhall.errors import LonghallError
@@ -40,6 +39,7 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address
 from longhall.node.join_state import RecordDoubted
 from longhall.node.recovery_view import NodeRecovery
+from longhall.service.router import Router
 from longhall.world.ports import World
 
 LOOK_S: Final = 0.5
@@ -116,7 +116,7 @@ class RecordWait:
         """Wait until there is a record that this node can believe. CoordinationError if the coordinator is gone."""
         _log.error("this node takes no part: %s", self._doubt)
         api = Api(
-            cast(Queues, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), credentials, closed
+            cast(Router, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), credentials, closed
         )
         console = HttpServer({"/healthz": _well, "/readyz": self._unready}, service=api)
         try:

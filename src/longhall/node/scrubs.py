@@ -16,10 +16,10 @@ from longhall.broker.recover import Identity, write_identity
 from longhall.broker.scrub import IdentityFile
 from longhall.cluster.membership.member_file import CARD, MemberFile, write_member_file
 from longhall.cluster.rpc.peers import Peers
-from longhall.console.api.scrub import ScrubView
 from longhall.errors import LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.node.join_state import JoinState, as_member
+from longhall.service.administration import ScrubStatus
 from longhall.world.ports import World
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ DAMAGED_SHOWN_MAX: Final = 20
 
 @final
 class NodeScrubs:
-    """Fulfils `console.api.scrub.Scrubs` and `console.scrub_families.ScrubCounts`."""
+    """Fulfils `service.administration.ScrubNodes` and `console.scrub_families.ScrubCounts`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -75,7 +75,7 @@ class NodeScrubs:
 
     # For operators
 
-    async def look(self, *, begin: bool) -> list[ScrubView]:
+    async def look(self, *, begin: bool) -> list[ScrubStatus]:
         found = await self._here(begin)
         cluster_node = self._node.cluster_node
         if cluster_node is not None:
@@ -89,7 +89,7 @@ class NodeScrubs:
     async def _answer(self, begin: bool, node: int, body: bytes) -> bytes:
         return msgspec.msgpack.encode(await self._here(begin))
 
-    async def _here(self, begin: bool) -> list[ScrubView]:
+    async def _here(self, begin: bool) -> list[ScrubStatus]:
         """This process, and the wings of the hall on this host."""
         found = [self._view()]
         if begin:
@@ -104,9 +104,9 @@ class NodeScrubs:
                     found += await _told(number, wing.name, guest.ask(number, verb, ANSWER_S))
         return found
 
-    def _view(self) -> ScrubView:
+    def _view(self) -> ScrubStatus:
         report, place = self._node.scrubber.report, self._node.cluster_node and self._node.cluster_node.place
-        return ScrubView(
+        return ScrubStatus(
             node=place.node if place else self._node.kafka_door.node_id,
             wing=place.wing.name if place and place.wing is not None else "",
             passes=report.passes,
@@ -122,11 +122,11 @@ class NodeScrubs:
         )
 
 
-async def _told(node: int, wing: str, answer: Awaitable[bytes]) -> list[ScrubView]:
+async def _told(node: int, wing: str, answer: Awaitable[bytes]) -> list[ScrubStatus]:
     try:
-        return msgspec.msgpack.decode(await answer, type=list[ScrubView])
+        return msgspec.msgpack.decode(await answer, type=list[ScrubStatus])
     except (OSError, TimeoutError, LonghallError, msgspec.DecodeError) as error:
-        return [ScrubView(node=node, wing=wing, reason=str(error) or "it does not answer")]
+        return [ScrubStatus(node=node, wing=wing, reason=str(error) or "it does not answer")]
 
 
 def papers_of(world: World, identity: Identity, place: JoinState | None) -> list[IdentityFile]:

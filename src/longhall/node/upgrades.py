@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from longhall.console.api.upgrading import Upgraded
 from longhall.coordination.ports import CoordinationError
 from longhall.errors import Code, LonghallError
+from longhall.service.administration import RaisedLevel
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -19,7 +19,7 @@ class NodeUpgrades:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def upgrade(self, level: int, *, dry_run: bool) -> Upgraded:
+    async def upgrade(self, level: int, *, dry_run: bool) -> RaisedLevel:
         cluster_node = self._node.cluster_node
         if cluster_node is None:
             raise LonghallError(Code.INVALID_REQUEST, "this node is alone, and a lone node has no feature level")
@@ -30,7 +30,7 @@ class NodeUpgrades:
             after = await session.upgrade(wanted, dry_run=dry_run)
         except CoordinationError as error:
             raise LonghallError(Code.NOT_READY, f"the coordinator is of no help: {error}") from None
-        return Upgraded(
+        return RaisedLevel(
             before=before.level,
             level=wanted if dry_run else after.level,
             possible=after.possible,

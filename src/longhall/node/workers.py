@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from longhall.broker.leadership import NOBODY, Host
-from longhall.cluster.routing import Router, addresses_of
+from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from longhall.console.http import Response
@@ -28,22 +28,22 @@ from longhall.coordination.following import report_failure
 from longhall.coordination.ports import CoordinationError, Coordinator, Session, Watch
 from longhall.coordination.ports import MemberDescription as Described
 from longhall.errors import LonghallError
-from longhall.front.carried import answer_carried
-from longhall.front.carrying import HTTP, SQS_CALL
 from longhall.node.addresses import Address
 from longhall.node.metrics_gathering import METRICS, METRICS_S_MAX, gathered
 from longhall.node.worker import LEADER, Orders
+from longhall.service.queue_watch import QueueWatchSource, RemoteQueueViews
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
 
 HOST: Final = "127.0.0.1"
-CARRIED_MAX: Final = 4_096  # Requests of one worker on their way: as many as may be connected to it.
+CALLS_MAX: Final = 4_096  # Of one worker to the leader, under way.
 MET: Final = "met"
 REGISTER_PAUSE_S: Final = 0.2
 LOST: Final = "no worker leads; it is about to be started again"
 
-_METRICS_REQUEST: Final = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"
+ALL_METRICS: Final = "all-metrics"  # Of all workers, as the leader shows them.
+ALL_METRICS_S_MAX: Final = 10.0
 
 _log = logging.getLogger("longhall.workers")
 
@@ -70,7 +70,7 @@ class Workers:
         self._watches: list[Watch] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._peers: Peers | None = None
-        self._router: Router | None = None
+        self._views: RemoteQueueViews | None = None
 
     # Life
 
@@ -90,15 +90,20 @@ class Workers:
             self.node,
             1,
             secrets=Secrets([self._orders.token.encode()]),
-            requests_max=CARRIED_MAX,
+            requests_max=CALLS_MAX,
         )
-        # On one machine the link breaks with the leader: nobody has to look whether it still leads.
-        self._router = Router(self, peers, self._answer, carried_max=CARRIED_MAX, changed_s=None)
-        self._router.answer_at_once(SQS_CALL, node.begin_handed)
+        views = None
+        if self.leads_here:
+            QueueWatchSource(node.hall, node.queues).serve(peers)
+        else:
+            views = self._views = RemoteQueueViews(peers, LEADER, node.hall.background)
+        # On one machine the connection breaks with the leader: nothing has to be confirmed.
+        node.service.join(self, peers, views=views, calls_max=CALLS_MAX)
         peers.serve(METRICS, self._tell_metrics)
+        if self.leads_here:
+            peers.serve(ALL_METRICS, self._tell_all_metrics)
         node.hall.leadership = self
         node.name(self.node, node.settings.rack)
-        node.carry_with(self._router, hands_over=True)
         self._members_changed(self._living)
         return peers
 
@@ -133,6 +138,8 @@ class Workers:
             watch.cancel()
         for task in list(self._tasks):
             task.cancel()
+        if self._views is not None:
+            self._views.close()
         if self._peers is not None:
             await self._peers.close()
 
@@ -210,24 +217,16 @@ class Workers:
                 _log.info("the parent does not know of this worker yet", extra={"reason": str(error)})
                 await asyncio.sleep(REGISTER_PAUSE_S)
 
-    async def _answer(self, door: str, peer: str, request: bytes) -> bytes:
-        assert self._node is not None
-        if door == SQS_CALL:
-            return await self._node.answer_handed(request)
-        return await answer_carried(self._node.entrances[door], peer, request)
-
     # Metrics: whoever is asked shows those of all workers
 
     async def show_metrics(self, registry: Registry) -> Response:
         """`/metrics`. The leader has nearly all of them, so it puts them together."""
-        assert self._router is not None
+        assert self._peers is not None
         if not self.leads_here and LEADER in self._living:
             try:
-                answer = await self._router.carry(HTTP, HOST, _METRICS_REQUEST)
-                head, _, body = answer.partition(b"\r\n\r\n")
-                if head.startswith(b"HTTP/1.1 200 "):
-                    return Response(HTTPStatus.OK, body, CONTENT_TYPE)
-            except LonghallError as error:
+                body = await self._peers.request(LEADER, ALL_METRICS, b"", ALL_METRICS_S_MAX)
+                return Response(HTTPStatus.OK, body, CONTENT_TYPE)
+            except (OSError, TimeoutError, LonghallError) as error:
                 _log.info("the leader did not tell its metrics", extra={"reason": str(error)})
         return Response(HTTPStatus.OK, await registry.render(), CONTENT_TYPE)
 
@@ -241,3 +240,7 @@ class Workers:
     async def _tell_metrics(self, node: int, body: bytes) -> bytes:
         assert self._node is not None
         return await self._node.registry.render()
+
+    async def _tell_all_metrics(self, node: int, body: bytes) -> bytes:
+        assert self._node is not None
+        return (await self.show_metrics(self._node.registry)).body

@@ -22,7 +22,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
 
 
-class Outgoing(msgspec.Struct, kw_only=True):
+class Outgoing(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One message to send. `due_ms` is hall time; 0 means at once, after the queue's own delay."""
 
     body: bytes
@@ -39,7 +39,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     report_fate: bool = False  # Tell the reply queue what became of it.
 
 
-class Accepted(msgspec.Struct, kw_only=True):
+class Accepted(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The answer to one sent message: where it is, or why not."""
 
     code: Code | None = None
@@ -49,7 +49,7 @@ class Accepted(msgspec.Struct, kw_only=True):
     repeated: bool = False  # A repeat of an earlier one, answered as that was.
 
 
-class Delivery(msgspec.Struct, kw_only=True):
+class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One message given out."""
 
     message_id: str

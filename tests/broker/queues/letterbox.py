@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
 import pytest
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from longhall.queues.audit import Audited
 from longhall.queues.messages import Delivery, Letter, Outgoing
@@ -24,24 +24,28 @@ def cut_finely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longhall.log.wal.FRAME_BYTES_MAX", 2)
 
 
-def live(play: Callable[[Life, Desk], Coroutine[Any, Any, Any]], on: host.Desk | None = None, end: str = "kill") -> Any:
+def live(
+    play: Callable[[Life, QueueService], Coroutine[Any, Any, Any]],
+    on: host.Desk | None = None,
+    end: str = "kill",
+) -> Any:
     async def inside(life: Life) -> Any:
-        return await play(life, Desk(life.hall))
+        return await play(life, QueueService(life.hall))
 
     return (on or host.Desk()).live(inside, end=end)
 
 
-async def receive(desk: Desk, name: str, count: int = 10, lease_ms: int = 30_000) -> list[Delivery]:
+async def receive(desk: QueueService, name: str, count: int = 10, lease_ms: int = 30_000) -> list[Delivery]:
     return await desk.receive(name, count, 0, lease_ms, "")
 
 
-async def send(desk: Desk, name: str, *bodies: bytes, **fields: Any) -> list[str]:
+async def send(desk: QueueService, name: str, *bodies: bytes, **fields: Any) -> list[str]:
     accepted = await desk.send(name, [Outgoing(body=body, **fields) for body in bodies])
     assert all(one.code is None for one in accepted), accepted
     return [one.message_id for one in accepted]
 
 
-async def fail(desk: Desk, name: str, times: int = 2) -> None:
+async def fail(desk: QueueService, name: str, times: int = 2) -> None:
     """Take everything so many times, in vain; the next look lets it die."""
     for _ in range(times):
         for one in await receive(desk, name):
@@ -50,13 +54,13 @@ async def fail(desk: Desk, name: str, times: int = 2) -> None:
     await asyncio.sleep(0.05)  # What died has to be committed before anybody sees it.
 
 
-async def refused(asked: Coroutine[Any, Any, Any]) -> Code:
+async def refused(asked: Awaitable[Any]) -> Code:
     with pytest.raises(LonghallError) as caught:
         await asked
     return caught.value.code
 
 
-async def all_letters(desk: Desk, name: str, count: int = 100) -> list[Letter]:
+async def all_letters(desk: QueueService, name: str, count: int = 100) -> list[Letter]:
     found: list[Letter] = []
     await asyncio.sleep(0.05)
     page = await desk.letters(name, count)
@@ -80,13 +84,13 @@ def audit(life: Life, queue: str) -> list[Audited]:
     return [msgspec.json.decode(value or b"", type=Audited) for value in found]
 
 
-async def sent_letters(desk: Desk, name: str) -> list[Delivery]:
+async def sent_letters(desk: QueueService, name: str) -> list[Delivery]:
     """Everything that is in a queue now, leased for a moment."""
     await asyncio.sleep(0.05)
     return await receive(desk, name, lease_ms=0)
 
 
-async def moved(desk: Desk, source: str) -> None:
+async def moved(desk: QueueService, source: str) -> None:
     """Wait until no task moves the messages of this queue any more."""
     for _ in range(1000):
         if desk.moves(source)[0].state not in ("RUNNING", "CANCELLING"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import QueueSettings
@@ -22,7 +22,7 @@ class Queues:
 
     def __init__(self, life: Life) -> None:
         self.life = life
-        self.desk = Desk(life.hall)
+        self.desk = QueueService(life.hall)
 
     async def send(self, name: str, *bodies: str, **fields: Any) -> list[str]:
         """Their ids."""
@@ -48,7 +48,7 @@ class Queues:
             found.extend(one.body.decode() for one in deliveries)
         return found
 
-    async def refused(self, asked: Coroutine[Any, Any, Any]) -> Code:
+    async def refused(self, asked: Awaitable[Any]) -> Code:
         """The code with which something is refused."""
         from longhall.errors import LonghallError
 

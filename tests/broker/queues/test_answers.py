@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
 from longhall.queues.fates import Fate
 from longhall.queues.messages import Delivery, Outgoing
@@ -21,7 +21,7 @@ from tests.broker.queues.letterbox import cut_finely, fail, live, receive, refus
 ASKING = {"reply_to": "replies", "correlation_id": "c-1", "report_fate": True}
 
 
-async def make(desk: Desk, **settings: Any) -> None:
+async def make(desk: QueueService, **settings: Any) -> None:
     await desk.create("replies", QueueSettings())
     await desk.create("work", QueueSettings(**settings))
 
@@ -31,7 +31,7 @@ def fate(delivery: Delivery) -> Fate:
 
 
 def test_an_answer_reaches_the_reply_queue_and_settles_the_request() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await send(desk, "work", b"what?", reply_to="replies", correlation_id="c-1")
         (request,) = await receive(desk, "work")
@@ -50,7 +50,7 @@ def test_an_answer_reaches_the_reply_queue_and_settles_the_request() -> None:
 
 
 def test_without_a_correlation_id_the_message_id_stands_for_it() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         ids = await send(desk, "work", b"one", b"two", reply_to="replies", report_fate=True)
         one, two = await receive(desk, "work")
@@ -64,7 +64,7 @@ def test_without_a_correlation_id_the_message_id_stands_for_it() -> None:
 
 
 def test_an_answer_that_cannot_be_given_changes_nothing() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await desk.create("other", QueueSettings())
         await send(desk, "work", b"mute")
@@ -88,7 +88,7 @@ def test_an_answer_that_cannot_be_given_changes_nothing() -> None:
 
 
 def test_answers_to_a_fifo_reply_queue_have_what_it_asks_for() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("replies", QueueSettings(fifo=True, deduplication="id"))
         await desk.create("work", QueueSettings())
         await send(desk, "work", b"one", b"two", **ASKING)
@@ -101,7 +101,7 @@ def test_answers_to_a_fifo_reply_queue_have_what_it_asks_for() -> None:
 
 
 def test_every_fate_is_told_with_its_reason() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk, dead_letters=DeadLetters(queue="dead", attempts_max=2))
         await desk.create("dead", QueueSettings())
         await desk.create("short", QueueSettings(messages_max=1, when_full="drop-oldest"))
@@ -128,7 +128,7 @@ def test_every_fate_is_told_with_its_reason() -> None:
 
 
 def test_what_is_given_out_at_most_once_is_settled_with_that() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk, delivery="at-most-once")
         await send(desk, "work", b"one", **ASKING)
         await send(desk, "work", b"silent", reply_to="replies")
@@ -140,7 +140,7 @@ def test_what_is_given_out_at_most_once_is_settled_with_that() -> None:
 
 
 def test_a_reply_queue_that_is_gone_or_full_holds_nobody_up() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("replies", QueueSettings(messages_max=1))
         await desk.create("work", QueueSettings())
         await send(desk, "work", b"one", b"two", **ASKING)
@@ -159,14 +159,14 @@ def test_a_settle_after_a_restart_tells_the_fate_as_well() -> None:
     on = host.Desk()
     on.host.faults.cold_read_chance = 0.5
 
-    async def play(life: Life, desk: Desk) -> str:
+    async def play(life: Life, desk: QueueService) -> str:
         await make(desk)
         await send(desk, "work", b"one", **ASKING)
         (one,) = await receive(desk, "work")
         await checkpoint(life.hall)
         return one.receipt
 
-    async def rest(life: Life, desk: Desk) -> list[str]:
+    async def rest(life: Life, desk: QueueService) -> list[str]:
         assert await desk.settle("work", [receipt]) == [None]
         return [one.fate for one in await sent_letters(desk, "replies")]
 
@@ -174,7 +174,7 @@ def test_a_settle_after_a_restart_tells_the_fate_as_well() -> None:
     assert live(rest, on) == ["settled"]
 
 
-async def _one_request(desk: Desk) -> str:
+async def _one_request(desk: QueueService) -> str:
     (one,) = await receive(desk, "work")
     return one.receipt
 
@@ -189,7 +189,7 @@ def test_a_death_at_any_moment_leaves_both_or_neither(
     cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
-    async def before(life: Life, desk: Desk) -> str:
+    async def before(life: Life, desk: QueueService) -> str:
         await make(desk, dead_letters=DeadLetters(queue="dead", attempts_max=1))
         await desk.create("dead", QueueSettings())
         await send(desk, "work", b"what?", **ASKING)
@@ -199,7 +199,7 @@ def test_a_death_at_any_moment_leaves_both_or_neither(
         await checkpoint(life.hall)
         return receipt
 
-    async def act(life: Life, desk: Desk) -> bool:
+    async def act(life: Life, desk: QueueService) -> bool:
         on.host.faults.cut_after_changes = changes
         if verb == "answer":
             await desk.answer("work", receipt, Outgoing(body=b"that"))
@@ -210,7 +210,7 @@ def test_a_death_at_any_moment_leaves_both_or_neither(
             await life.sync()
         return True
 
-    async def after(life: Life, desk: Desk) -> tuple[int, int, int]:
+    async def after(life: Life, desk: QueueService) -> tuple[int, int, int]:
         queue = life.hall.running_queue("work")
         assert queue is not None
         return queue.queue.state.messages, desk.depth("replies").available, desk.depth("dead").available

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
@@ -22,7 +22,7 @@ AUDITED = QueueSettings(audit="deliveries", dead_letters=DeadLetters(queue="dead
 
 
 def test_a_record_says_all_that_a_pipeline_needs() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", AUDITED)
         began_ms = life.hall.time.now_ms()
@@ -55,7 +55,7 @@ def test_a_record_says_all_that_a_pipeline_needs() -> None:
 
 
 def test_deaths_moves_purges_and_rewinds_are_told_too() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         desk.start()
         await desk.create("dead", QueueSettings(audit="deliveries"))
         await desk.create("work", msgspec.structs.replace(AUDITED, settled="keep"))
@@ -83,7 +83,7 @@ def test_deaths_moves_purges_and_rewinds_are_told_too() -> None:
 
 
 def test_at_most_once_is_delivered_and_settled() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings(audit="deliveries", delivery="at-most-once"))
         await send(desk, "work", b"1", b"2")
         await receive(desk, "work")
@@ -93,7 +93,7 @@ def test_at_most_once_is_delivered_and_settled() -> None:
 
 
 def test_a_queue_that_is_not_audited_has_no_topic_and_remembers_nothing() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings())
         await send(desk, "work", b"1", b"2")
         taken = await receive(desk, "work")
@@ -111,7 +111,7 @@ def test_a_queue_that_is_not_audited_has_no_topic_and_remembers_nothing() -> Non
 
 
 def test_a_topic_that_was_deleted_is_made_again() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         from longhall.broker.declare import delete_topic
 
         await desk.create("work", QueueSettings(audit="deliveries"))
@@ -140,7 +140,7 @@ class Crowd:
         self.chance = random.Random(seed)
         self.refusals: set[Code] = set()
 
-    async def act(self, life: Life, desk: Desk) -> None:
+    async def act(self, life: Life, desk: QueueService) -> None:
         if desk.view("work") is None:
             for name in ("dead", "replies"):
                 if desk.view(name) is None:
@@ -152,12 +152,12 @@ class Crowd:
             await checkpoint(life.hall)
         await desk.stop()
 
-    async def produce(self, desk: Desk) -> None:
+    async def produce(self, desk: QueueService) -> None:
         for number in range(self.chance.randrange(5, 25)):
             await send(desk, "work", b"%d" % number, reply_to="replies", report_fate=True)
             await asyncio.sleep(self.chance.random() / 50)
 
-    async def consume(self, desk: Desk) -> None:
+    async def consume(self, desk: QueueService) -> None:
         for _ in range(self.chance.randrange(5, 25)):
             for one in await receive(desk, "work", self.chance.randrange(1, 5), self.chance.choice((5, 1000))):
                 what = self.chance.choice(("settle", "return", "answer", "forget"))
@@ -172,7 +172,7 @@ class Crowd:
                     self.refusals.add(error.code)
             await asyncio.sleep(self.chance.random() / 50)
 
-    async def edit(self, desk: Desk) -> None:
+    async def edit(self, desk: QueueService) -> None:
         for _ in range(5):
             page = await desk.letters("work", 10)
             if page.letters:
@@ -182,7 +182,7 @@ class Crowd:
                     self.refusals.add(error.code)
             await asyncio.sleep(self.chance.random() / 20)
 
-    async def check(self, life: Life, desk: Desk) -> int:
+    async def check(self, life: Life, desk: QueueService) -> int:
         """What the topics say is what happened to each message. Returns how many messages there were."""
         queue = life.hall.running_queue("work")
         if queue is None:

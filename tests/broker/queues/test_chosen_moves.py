@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
@@ -17,7 +17,7 @@ from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, m
 WORK = QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=1))
 
 
-async def make(desk: Desk, count: int = 10, partitions: int = 1) -> list[str]:
+async def make(desk: QueueService, count: int = 10, partitions: int = 1) -> list[str]:
     """So many dead letters, of which the odd ones are red; their ids."""
     await desk.create("dead", QueueSettings(partitions=partitions))
     await desk.create("work", WORK)
@@ -31,13 +31,13 @@ async def make(desk: Desk, count: int = 10, partitions: int = 1) -> list[str]:
     return ids
 
 
-async def bodies(desk: Desk, name: str) -> list[int]:
+async def bodies(desk: QueueService, name: str) -> list[int]:
     return sorted(int(one.body) for one in await all_letters(desk, name))
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_only_those_that_were_named_move(partitions: int) -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         ids = await make(desk, partitions=partitions)
         task = await desk.start_move("dead", "", 0, ids=[ids[2], ids[7], ids[2], "nobody"])
         assert task.ids == [ids[2], ids[7], "nobody"]
@@ -52,7 +52,7 @@ def test_only_those_that_were_named_move(partitions: int) -> None:
 
 @pytest.mark.parametrize("filter", ['{"colour": ["red"]}', "colour = 'red'"])
 def test_only_those_that_fit_move(filter: str) -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await desk.create("other", QueueSettings())
         await desk.start_move("dead", "other", 0, filter=filter)
@@ -65,7 +65,7 @@ def test_only_those_that_fit_move(filter: str) -> None:
 
 
 def test_what_is_leased_is_left_to_its_consumer() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         ids = await make(desk)
         taken = await receive(desk, "dead", 3)
         assert [one.message_id for one in taken] == ids[:3]
@@ -78,7 +78,7 @@ def test_what_is_leased_is_left_to_its_consumer() -> None:
 
 
 def test_a_choice_that_cannot_be_read_begins_nothing() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk, 1)
         assert await refused(desk.start_move("dead", "", 0, filter="colour = ")) is Code.INVALID_REQUEST
         many = [str(number) for number in range(1001)]
@@ -89,7 +89,7 @@ def test_a_choice_that_cannot_be_read_begins_nothing() -> None:
 
 
 def test_a_paused_queue_is_moved_when_it_goes_on() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await desk.switch("dead", True)
         await desk.start_move("dead", "", 0)
@@ -107,17 +107,17 @@ def test_it_goes_on_after_a_crash_and_moves_each_once(seed: int, monkeypatch: py
     cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
-    async def before(life: Life, desk: Desk) -> list[str]:
+    async def before(life: Life, desk: QueueService) -> list[str]:
         ids = await make(desk, 40)
         await checkpoint(life.hall)
         return ids
 
-    async def act(life: Life, desk: Desk) -> None:
+    async def act(life: Life, desk: QueueService) -> None:
         on.host.faults.cut_after_changes = seed
         await desk.start_move("dead", "", 100, ids=ids[5:25])
         await moved(desk, "dead")
 
-    async def after(life: Life, desk: Desk) -> None:
+    async def after(life: Life, desk: QueueService) -> None:
         desk.start()
         if not desk.moves("dead"):
             await desk.start_move("dead", "", 0, ids=ids[5:25])

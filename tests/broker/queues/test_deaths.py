@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
@@ -19,17 +19,17 @@ from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, m
 TO_DEAD = DeadLetters(queue="dead", attempts_max=2)
 
 
-async def make(desk: Desk, **settings: Any) -> None:
+async def make(desk: QueueService, **settings: Any) -> None:
     await desk.create("dead", QueueSettings())
     await desk.create("work", QueueSettings(dead_letters=TO_DEAD, **settings))
 
 
-async def dead(desk: Desk) -> list[tuple[bytes, str, int]]:
+async def dead(desk: QueueService) -> list[tuple[bytes, str, int]]:
     return [(one.body, one.reason, one.attempts) for one in await all_letters(desk, "dead")]
 
 
 def test_too_many_attempts() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await send(desk, "work", b"body")
         await fail(desk, "work")
@@ -40,7 +40,7 @@ def test_too_many_attempts() -> None:
 
 @pytest.mark.parametrize("whose", ["queue", "message"])
 def test_the_time_to_live_is_over(whose: str) -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk, time_to_live_ms=50 if whose == "queue" else 0)
         await send(desk, "work", b"body", time_to_live_ms=50 if whose == "message" else -1)
         assert len(await receive(desk, "work", lease_ms=10)) == 1
@@ -54,7 +54,7 @@ def test_the_time_to_live_is_over(whose: str) -> None:
 
 
 def test_what_expires_dies_also_where_nobody_receives() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         desk.start()
         await make(desk)
         await send(desk, "work", b"1", b"2", time_to_live_ms=500)
@@ -72,7 +72,7 @@ def test_what_expires_dies_also_where_nobody_receives() -> None:
 
 
 def test_what_was_given_back_expires_as_well_and_so_does_what_was_delayed() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         desk.start()
         await make(desk)
         await send(desk, "work", b"1", time_to_live_ms=500)
@@ -87,7 +87,7 @@ def test_what_was_given_back_expires_as_well_and_so_does_what_was_delayed() -> N
 
 
 def test_what_came_back_several_times_dies_once() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=9)))
         await send(desk, "work", b"1", b"2", time_to_live_ms=2000)
@@ -106,7 +106,7 @@ def test_what_expires_while_the_node_is_down_dies_after_the_start() -> None:
     on = host.Desk()
     on.host.faults.cold_read_chance = 0.5
 
-    async def before(life: Life, desk: Desk) -> None:
+    async def before(life: Life, desk: QueueService) -> None:
         await make(desk)
         await desk.create("plain", QueueSettings())
         await send(desk, "plain", b"lives")
@@ -114,7 +114,7 @@ def test_what_expires_while_the_node_is_down_dies_after_the_start() -> None:
         await checkpoint(life.hall)
         await asyncio.sleep(1)
 
-    async def after(life: Life, desk: Desk) -> None:
+    async def after(life: Life, desk: QueueService) -> None:
         desk.start()
         await asyncio.sleep(3)
         assert await dead(desk) == [(b"1", "expired", 0)]
@@ -128,7 +128,7 @@ def test_what_expires_while_the_node_is_down_dies_after_the_start() -> None:
 
 
 def test_a_queue_over_its_length_lets_the_oldest_die() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk, messages_max=2, when_full="dead-letter")
         await send(desk, "work", b"1", b"2", b"3", b"4")
         assert await dead(desk) == [(b"1", "length", 0), (b"2", "length", 0)]
@@ -141,7 +141,7 @@ def test_a_queue_over_its_length_lets_the_oldest_die() -> None:
 
 
 def test_drop_oldest_drops_and_makes_no_letters() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk, messages_max=2, when_full="drop-oldest")
         await send(desk, "work", b"1", b"2", b"3", b"4")
         assert await dead(desk) == []
@@ -153,12 +153,12 @@ def test_drop_oldest_drops_and_makes_no_letters() -> None:
 def test_the_oldest_die_also_when_they_are_on_the_disk_only() -> None:
     on = host.Desk()
 
-    async def before(life: Life, desk: Desk) -> None:
+    async def before(life: Life, desk: QueueService) -> None:
         await make(desk, messages_max=3, when_full="dead-letter")
         await send(desk, "work", b"1", b"2", b"3")
         await checkpoint(life.hall)
 
-    async def after(life: Life, desk: Desk) -> None:
+    async def after(life: Life, desk: QueueService) -> None:
         on.host.faults.cold_read_chance = 1.0
         await send(desk, "work", b"4")
         assert await dead(desk) == [(b"1", "length", 0)]
@@ -168,7 +168,7 @@ def test_the_oldest_die_also_when_they_are_on_the_disk_only() -> None:
 
 
 def test_what_is_in_a_queue_that_is_deleted_goes_to_its_dead_letters() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await send(desk, "work", *[b"%d" % number for number in range(200)])
         taken = await receive(desk, "work", 3)
@@ -193,7 +193,7 @@ def test_what_is_in_a_queue_that_is_deleted_goes_to_its_dead_letters() -> None:
 
 
 def test_a_fifo_queue_that_is_deleted_keeps_the_order_of_its_groups() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk, fifo=True)
         for number in range(6):
             await send(desk, "work", b"%d" % number, group="ab"[number % 2])
@@ -208,7 +208,7 @@ def test_a_fifo_queue_that_is_deleted_keeps_the_order_of_its_groups() -> None:
 
 @pytest.mark.parametrize("letters", ["unwanted", "gone"])
 def test_a_deletion_discards_where_no_letters_are_wanted(letters: str) -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         wanted = DeadLetters(queue="dead", on_delete=letters != "unwanted")
         await desk.create("work", QueueSettings(dead_letters=wanted))
@@ -225,7 +225,7 @@ def test_a_deletion_discards_where_no_letters_are_wanted(letters: str) -> None:
 
 
 def test_a_cursor_on_a_topic_leaves_the_messages_to_the_topic() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("log", QueueSettings(settled="keep"))
         await send(desk, "log", b"kept")
@@ -239,7 +239,7 @@ def test_a_cursor_on_a_topic_leaves_the_messages_to_the_topic() -> None:
 
 
 def test_a_letter_whose_queue_is_gone_stays_a_letter() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await send(desk, "work", b"body")
         await fail(desk, "work")
@@ -262,19 +262,19 @@ def test_a_death_of_the_node_while_deleting_leaves_every_message_in_one_place(
     cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
-    async def before(life: Life, desk: Desk) -> None:
+    async def before(life: Life, desk: QueueService) -> None:
         await make(desk)
         await send(desk, "work", *[b"%d" % number for number in range(300)])
         await receive(desk, "work", 2)
         await send(desk, "work", b"delayed", delay_ms=60_000)
         await checkpoint(life.hall)
 
-    async def delete(life: Life, desk: Desk) -> bool:
+    async def delete(life: Life, desk: QueueService) -> bool:
         on.host.faults.cut_after_changes = seed
         await desk.delete("work")
         return True
 
-    async def after(life: Life, desk: Desk) -> None:
+    async def after(life: Life, desk: QueueService) -> None:
         found = [one.body for one in await all_letters(desk, "dead")]
         if desk.view("work") is not None:
             assert not told

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.queues.desk import Desk as Queues
+from longhall.broker.queues.service import QueueService as Queues
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import CHORES
 from longhall.queues.messages import Accepted, Delivery, Outgoing
@@ -35,7 +35,7 @@ GROUPS = ("a", "b")
 LATE_MS = 400  # How long after it is due a message may still be on its way: a sync may take 300 here.
 GIVEN_MAX = 40
 
-Ask = Callable[[Queues], Coroutine[Any, Any, Any]]
+Ask = Callable[[Queues], Awaitable[Any]]
 
 
 class Message:
@@ -59,6 +59,10 @@ class Message:
 
     def is_doomed(self, now_ms: int) -> bool:
         return self.attempts >= ATTEMPTS_MAX or self.expires_ms <= now_ms
+
+
+async def _asked(question: Ask, queues: Queues) -> Any:
+    return await question(queues)
 
 
 class DeskMachine(RuleBasedStateMachine):
@@ -105,7 +109,7 @@ class DeskMachine(RuleBasedStateMachine):
         return result
 
     def ask(self, question: Ask) -> Any:
-        return self.run(question(self.queues))
+        return self.run(_asked(question, self.queues))
 
     def now_ms(self) -> int:
         assert self.life is not None

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.queues.desk import Desk as Queues
 from longhall.broker.queues.large_messages.reassembly import JOINED_BYTES_MAX
 from longhall.broker.queues.large_messages.sweep import GRACE_MS
 from longhall.broker.queues.large_messages.upload import PART_BYTES_MAX
+from longhall.broker.queues.service import QueueService as Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.chunks import IDLE_MS
 from longhall.queues.envelope import WHOLE, WHOLE_BYTES

@@ -9,7 +9,7 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.clean import Cleaner
-from longhall.broker.queues.desk import Desk as Queues
+from longhall.broker.queues.service import QueueService as Queues
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
 from tests.broker.desk import Desk, Life

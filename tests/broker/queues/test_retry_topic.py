@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
 from longhall.queues.envelope import decode_record, due_of
 from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
@@ -18,7 +18,7 @@ RETRY = QueueSettings(
 )
 
 
-async def fail_once(desk: Desk) -> int:
+async def fail_once(desk: QueueService) -> int:
     """How many messages there were to fail."""
     found = await receive(desk, "work")
     for one in found:
@@ -27,7 +27,7 @@ async def fail_once(desk: Desk) -> int:
 
 
 def test_what_waits_for_a_retry_is_seen_in_a_topic() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", RETRY)
         assert records(life, "work.retry") == []
@@ -51,7 +51,7 @@ def test_what_waits_for_a_retry_is_seen_in_a_topic() -> None:
 
 
 def test_when_the_attempts_are_used_up_it_dies_at_once_with_its_history() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", RETRY)
         await send(desk, "work", b"body")
@@ -73,7 +73,7 @@ def test_when_the_attempts_are_used_up_it_dies_at_once_with_its_history() -> Non
 
 
 def test_without_a_policy_there_is_no_topic_and_no_wait() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings())
         await send(desk, "work", b"body")
         assert await fail_once(desk) == 1
@@ -84,7 +84,7 @@ def test_without_a_policy_there_is_no_topic_and_no_wait() -> None:
 
 
 def test_a_policy_that_comes_later_brings_its_topic() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings())
         await desk.configure("work", QueueSettings(retry=RetryPolicy(first_ms=500)))
         assert life.hall.topic("work.retry") is not None
@@ -95,7 +95,7 @@ def test_a_policy_that_comes_later_brings_its_topic() -> None:
 
 
 def test_a_name_too_long_for_the_topic_is_refused_before_anything_is_made() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         name = "q" * 245
         assert await refused(desk.create(name, RETRY)) is Code.INVALID_CONFIGURATION
         await desk.create(name, QueueSettings())
@@ -111,13 +111,13 @@ def test_a_name_too_long_for_the_topic_is_refused_before_anything_is_made() -> N
 def test_the_wait_and_its_record_survive_a_crash() -> None:
     on = host.Desk()
 
-    async def before(life: Life, desk: Desk) -> None:
+    async def before(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", RETRY)
         await send(desk, "work", b"body")
         assert await fail_once(desk) == 1
 
-    async def after(life: Life, desk: Desk) -> None:
+    async def after(life: Life, desk: QueueService) -> None:
         assert len(records(life, "work.retry")) == 1
         assert await receive(desk, "work") == []
         await asyncio.sleep(1.1)

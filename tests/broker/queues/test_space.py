@@ -10,7 +10,7 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.clean import Cleaner
 from longhall.broker.declare import configure_topic, create_topic
-from longhall.broker.queues.desk import Desk as Queues
+from longhall.broker.queues.service import QueueService as Queues
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import read_records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
@@ -19,7 +19,7 @@ def be_short(life: Life) -> None:
 
 
 def test_who_sends_the_same_again_is_told_the_same_until_enough_are_back() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("safe", QueueSettings(deduplication="id"))
         be_short(life)
         message = Outgoing(body=b"x", deduplication_id="1")
@@ -34,7 +34,7 @@ def test_who_sends_the_same_again_is_told_the_same_until_enough_are_back() -> No
 
 
 def test_one_host_is_enough_for_a_queue_that_says_so() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("fast", QueueSettings(acknowledge="one"))
         be_short(life)
         assert len(await send(desk, "fast", b"x")) == 1
@@ -43,7 +43,7 @@ def test_one_host_is_enough_for_a_queue_that_says_so() -> None:
 
 
 def test_an_upload_that_is_finished_again_is_not_safe_either() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("large", QueueSettings(whole_bytes_max=1 << 24))
         upload = await desk.begin("large")
         await desk.add("large", upload, 0, b"x" * 1000)
@@ -57,7 +57,7 @@ def test_an_upload_that_is_finished_again_is_not_safe_either() -> None:
 
 
 def test_an_answer_that_is_given_again_is_not_safe_either() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("replies", QueueSettings())
         await desk.create("work", QueueSettings())
         await send(desk, "work", b"what?", reply_to="replies")

@@ -9,7 +9,7 @@ import pytest
 from longhall.cluster.replication import leadership_check
 from longhall.cluster.replication.leadership_check import STILL, LeadershipCheck
 from longhall.errors import Code, LonghallError
-from tests.cluster.test_routing import Pair, _until, pair
+from tests.cluster.rpc.test_leader_client import Pair, _until, pair
 
 
 class Asked:

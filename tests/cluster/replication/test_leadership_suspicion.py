@@ -16,13 +16,13 @@ from longhall.coordination.ports import Session
 from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
 from longhall.doors.kafka.wire.messages.cluster import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from longhall.doors.kafka.wire.schema import Message
-from longhall.front.carried import answer_carried
 from longhall.log.chores import CHORES
 from simulation.replicas.fleet import Fleet
 from simulation.replicas.names import name_of
 from simulation.scenarios.machine import KAFKA_PORT
 from tests.cluster.test_unfit import other_leader, play
 from tests.doors.kafka.asking import batch, produce_request
+from tests.doors.memory_transport import answer_in_memory
 
 COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE = 15, 5
 
@@ -70,7 +70,7 @@ async def ask(fleet: Fleet, number: int, message: Message, version: int) -> Any:
     """What the Kafka door of a node answers."""
     api = next(row for row in API.values() if row.request is type(message))
     frame = encode_request(1, "test", version, message)
-    answer = await answer_carried(fleet.nodes[number].entrances["kafka"], "client", frame)
+    answer = await answer_in_memory(fleet.nodes[number]._kafka.entrance, "client", frame)
     return decode_response(api.key, version, answer[4:])[1]
 
 

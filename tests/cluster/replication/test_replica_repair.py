@@ -226,7 +226,7 @@ def test_a_queue_gives_out_what_is_damaged_on_its_leader_and_passes_over_what_is
             segment(fleet, node, 1).flip(100, 4)
         given: list[bytes] = []
         for _ in range(COUNT):
-            deliveries = await process.start(desk.receive("line", 10, 20_000, 600_000, ""))
+            deliveries = await process.start(desk.receive("line", 10, 20_000, 600_000).wait())
             given += [delivery.body for delivery in deliveries]
             if len(given) == COUNT - 1:
                 break

@@ -26,10 +26,10 @@ from longhall.cluster.rpc.peers import (
     GREETINGS_MAX,
     GUESTS_FROM,
     REQUESTS_MAX,
-    SILENCE_S,
     Audience,
     Peers,
 )
+from longhall.cluster.rpc.request_client import SILENCE_S
 from longhall.cluster.rpc.wire import GREETING, Greeting, encode
 from longhall.errors import Code, LonghallError
 from simulation.world import Simulation

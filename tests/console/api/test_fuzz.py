@@ -10,16 +10,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longhall.broker.pending import Pending, completed
+from longhall.broker.queues.service import QueueService
 from longhall.console.api import bodies, browsing, letters, messages, queues, uploads
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.service import Api
-from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.http import HttpConnection
 from longhall.queues.messages import Counts, Depth, QueueView
 from longhall.queues.settings import QueueSettings
+from longhall.service.local import LocalBroker
+from longhall.service.router import Router
 
 
 class Refusing:
@@ -27,6 +30,9 @@ class Refusing:
 
     def view(self, name: str) -> QueueView:
         return QueueView(name=name, queue_id="", settings=QueueSettings(priorities=3))
+
+    def describe(self, name: str) -> Pending[QueueView]:
+        return completed(self.view(name))
 
     def names(self, prefix: str) -> list[str]:
         return [prefix + "a", prefix + "b"]
@@ -90,7 +96,8 @@ kinds = st.sampled_from(
 
 @given(methods, paths, st.text(max_size=20), requests, kinds)
 def test_anything(method: str, path: str, query: str, body: bytes, kind: str) -> None:
-    api = Api(cast(Queues, Refusing()), ROUTES, Budget(1 << 20))
+    queues = cast(QueueService, Refusing())
+    api = Api(Router(LocalBroker(queues), queues), ROUTES, Budget(1 << 20))
     headers = {b"host": b"localhost", b"content-type": kind.encode()}
     call = HttpCall(NOBODY, method.encode(), b"/", headers)
     call.body = body

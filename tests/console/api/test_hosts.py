@@ -8,48 +8,40 @@ from typing import cast
 
 import pytest
 
+from longhall.broker.pending import Pending, completed
+from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.console.api.asked import JSON, Asked, Reply
-from longhall.console.api.hosts import Begun, host_routes
-from longhall.console.api.verbs import Queues
+from longhall.console.api.hosts import HOST_ROUTES, Begun
 from longhall.errors import Code, LonghallError
+from longhall.service.router import Router
 
 
-class Verbs:
+class Service:
     """Says what it was asked for."""
 
-    async def add(self, node: int) -> str:
-        return f"add {node}"
-
-    async def drain(self, node: int) -> str:
-        return f"drain {node}"
-
-    async def move(self, source: int, target: int) -> str:
-        return f"move {source} {target}"
-
-    async def spread(self) -> str:
-        return "spread"
-
-    async def lead(self, node: int) -> str:
-        return f"lead {node}"
-
-    async def set_factor(self, factor: int) -> str:
-        return f"factor {factor}"
+    def call(self, operation: Operation[str], caller: Caller) -> Pending[str]:
+        fields = [str(getattr(operation, name)) for name in operation.__struct_fields__]
+        return completed(" ".join([type(operation).__name__, *fields]))
 
 
 def ask(path: str, *names: str, body: bytes = b"") -> Reply:
-    route = next(route for route in host_routes(Verbs()) if route.path == path)
-    return asyncio.run(route.handler(cast(Queues, None), Asked(names, {}, body, JSON, "somebody")))
+    route = next(route for route in HOST_ROUTES if route.path == path)
+
+    async def answer() -> Reply:
+        return await route.handler(cast(Router, Service()), Asked(names, {}, body, JSON, Caller("an operator")))
+
+    return asyncio.run(answer())
 
 
 @pytest.mark.parametrize(
     ("path", "names", "body", "said"),
     [
-        ("cluster/hosts/*/add", ("4",), b"", "add 4"),
-        ("cluster/hosts/*/drain", ("1",), b"{}", "drain 1"),
-        ("cluster/leader", (), b'{"node": 3}', "lead 3"),
-        ("cluster/moves", (), b'{"source": 1, "target": 4}', "move 1 4"),
-        ("cluster/moves", (), b"", "spread"),
-        ("cluster/factor", (), b'{"factor": 5}', "factor 5"),
+        ("cluster/hosts/*/add", ("4",), b"", "AddHost 4"),
+        ("cluster/hosts/*/drain", ("1",), b"{}", "DrainHost 1"),
+        ("cluster/leader", (), b'{"node": 3}', "TransferLeadership 3"),
+        ("cluster/moves", (), b'{"source": 1, "target": 4}', "MoveReplica 1 4"),
+        ("cluster/moves", (), b"", "SpreadReplicas"),
+        ("cluster/factor", (), b'{"factor": 5}', "SetReplicationFactor 5"),
     ],
 )
 def test_what_has_begun_is_told(path: str, names: tuple[str, ...], body: bytes, said: str) -> None:

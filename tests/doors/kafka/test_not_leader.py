@@ -28,8 +28,8 @@ from longhall.doors.kafka.wire.messages.offsets import (
 from longhall.doors.kafka.wire.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import Code
-from longhall.front.carried import answer_carried
 from longhall.node.assembly import Node
+from tests.doors.memory_transport import answer_in_memory
 from tests.doors.two_nodes import FOLLOWER, LEADER, two_nodes
 
 NOT_LEADER, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER, LEADER_NOT_AVAILABLE = 6, 15, 16, 41, 5
@@ -39,7 +39,7 @@ async def ask(node: Node, message: Message, version: int) -> Any:
     """The answer of a node's door, in the words of the message."""
     api = next(row for row in API.values() if row.request is type(message))
     frame = encode_request(1, "test", version, message)
-    answer = await asyncio.wait_for(answer_carried(node.entrances["kafka"], "127.0.0.1", frame), 20)
+    answer = await asyncio.wait_for(answer_in_memory(node._kafka.entrance, "127.0.0.1", frame), 20)
     return decode_response(api.key, version, answer[4:])[1]
 
 

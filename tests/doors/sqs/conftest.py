@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from longhall.doors.sqs.recent import RecentNames
 from tests.doors.sqs.clients import client
 from tests.doors.sqs.running import Running, running
 
@@ -22,7 +21,7 @@ def shared_door() -> Iterator[Running]:
 def door(shared_door: Running) -> Running:
     shared_door.queues.queues.clear()
     shared_door.queues.tasks.clear()
-    shared_door.server.door.names = RecentNames()
+    shared_door.queues.deleted.clear()
     shared_door.queues.refusal = None
     return shared_door
 

@@ -1,17 +1,29 @@
-"""The verbs in memory, for tests of the door alone: enough of a queue that clients find what they put there."""
+"""The queue service in memory, for tests of the door alone: enough that clients find the messages that they sent."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, TypeVar, cast
 
-from longhall.broker.waiting import Acknowledgeable
-from longhall.doors.sqs import verbs
+from longhall.broker.pending import Pending, completed
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
 from longhall.queues.settings import QueueSettings
+from longhall.service.local import LocalBroker
+from longhall.service.router import Router
 
 NOW_MS: Final = 1_700_000_000_000
+
+# The method `list` hides the type of that name inside the class.
+Views = list[QueueView]
+Accepteds = list[Accepted]
+Deliveries = list[Delivery]
+Names = list[str]
+Codes = list[Code | None]
+Tasks = list[MoveTask]
+
+R = TypeVar("R")
 
 
 class FakeQueue:
@@ -28,18 +40,32 @@ class FakeQueue:
         self.purged = False
 
 
+def _committed_soon(reply: R) -> Pending[R]:
+    pending: Pending[R] = Pending()
+    pending.decide(reply)
+    asyncio.get_running_loop().call_soon(pending.committed, 0)
+    return pending
+
+
 class FakeQueues:
     """See the module. `refusal` is raised by the next verb that may refuse, once."""
 
     def __init__(self) -> None:
         self.queues: dict[str, FakeQueue] = {}
         self.tasks: dict[str, MoveTask] = {}
+        self.deleted: set[str] = set()
         self.refusal: Exception | None = None
         self.refusals_of_sends: list[Code | None] = []
         self.cancelled = 0
         self.pollers = 0
         self._number = 0
         self._arrived = asyncio.Event()
+
+    @property
+    def service(self) -> Router:
+        """The service of a lone node that has these queues."""
+        queues = cast(QueueService, self)
+        return Router(LocalBroker(queues), queues)
 
     def _next(self) -> int:
         self._number += 1
@@ -53,7 +79,9 @@ class FakeQueues:
             raise LonghallError(Code.UNKNOWN_QUEUE)
         return self.queues[name]
 
-    async def create(self, name: str, settings: QueueSettings) -> QueueView:
+    async def create(self, name: str, settings: QueueSettings, deleted_before_ms: int = 0) -> QueueView:
+        if name not in self.queues and name in self.deleted and deleted_before_ms:
+            raise LonghallError(Code.QUEUE_DELETED_RECENTLY)
         if name in self.queues:
             raise LonghallError(Code.QUEUE_EXISTS)
         view = QueueView(
@@ -65,16 +93,17 @@ class FakeQueues:
     async def delete(self, name: str) -> None:
         self._of(name)
         del self.queues[name]
+        self.deleted.add(name)
 
     def view(self, name: str) -> QueueView | None:
         found = self.queues.get(name)
         return None if found is None else found.view
 
-    async def certain(self) -> None:
-        """All of them are."""
+    def describe(self, name: str) -> Pending[QueueView]:
+        return completed(self._of(name).view)
 
-    def list(self, prefix: str) -> verbs.Views:
-        return [queue.view for name, queue in self.queues.items() if name.startswith(prefix)]
+    def names(self, prefix: str) -> Names:
+        return [name for name in self.queues if name.startswith(prefix)]
 
     async def configure(self, name: str, settings: QueueSettings) -> None:
         queue = self._of(name)
@@ -82,15 +111,12 @@ class FakeQueues:
             name=name, queue_id=queue.view.queue_id, settings=settings, created_ms=NOW_MS, modified_ms=NOW_MS + 5_000
         )
 
-    async def send(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:
-        return self.send_nowait(name, messages)
+    def send(self, name: str, messages: list[Outgoing]) -> Pending[Accepteds]:
+        return _committed_soon(self._send(name, messages))
 
-    def release(self, name: str, target: Acknowledgeable, sends: bool = False) -> None:
-        asyncio.get_running_loop().call_soon(target.committed, 0)
-
-    def send_nowait(self, name: str, messages: verbs.Outgoings) -> verbs.Accepteds:
+    def _send(self, name: str, messages: list[Outgoing]) -> Accepteds:
         queue = self._of(name)
-        out: verbs.Accepteds = []
+        out: Accepteds = []
         for message in messages:
             code = self.refusals_of_sends.pop(0) if self.refusals_of_sends else None
             if code is not None:
@@ -127,29 +153,22 @@ class FakeQueues:
         self,
         name: str,
         count_max: int,
-        wait_ms: int,
-        lease_ms: int,
-        attempt_id: str,
+        wait_ms: int = -1,
+        lease_ms: int = -1,
+        attempt_id: str = "",
         filter: str = "",
         consumer: str = "",
         in_parts: bool = True,
-    ) -> verbs.Deliveries:
+    ) -> Deliveries:
         queue = self._of(name)
+        wait_ms = wait_ms if wait_ms >= 0 else queue.view.settings.wait_ms
+        lease_ms = lease_ms if lease_ms >= 0 else queue.view.settings.lease_ms
         queue.received.append((count_max, wait_ms, lease_ms, attempt_id))
         if not queue.waiting and wait_ms:
             await self._wait(wait_ms)
         return self._give(queue, name, count_max)
 
-    def receive_nowait(
-        self, name: str, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
-    ) -> verbs.Deliveries | None:
-        queue = self._of(name)
-        if not queue.waiting and wait_ms:
-            return None
-        queue.received.append((count_max, wait_ms, lease_ms, ""))
-        return self._give(queue, name, count_max)
-
-    def _give(self, queue: FakeQueue, name: str, count_max: int) -> verbs.Deliveries:
+    def _give(self, queue: FakeQueue, name: str, count_max: int) -> Deliveries:
         given = queue.waiting[:count_max]
         del queue.waiting[:count_max]
         for delivery in given:
@@ -172,12 +191,9 @@ class FakeQueues:
         finally:
             self.pollers -= 1
 
-    async def settle(self, name: str, receipts: verbs.Receipts, consumer: str = "") -> verbs.Answers:
-        return self.settle_nowait(name, receipts)
-
-    def settle_nowait(self, name: str, receipts: verbs.Receipts, consumer: str = "") -> verbs.Answers:
+    def settle(self, name: str, receipts: Names, consumer: str = "") -> Pending[Codes]:
         queue = self._of(name)
-        return [self._settle(queue, receipt) for receipt in receipts]
+        return _committed_soon([self._settle(queue, receipt) for receipt in receipts])
 
     def _settle(self, queue: FakeQueue, receipt: str) -> Code | None:
         if receipt in queue.superseded:
@@ -194,9 +210,9 @@ class FakeQueues:
         self._settle(queue, receipt)
         return accepted
 
-    async def change_lease(self, name: str, changes: verbs.Changes, consumer: str = "") -> verbs.Answers:
+    async def change_lease(self, name: str, changes: list[tuple[str, int]], consumer: str = "") -> Codes:
         queue = self._of(name)
-        out: verbs.Answers = []
+        out: Codes = []
         for receipt, lease_ms in changes:
             if receipt in queue.superseded:
                 out.append(Code.RECEIPT_SUPERSEDED)
@@ -217,18 +233,20 @@ class FakeQueues:
         queue.purged = True
         queue.waiting.clear()
 
-    async def weigh(self, name: str) -> Depth:
+    def depth(self, name: str) -> Depth:
         queue = self._of(name)
         return Depth(available=len(queue.waiting), in_flight=len(queue.in_flight), delayed=3)
 
-    def sources(self, name: str) -> verbs.Names:
+    def sources(self, name: str) -> Names:
         return [
             other
             for other, queue in self.queues.items()
             if queue.view.settings.dead_letters is not None and queue.view.settings.dead_letters.queue == name
         ]
 
-    async def start_move(self, source: str, target: str, rate_max: int) -> MoveTask:
+    async def start_move(
+        self, source: str, target: str, rate_max: int, ids: Names | None = None, filter: str = ""
+    ) -> MoveTask:
         if any(task.source == source and task.state == "RUNNING" for task in self.tasks.values()):
             raise LonghallError(Code.MOVE_RUNNING)
         number = self._next()
@@ -247,5 +265,5 @@ class FakeQueues:
         task.moved = 2
         return task
 
-    async def list_moves(self, source: str) -> verbs.Tasks:
+    def moves(self, source: str) -> Tasks:
         return [task for task in self.tasks.values() if task.source == source]

@@ -50,7 +50,7 @@ def running(
     async def main() -> None:
         queues = FakeQueues()
         server = SqsServer(
-            Door(queues, **(door or {})), Budget(budget_bytes), RealClock(), RealEntropy(), verifier, **options
+            Door(queues.service, **(door or {})), Budget(budget_bytes), RealClock(), RealEntropy(), verifier, **options
         )
         port = await server.open(RealNetwork(), "127.0.0.1", 0)
         opened.append(Running(server, queues, port, asyncio.get_running_loop()))

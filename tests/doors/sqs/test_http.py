@@ -45,7 +45,7 @@ class Open:
 @asynccontextmanager
 async def opened(budget_bytes: int = 64 << 20, **options: Any) -> AsyncIterator[Open]:
     queues = FakeQueues()
-    server = SqsServer(Door(queues), Budget(budget_bytes), RealClock(), RealEntropy(), **options)
+    server = SqsServer(Door(queues.service), Budget(budget_bytes), RealClock(), RealEntropy(), **options)
     port = await server.open(RealNetwork(), "127.0.0.1", 0)
     try:
         yield Open(server, queues, port)

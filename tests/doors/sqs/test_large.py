@@ -45,7 +45,7 @@ class Running:
         """A verb of the desk, for what this door has no words for."""
         assert self.node is not None
         assert self.loop is not None
-        asked = getattr(self.node.desk, verb)(*arguments)
+        asked = getattr(self.node.queues, verb)(*arguments)
         return asyncio.run_coroutine_threadsafe(asked, self.loop).result(30)
 
 
@@ -68,7 +68,7 @@ def opened(running: Running, name: str, protocol: str, **attributes: str) -> tup
     assert running.node is not None
     sqs = client(f"http://127.0.0.1:{running.node.sqs.port}", protocol)
     url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-    view = running.node.desk.view(name)
+    view = running.node.queues.view(name)
     assert view is not None
     running.ask("configure", name, msgspec.structs.replace(view.settings, whole_bytes_max=WHOLE_BYTES_MAX))
     return sqs, url
@@ -100,7 +100,7 @@ def test_large_ones_in_a_batch_and_in_order(running: Running) -> None:
 
 def test_above_the_bound_it_is_refused(running: Running) -> None:
     sqs, url = opened(running, "bounded", "json")
-    view = running.node.desk.view("bounded")  # type: ignore[union-attr]
+    view = running.node.queues.view("bounded")  # type: ignore[union-attr]
     assert view is not None
     running.ask("configure", "bounded", msgspec.structs.replace(view.settings, whole_bytes_max=2_000_000))
     sqs.send_message(QueueUrl=url, MessageBody="x" * 2_000_000)

@@ -35,7 +35,7 @@ from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica
 from longhall.cluster.replication.leadership_suspicion import LeadershipSuspicion
 from longhall.cluster.replication.leadership_transfer import transfer_leadership, wait_for_successor, withdraw
 from longhall.cluster.replication.progress_notes import ProgressNotes
-from longhall.cluster.routing import addresses_of
+from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.peers import Peers
 from longhall.coordination.ports import (
     Conflict,

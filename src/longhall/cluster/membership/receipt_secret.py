@@ -21,7 +21,7 @@ import msgspec
 
 from longhall.broker.gates import RECEIPT_SECRET_LEVEL
 from longhall.broker.recover import Identity
-from longhall.cluster.routing import addresses_of
+from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import decode
 from longhall.coordination.ports import Conflict, Coordinator, OutcomeUnknown, ShardState

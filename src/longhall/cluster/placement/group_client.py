@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Final, final
+from typing import Any, Final, TypeVar, final
 
 from longhall.broker.leadership import NOBODY, Host
-from longhall.cluster.routing import Router, addresses_of
+from longhall.broker.pending import Pending, failed
+from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
+from longhall.cluster.rpc.leader_client import LeaderClient, OnLate
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.cluster.rpc.peers import GUESTS_FROM, Peers
 from longhall.coordination.following import report_failure
 from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Watch
@@ -25,9 +28,11 @@ from longhall.world.ports import World
 
 PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
 LOOK_S: Final = 0.05
-CARRIED_MAX: Final = 1024  # Requests on their way to one hall.
+CALLS_MAX: Final = 1024  # Under way to one group.
 
-_log = logging.getLogger("longhall.wings")
+_log = logging.getLogger("longhall.groups")
+
+R = TypeVar("R")
 
 
 @final
@@ -45,7 +50,7 @@ class GroupClient:
         *,
         begins: bool = True,
     ) -> None:
-        """With `begins` the coordinator is started and closed by the guest, else it is somebody else's."""
+        """With `begins` the client starts and closes the coordinator, else it belongs to another object."""
         self.node = GUESTS_FROM + number
         self.label = label  # What the hall is called in messages.
         self._world = world
@@ -56,7 +61,7 @@ class GroupClient:
         self._state = ShardState(shard=CATALOGUE_SHARD)
         self._living: Mapping[int, Described] = {}
         self._peers: Peers | None = None
-        self._router: Router | None = None
+        self._leader: LeaderClient | None = None
         self._watches: list[Watch] = []
         self._changed = asyncio.Event()
         self._meeting = asyncio.get_running_loop().create_task(self._meet(), name=f"meet {label}")
@@ -67,6 +72,8 @@ class GroupClient:
         self._meeting.cancel()
         for watch in self._watches:
             watch.cancel()
+        if self._leader is not None:
+            self._leader.close()
         if self._peers is not None:
             await self._peers.close()
         if self._begins:
@@ -94,9 +101,9 @@ class GroupClient:
 
     def _know(self, hall_id: str) -> None:
         self._peers = Peers(
-            self._world, hall_id, self.node, self._incarnation, secrets=self._secrets, requests_max=CARRIED_MAX
+            self._world, hall_id, self.node, self._incarnation, secrets=self._secrets, requests_max=CALLS_MAX
         )
-        self._router = Router(self, self._peers, _not_here, carried_max=CARRIED_MAX)
+        self._leader = LeaderClient(self, self._peers, _not_here, calls_max=CALLS_MAX, label=self.label)
         self._members_changed(self._living)
 
     # What is heard
@@ -146,7 +153,7 @@ class GroupClient:
     @property
     def is_led(self) -> bool:
         """Whether somebody could be asked now."""
-        return self._router is not None and self._state.leader != NOBODY and self._state.leader in self._living
+        return self._leader is not None and self._state.leader != NOBODY and self._state.leader in self._living
 
     async def be_safe(self, copies_min: int) -> None:
         """Wait until it is, and so many have everything."""
@@ -165,34 +172,32 @@ class GroupClient:
 
     # Asking
 
-    def elsewhere(self) -> bool:
-        """It always is: see `front.carrying.Carrier`."""
-        return True
-
-    async def confirm(self) -> None:
-        """Whoever is asked there does it."""
-
-    async def carry(self, door: str, peer: str, request: bytes, waits: bool = False) -> bytes:
-        """Have the leader of that hall answer; see `front.carrying.Carrier`. It waits a while for one."""
-        return await self._known().carry(door, peer, request, waits)
-
-    async def carry_now(self, door: str, peer: str, request: bytes) -> bytes:
-        """The same, but NOT_LEADER at once, with nothing done, where nobody can be asked now."""
-        if not self.is_led:
-            raise LonghallError(Code.NOT_LEADER, f"nobody leads {self.label} at the moment")
-        return await self._known().carry_now(door, peer, request)
+    def call(
+        self,
+        operation: Operation[R],
+        caller: Caller = NOBODY_IN_PARTICULAR,
+        *,
+        now: bool = False,
+        incarnation: bytes = b"",
+        on_late: OnLate | None = None,
+    ) -> Pending[R]:
+        """Have the leader of that group carry out an operation. It waits a while for a leader; with `now` it is refused
+        with NOT_LEADER, and certainly not done, where none can be asked at once.
+        """
+        if self._leader is None or (now and not self.is_led):
+            code = Code.NOT_LEADER if now else Code.NOT_READY
+            return failed(LonghallError(code, f"no leader of {self.label} is known here yet; try again"))
+        try:
+            return self._leader.call(operation, caller, now=now, incarnation=incarnation, on_late=on_late)
+        except LonghallError as error:
+            return failed(error)
 
     async def ask(self, node: int, verb: str, timeout_s: float) -> bytes:
-        """Ask one node of that hall, whoever leads. As `Peers.request`."""
+        """Ask one node of that group, whichever leads. As `Peers.request`."""
         if self._peers is None:
             raise LonghallError(Code.NOT_READY, f"{self.label} is not known yet; try again")
         return await self._peers.request(node, verb, b"", timeout_s)
 
-    def _known(self) -> Router:
-        if self._router is None:
-            raise LonghallError(Code.NOT_READY, f"{self.label} is not known yet; try again")
-        return self._router
 
-
-async def _not_here(door: str, peer: str, request: bytes) -> bytes:
-    raise LonghallError(Code.NOT_LEADER, "a guest answers for nobody")
+def _not_here(operation: Operation[Any], caller: Caller) -> Pending[Any]:
+    return failed(LonghallError(Code.NOT_LEADER, "this process is no part of the group"))

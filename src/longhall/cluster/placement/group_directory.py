@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
+from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.topic_presence import TopicPresence
 from longhall.cluster.rpc.authentication import Secrets
-from longhall.cluster.wings import calls
-from longhall.cluster.wings.calls import Verb
+from longhall.cluster.rpc.leader_client import OnLate
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.coordination.ports import Coordinator, ReplicationGroup, Watch
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -141,25 +142,24 @@ class GroupDirectory:
 
     # Asking
 
-    async def call(self, number: int, verb: Verb[R], *arguments: Any, waits: bool = False, life: bytes = b"") -> R:
-        """Have the leader of a wing do something; it waits a while for one. LonghallError as the verb raises it."""
-        answer = await self._known(number, Code.NOT_READY).carry(
-            calls.DESK, "", calls.encode_call(verb, *arguments, life=life), waits
-        )
-        return calls.decode_result(verb, answer)
-
-    async def call_now(self, number: int, verb: Verb[R], *arguments: Any, life: bytes = b"") -> R:
-        """The same; NOT_LEADER at once, with nothing done, where nobody leads now."""
-        answer = await self._known(number, Code.NOT_LEADER).carry_now(
-            calls.DESK, "", calls.encode_call(verb, *arguments, life=life)
-        )
-        return calls.decode_result(verb, answer)
-
-    def _known(self, number: int, otherwise: Code) -> GroupClient:
+    def call(
+        self,
+        number: int,
+        operation: Operation[R],
+        caller: Caller = NOBODY_IN_PARTICULAR,
+        *,
+        now: bool = False,
+        incarnation: bytes = b"",
+        on_late: OnLate | None = None,
+    ) -> Pending[R]:
+        """Have the leader of a group carry out an operation; it waits a while for one. With `now` it is refused with
+        NOT_LEADER, and certainly not done, where there is none.
+        """
         guest = self._guests.get(number)
         if guest is None:
-            raise LonghallError(otherwise, f"the wing {number} is not known here yet; try again")
-        return guest
+            code = Code.NOT_LEADER if now else Code.NOT_READY
+            return failed(LonghallError(code, f"the group {number} is not known here yet; try again"))
+        return guest.call(operation, caller, now=now, incarnation=incarnation, on_late=on_late)
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:

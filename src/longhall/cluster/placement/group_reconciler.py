@@ -32,8 +32,14 @@ from longhall.cluster.placement.placement_rules import (
     settings_in_wing,
     wing_of_host,
 )
+from longhall.cluster.placement.topic_operations import (
+    ApplyTopic,
+    ListTopics,
+    RemoveTopic,
+    TopicSpec,
+    fingerprint,
+)
 from longhall.cluster.rpc.authentication import Secrets
-from longhall.cluster.wings import calls
 from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Ids, ReplicationGroup
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -148,18 +154,18 @@ class GroupReconciler(GroupDirectory):
         topic = self._hall.catalogue.topics.get(name)
         if topic is None:
             return
-        furniture = self._furniture(topic)
+        spec = self._spec(topic)
         for number in topic.options.wings:
             self._lives.begins(number, topic, self._hall.time.now_ms())
         try:
-            await asyncio.gather(*(self._furnish_one(number, furniture) for number in topic.options.wings))
+            await asyncio.gather(*(self._furnish_one(number, spec) for number in topic.options.wings))
         except BaseException:
             self._looked_s = -LOOK_S  # The next look makes up for it.
             raise
 
-    def _furniture(self, topic: Topic) -> calls.Furniture:
+    def _spec(self, topic: Topic) -> TopicSpec:
         entry = self._hall.catalogue.queues.by_name.get(topic.name)
-        return calls.Furniture(
+        return TopicSpec(
             name=topic.name,
             topic_id=topic.topic_id,
             partitions=len(topic.partitions),
@@ -167,30 +173,30 @@ class GroupReconciler(GroupDirectory):
             queue=settings_in_wing(entry.settings) if entry is not None else None,
         )
 
-    async def _furnish_one(self, number: int, furniture: calls.Furniture) -> None:
+    async def _furnish_one(self, number: int, spec: TopicSpec) -> None:
         try:
-            await self.call(number, calls.FURNISH, furniture)
+            await self.call(number, ApplyTopic(spec))
         except LonghallError as error:
             if error.code is not Code.TOPIC_EXISTS:
                 raise
-            await self._make_way(number, furniture)
-            await self.call(number, calls.FURNISH, furniture)
-        self._lives.has(number, furniture.topic_id)
+            await self._make_way(number, spec)
+            await self.call(number, ApplyTopic(spec))
+        self._lives.has(number, spec.topic_id)
 
-    async def _make_way(self, number: int, furniture: calls.Furniture) -> None:
+    async def _make_way(self, number: int, spec: TopicSpec) -> None:
         """Something of the same name was left there when it was deleted here."""
-        inventory = await self.call(number, calls.INVENTORY)
+        inventory = await self.call(number, ListTopics())
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
         await self._confirm()
-        known = self._hall.catalogue.topics.get(furniture.name)
-        left = next((topic_id for name, topic_id, _ in inventory if name == furniture.name), None)
-        if left is not None and known is not None and known.topic_id == furniture.topic_id != left:
-            await self.call(number, calls.CLEAR, furniture.name, left)
+        known = self._hall.catalogue.topics.get(spec.name)
+        left = next((topic_id for name, topic_id, _ in inventory if name == spec.name), None)
+        if left is not None and known is not None and known.topic_id == spec.topic_id != left:
+            await self.call(number, RemoveTopic(spec.name, left))
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:
             try:
-                await self.call_now(number, calls.CLEAR, name, topic_id)
+                await self.call(number, RemoveTopic(name, topic_id), now=True)
             except LonghallError as error:
                 self._looked_s = -LOOK_S  # It goes with the next look.
                 _log.info("a wing is cleared later", extra={"wing": number, "reason": str(error)})
@@ -262,9 +268,9 @@ class GroupReconciler(GroupDirectory):
 
     async def _compare(self, wing: ReplicationGroup) -> None:
         """It gets what it should have and has not; what it should not have goes."""
-        found = await self.call(wing.number, calls.INVENTORY)
+        found = await self.call(wing.number, ListTopics())
         placed = {
-            name: (topic.topic_id, calls.fingerprint(self._furniture(topic)))
+            name: (topic.topic_id, fingerprint(self._spec(topic)))
             for name, topic in self._hall.catalogue.topics.items()
             if wing.number in topic.options.wings
         }
@@ -275,7 +281,7 @@ class GroupReconciler(GroupDirectory):
         for name, topic_id, _ in found:
             if name not in placed or placed[name][0] != topic_id:
                 _log.info("a wing has what was deleted, and is cleared of it", extra={"wing": wing.name, "topic": name})
-                await self.call(wing.number, calls.CLEAR, name, topic_id)
+                await self.call(wing.number, RemoveTopic(name, topic_id))
         has = {name: (topic_id, print_) for name, topic_id, print_ in found}
         for name, wanted in placed.items():
             if name in has and has[name][0] == wanted[0]:

@@ -13,7 +13,6 @@ import asyncio
 import enum
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, final
 
 import msgspec
@@ -34,34 +33,26 @@ from longhall.cluster.rpc.authentication import (
 )
 from longhall.cluster.rpc.authentication import Listener as Handshake
 from longhall.cluster.rpc.link import Link
+from longhall.cluster.rpc.request_client import REQUEST_PURPOSE, AnswerTarget, RequestClient
+from longhall.cluster.rpc.request_server import CallHandler, Handler, RequestServer
+from longhall.cluster.rpc.stream import IncomingStream, StreamHandler
 from longhall.cluster.rpc.wire import (
-    ANSWER,
     REFUSAL,
-    REQUEST,
     WELCOME,
     Greeting,
     Refusal,
     Welcome,
-    decode_answer,
-    decode_request,
-    encode_answer,
-    encode_request,
 )
-from longhall.errors import Code, LonghallError
+from longhall.errors import LonghallError
 from longhall.world.ports import Listener, World
 
 FOLLOW_PURPOSE: Final = "follow"
-REQUEST_PURPOSE: Final = "request"
 GREETING_S_MAX: Final = 5.0  # For the whole handshake.
 REQUESTS_MAX: Final = 1024  # Under way to one node, or from one, at the same time.
-SILENCE_S: Final = 10.0  # Without any answer although one was wanted: the connection is dead.
 GREETINGS_MAX: Final = 64  # Connections that have not proven yet who they are; the oldest makes room for a new one.
 GUESTS_FROM: Final = 1 << 40  # Nodes of a hall have smaller numbers than its guests.
 REFUSAL_LOG_S: Final = 10.0  # Between two log lines about refusals of one kind.
 
-Handler = Callable[[int, bytes], Awaitable[bytes]]  # From which node, what; returns the answer.
-Reply = Callable[[bytes], None]
-AtOnce = Callable[[int, bytes, Reply], bool]  # The same with the way back; False leaves it to the ordinary handler.
 OnFollower = Callable[[Link, Greeting], None]
 
 _log = logging.getLogger("longhall.peers")
@@ -82,10 +73,6 @@ def _shown(peer: object) -> str:
 def _no_leader(link: Link, greeting: Greeting) -> None:
     link.send(REFUSAL, Refusal(reason="this node does not lead"))
     link.close()
-
-
-def _nobody_cares(node: int) -> None:
-    """Until somebody works for others."""
 
 
 def _any_node(node: int) -> bool:
@@ -110,7 +97,6 @@ class Peers:
         self.node = node
         self.incarnation = incarnation
         self.requests_max = requests_max
-        self.on_asker_lost: Callable[[int], None] = _nobody_cares  # Nobody there waits for answers any more.
         self.addresses: dict[int, tuple[str, int]] = {}  # Where the other nodes listen; the assembly keeps it fresh.
         self.on_follower: OnFollower = _no_leader
         self.is_member: Callable[[int], bool] = _any_node  # Whether the cluster knows a node of this number.
@@ -123,12 +109,13 @@ class Peers:
         self._secrets = secrets if secrets is not None else Secrets()
         self._handlers: dict[str, Handler] = {}
         self._audiences: dict[str, Audience] = {}
-        self._at_once: dict[str, AtOnce] = {}
+        self._call_handlers: dict[str, CallHandler] = {}
+        self._stream_handlers: dict[str, StreamHandler] = {}
         self._listener: Listener | None = None
         self._links: dict[Link, None] = {}  # All that are open, in the order they came.
         self._unproven: dict[Link, None] = {}  # Those of them that have not greeted yet.
         self._refusals_logged: dict[str, tuple[float, int]] = {}  # By reason: when, and how many there were then.
-        self._askers: dict[int, _Asker] = {}
+        self._clients: dict[int, RequestClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, host: str, port: int) -> int:
@@ -141,19 +128,38 @@ class Peers:
         self._handlers[verb] = handler
         self._audiences[verb] = audience
 
-    def serve_at_once(self, verb: str, handler: AtOnce) -> None:
-        """Ask this handler first: one that needs no task of its own."""
-        self._at_once[verb] = handler
+    def serve_calls(self, verb: str, handler: CallHandler, audience: Audience = Audience.NODES) -> None:
+        """Answer requests of this name with a `Pending`: no task is made for them, and the caller may cancel them."""
+        self._call_handlers[verb] = handler
+        self._audiences[verb] = audience
+
+    def serve_stream(self, verb: str, handler: StreamHandler, audience: Audience = Audience.NODES) -> None:
+        """Let other processes open streams of this name."""
+        self._stream_handlers[verb] = handler
+        self._audiences[verb] = audience
 
     async def request(self, node: int, verb: str, body: bytes, timeout_s: float) -> bytes:
         """Ask another node. OSError when it cannot be reached, TimeoutError when it does not answer in time: whether it
         did what was asked is unknown then. LonghallError(OVERLOADED) when too much is under way to it already.
         """
-        asker = self._askers.get(node)
-        if asker is None:
-            asker = self._askers[node] = _Asker(self, node)
         async with asyncio.timeout(timeout_s):
-            return await asker.ask(verb, body)
+            return await self._client(node).request(verb, body)
+
+    def send(self, node: int, verb: str, body: bytes, target: AnswerTarget) -> Callable[[], None]:
+        """Ask another node without a task: `target` gets the answer, or hears that the connection is lost. What is
+        returned cancels the request: the other node is told that the answer is not needed.
+        """
+        return self._client(node).send(verb, body, target)
+
+    async def open_stream(self, node: int, verb: str, body: bytes, credit: int) -> IncomingStream:
+        """A stream of items from another node; it sends at most `credit` items more than were taken."""
+        return await self._client(node).open_stream(verb, body, credit)
+
+    def _client(self, node: int) -> RequestClient:
+        client = self._clients.get(node)
+        if client is None:
+            client = self._clients[node] = RequestClient(self, node)
+        return client
 
     async def dial(self, node: int, purpose: str) -> Link:
         """A connection to another node that has been welcomed. OSError when that cannot be."""
@@ -290,9 +296,9 @@ class Peers:
         if greeting.purpose == FOLLOW_PURPOSE:
             self.on_follower(link, greeting)
         elif greeting.purpose == REQUEST_PURPOSE:
-            answerer = _Answerer(self, link, greeting.node)
-            link.on_frame = answerer.asked
-            link.on_lost = answerer.lost
+            server = RequestServer(self, link, greeting.node)
+            link.on_frame = server.received
+            link.on_lost = server.lost
         else:
             link.send(REFUSAL, Refusal(reason=f"{greeting.purpose} is not a purpose known here"))
             link.close()
@@ -336,147 +342,16 @@ class Peers:
             return self.is_member(node)
         return audience is Audience.GUESTS or node < GUESTS_FROM
 
-    def handler_at_once(self, verb: str) -> AtOnce | None:
-        """Who may answer it at once."""
-        return self._at_once.get(verb)
+    def call_handler(self, verb: str) -> CallHandler | None:
+        """What answers this verb with a `Pending`."""
+        return self._call_handlers.get(verb)
+
+    def stream_handler(self, verb: str) -> StreamHandler | None:
+        """What serves streams of this name."""
+        return self._stream_handlers.get(verb)
 
     def start(self, work: Awaitable[None]) -> None:
         """Run something that ends with this object at the latest."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-@final
-class _Asker:
-    """The requests of this node to one other, over one connection, made again when it broke."""
-
-    def __init__(self, peers: Peers, node: int) -> None:
-        self._peers = peers
-        self._node = node
-        self._link: Link | None = None
-        self._dialling = asyncio.Lock()
-        self._asked: dict[int, asyncio.Future[bytes]] = {}
-        self._number = 0
-        self._waiting = 0
-        self._loop = asyncio.get_running_loop()
-        self._heard_s = -1.0  # When the last answer came over this connection, whichever,
-        self._unheard_s = -1.0  # and when the first question was asked after that which was given up.
-
-    async def ask(self, verb: str, body: bytes) -> bytes:
-        if self._waiting >= self._peers.requests_max:
-            raise LonghallError(Code.OVERLOADED, f"too many requests are under way to node {self._node}")
-        self._waiting += 1
-        try:
-            link = await self._connected()
-            self._number += 1
-            number = self._number
-            answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            self._asked[number] = answered
-            asked_s = self._loop.time()
-            try:
-                link.write(encode_request(number, verb, body))
-                return await answered
-            except asyncio.CancelledError:
-                if self._link is link and self._heard_s < asked_s:
-                    self._given_up(link, asked_s)
-                raise
-            finally:
-                self._asked.pop(number, None)
-        finally:
-            self._waiting -= 1
-
-    def _given_up(self, link: Link, asked_s: float) -> None:
-        """Nothing was heard since this was asked. Short questions count together: each alone would never be enough."""
-        if self._unheard_s <= self._heard_s:
-            self._unheard_s = asked_s
-        if self._unheard_s <= self._loop.time() - SILENCE_S:
-            link.abort("the other side is silent")  # The next one had better try a fresh connection.
-
-    async def _connected(self) -> Link:
-        async with self._dialling:
-            if self._link is None or not self._link.is_open:
-                link = await self._peers.dial(self._node, REQUEST_PURPOSE)
-                link.on_frame = self._answered
-                link.on_lost = lambda: self._lost(link)
-                self._link = link
-                self._heard_s = self._unheard_s = -1.0
-                if not link.is_open:
-                    raise ConnectionError(f"node {self._node} hung up: {link.why}")
-            return self._link
-
-    def _answered(self, kind: int, body: bytes) -> None:
-        if kind != ANSWER:
-            raise LonghallError(Code.INVALID_REQUEST, "an answer was expected")
-        number, code, answer = decode_answer(body)
-        self._heard_s = self._loop.time()
-        future = self._asked.get(number)
-        if future is None or future.done():
-            return
-        if code is None:
-            future.set_result(answer)
-        else:
-            future.set_exception(LonghallError(code, answer.decode(errors="replace")))
-
-    def _lost(self, link: Link) -> None:
-        self._peers.forget(link)
-        if self._link is not link:
-            return
-        self._link = None
-        for future in self._asked.values():
-            if not future.done():
-                future.set_exception(ConnectionError(f"the connection to node {self._node} broke: {link.why}"))
-
-
-@final
-class _Answerer:
-    """The requests of one other node."""
-
-    def __init__(self, peers: Peers, link: Link, node: int) -> None:
-        self._peers = peers
-        self._link = link
-        self._node = node
-        self._running = 0
-
-    def asked(self, kind: int, body: bytes) -> None:
-        if kind != REQUEST:
-            raise LonghallError(Code.INVALID_REQUEST, "a request was expected")
-        number, verb, asked = decode_request(body)
-        if not self._peers.may_ask(self._node, verb):
-            sentence = f"{verb} is for members, and node {self._node} is not known here as one"
-            self._link.write(encode_answer(number, Code.NOT_READY, sentence.encode()))
-            return
-        at_once = self._peers.handler_at_once(verb)
-        if at_once is not None and at_once(self._node, asked, partial(self._reply, number)):
-            return
-        handler = self._peers.handler(verb)
-        if handler is None:
-            self._link.write(encode_answer(number, Code.NOT_READY, f"nobody answers {verb} here".encode()))
-        elif self._running >= self._peers.requests_max:
-            self._link.write(encode_answer(number, Code.OVERLOADED, b"too many requests are under way"))
-        else:
-            self._running += 1
-            self._peers.start(self._answer(handler, number, asked))
-
-    def _reply(self, number: int, answer: bytes) -> None:
-        self._link.write(encode_answer(number, None, answer))
-
-    def lost(self) -> None:
-        self._peers.forget(self._link)
-        self._peers.on_asker_lost(self._node)
-
-    async def _answer(self, handler: Handler, number: int, asked: bytes) -> None:
-        try:
-            answer = encode_answer(number, None, await handler(self._node, asked))
-        except LonghallError as error:
-            answer = encode_answer(number, error.code, str(error).encode())
-        except OSError as error:
-            answer = encode_answer(number, Code.NOT_READY, str(error).encode())
-        except msgspec.DecodeError as error:
-            answer = encode_answer(number, Code.INVALID_REQUEST, str(error).encode())
-        except Exception as error:
-            _log.exception("a request of another node failed", extra={"node": self._node})
-            answer = encode_answer(number, Code.NOT_READY, f"an internal error: {error!r}".encode())
-        finally:
-            self._running -= 1
-        self._link.write(answer)

@@ -12,6 +12,8 @@
                8  u8   size of the refusal's word, 0 for none
                9  that word, then the answer or a sentence
 
+Cancellations and the frames of streams have the layout of an answer: number, word, body.
+
 All numbers are big-endian. A size is looked at before anything is kept; until both sides have greeted each other it is
 small, and so is the room for it. The version in a greeting is the feature level that its sender writes, and beside it
 stands the newest one that it reads; fields that a node does not know are passed over, and those of a newer level are
@@ -35,7 +37,8 @@ FRAME_BYTES_BEFORE_GREETING: Final = 512  # The largest frame of a handshake has
 ROOM_BYTES_BEFORE_GREETING: Final = 1024
 SMALL_FRAME_BYTES: Final = 64 * 1024 + 64  # What is larger is received into a place of its own,
 LARGE_STEP_BYTES: Final = 1024 * 1024  # which has this size at first, more than the usual bundle, and grows fourfold.
-PEER_FRAME_BYTES_MAX: Final = FRAME_BYTES_MAX + ENTRY_BYTES_MAX + 64 * 1024
+CALL_BYTES_MAX: Final = 64 * 1024 * 1024  # An operation or a reply; most of what a receiver may get at once.
+PEER_FRAME_BYTES_MAX: Final = max(FRAME_BYTES_MAX + ENTRY_BYTES_MAX, CALL_BYTES_MAX) + 64 * 1024
 
 GREETING: Final = 1
 WELCOME: Final = 2
@@ -47,6 +50,11 @@ BEAT: Final = 7
 SYNCED: Final = 8
 REQUEST: Final = 9
 ANSWER: Final = 10
+CANCEL: Final = 11  # Of a request: its answer is not needed any more.
+STREAM: Final = 12  # A request whose answer is a stream of items.
+ITEM: Final = 13
+CREDIT: Final = 14  # So many more items may be sent.
+END: Final = 15  # The stream is over, with an error or without.
 HELLO: Final = 32  # The handshake: see `peer_authentication`.
 CHALLENGE: Final = 33
 PROOF: Final = 34
@@ -207,6 +215,16 @@ def encode_request(number: int, verb: str, body: bytes) -> bytes:
     word = verb.encode()
     assert len(word) < 256
     return _numbered_frame(REQUEST, number, word, body)
+
+
+def encode_numbered(kind: int, number: int, word: str = "", body: bytes = b"") -> bytes:
+    """A frame of a request or a stream of this number."""
+    return _numbered_frame(kind, number, word.encode(), body)
+
+
+def decode_numbered(body: bytes) -> tuple[int, str, bytes]:
+    """The number, the word and the rest of such a frame."""
+    return _numbered(body)
 
 
 def encode_answer(number: int, code: Code | None, body: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar, final
 
 import msgspec
 
+from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 
 JSON: Final = "application/json"
@@ -30,14 +31,16 @@ class Reply(NamedTuple):
 class Asked:
     """What was asked: names from the path, fields from the query, and the body."""
 
-    __slots__ = ("body", "content_type", "names", "query", "who")
+    __slots__ = ("body", "caller", "content_type", "names", "query")
 
-    def __init__(self, names: tuple[str, ...], query: dict[str, str], body: bytes, content_type: str, who: str) -> None:
+    def __init__(
+        self, names: tuple[str, ...], query: dict[str, str], body: bytes, content_type: str, caller: Caller
+    ) -> None:
         self.names = names
         self.query = query
         self.body = body
         self.content_type = content_type
-        self.who = who  # An access key where credentials are asked for, else an address.
+        self.caller = caller  # Identified by an access key where credentials are asked for, else by an address.
 
     @property
     def name(self) -> str:

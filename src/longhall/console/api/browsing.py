@@ -12,9 +12,10 @@ from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.messages import COUNT_MAX, FILTER_CHARACTERS_MAX, MessageOut, message_out
 from longhall.console.api.queues import found, shape_of
 from longhall.console.api.settings import Fields, understood_settings
-from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Page
+from longhall.service.queue_operations import ForkQueue, ListLeases, PeekMessages, RewindQueue, SearchMessages
+from longhall.service.router import Router
 
 PEEK_MAX: Final = 1000  # Messages of one look; there are fewer where they are large.
 
@@ -108,16 +109,16 @@ class Forking(Destination, kw_only=True, forbid_unknown_fields=True):
     settings: Fields = {}
 
 
-async def peek_messages(queues: Queues, asked: Asked) -> Reply:
+async def peek_messages(service: Router, asked: Asked) -> Reply:
     """GET /queues/*/messages"""
     wish = asked.question(Peeking)
-    return Reply(_page(await queues.peek(asked.name, wish.count, wish.after, wish.settled)))
+    return Reply(_page(await service.call(PeekMessages(asked.name, wish.count, wish.after, wish.settled))))
 
 
-async def list_leases(queues: Queues, asked: Asked) -> Reply:
+async def list_leases(service: Router, asked: Asked) -> Reply:
     """GET /queues/*/leases"""
     wish = asked.question(LeasePlace)
-    page = await queues.leased(asked.name, wish.count, wish.after)
+    page = await service.call(ListLeases(asked.name, wish.count, wish.after), asked.caller)
     leases = [
         LeaseOut(
             message_id=seen.delivery.message_id,
@@ -134,27 +135,28 @@ async def list_leases(queues: Queues, asked: Asked) -> Reply:
     return Reply(LeasesOut(leases=leases, next=page.next))
 
 
-async def search_messages(queues: Queues, asked: Asked) -> Reply:
+async def search_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/search"""
     wish = asked.read(Searching)
-    page = await queues.search(
+    operation = SearchMessages(
         asked.name, wish.filter, wish.text, wish.from_ms, wish.until_ms, wish.count, wish.after, wish.settled
     )
+    page = await service.call(operation, asked.caller)
     return Reply(_page(page))
 
 
-async def rewind_queue(queues: Queues, asked: Asked) -> Reply:
+async def rewind_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/rewind"""
-    await queues.rewind(asked.name, asked.read(Destination).place())
-    return Reply(await shape_of(queues, found(queues, asked.name)))
+    await service.call(RewindQueue(asked.name, asked.read(Destination).place()), asked.caller)
+    return Reply(await shape_of(service, await found(service, asked.name)))
 
 
-async def fork_queue(queues: Queues, asked: Asked) -> Reply:
+async def fork_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/fork"""
     wish = asked.read(Forking)
-    settings = understood_settings(wish.settings, found(queues, asked.name).settings)
-    view = await queues.fork(asked.name, wish.name, wish.place(), settings)
-    return Reply(await shape_of(queues, view), HTTPStatus.CREATED)
+    settings = understood_settings(wish.settings, (await found(service, asked.name)).settings)
+    view = await service.call(ForkQueue(asked.name, wish.name, wish.place(), settings), asked.caller)
+    return Reply(await shape_of(service, view), HTTPStatus.CREATED)
 
 
 def _page(page: Page) -> PageOut:

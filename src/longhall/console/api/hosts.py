@@ -6,34 +6,26 @@ What has begun is answered at once (202); `/cluster` says how far it is.
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Protocol
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from longhall.console.api.asked import Asked, Reply
-from longhall.console.api.service import Handler, Route
-from longhall.console.api.verbs import Queues
+from longhall.console.api.service import Route
 from longhall.errors import Code, LonghallError
+from longhall.service.administration import (
+    AddHost,
+    DrainHost,
+    MoveReplica,
+    SetReplicationFactor,
+    SpreadReplicas,
+    TransferLeadership,
+)
+from longhall.service.router import Router
 
 NODE_ID_MAX = 2**31 - 1
 NodeNumber = Annotated[int, Meta(ge=1, le=NODE_ID_MAX)]
-
-
-class HostVerbs(Protocol):
-    """What a node does with such requests. Each returns a sentence about what has begun."""
-
-    async def add(self, node: int) -> str: ...
-
-    async def drain(self, node: int) -> str: ...
-
-    async def move(self, source: int, target: int) -> str: ...
-
-    async def spread(self) -> str: ...
-
-    async def lead(self, node: int) -> str: ...
-
-    async def set_factor(self, factor: int) -> str: ...
 
 
 class Leader(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -61,37 +53,43 @@ class Begun(msgspec.Struct, kw_only=True):
     message: str
 
 
-def host_routes(verbs: HostVerbs) -> tuple[Route, ...]:
-    """For a node that is one of several."""
+async def add_host(service: Router, asked: Asked) -> Reply:
+    """POST /cluster/hosts/*/add"""
+    return begun(await service.call(AddHost(_number(asked)), asked.caller))
 
-    async def add(queues: Queues, asked: Asked) -> Reply:
-        return _begun(await verbs.add(_number(asked)))
 
-    async def drain(queues: Queues, asked: Asked) -> Reply:
-        return _begun(await verbs.drain(_number(asked)))
+async def drain_host(service: Router, asked: Asked) -> Reply:
+    """POST /cluster/hosts/*/drain"""
+    return begun(await service.call(DrainHost(_number(asked)), asked.caller))
 
-    async def lead(queues: Queues, asked: Asked) -> Reply:
-        return _begun(await verbs.lead(asked.read(Leader).node))
 
-    async def move(queues: Queues, asked: Asked) -> Reply:
-        wanted = asked.read(Move)
-        if wanted.source is None and wanted.target is None:
-            return _begun(await verbs.spread())
-        if wanted.source is None or wanted.target is None:
-            raise LonghallError(Code.INVALID_REQUEST, "name both, source and target, or none of them")
-        return _begun(await verbs.move(wanted.source, wanted.target))
+async def transfer_leadership(service: Router, asked: Asked) -> Reply:
+    """PUT /cluster/leader"""
+    return begun(await service.call(TransferLeadership(asked.read(Leader).node), asked.caller))
 
-    async def set_factor(queues: Queues, asked: Asked) -> Reply:
-        return _begun(await verbs.set_factor(asked.read(Factor).factor))
 
-    handlers: dict[tuple[str, str], Handler] = {
-        ("POST", "cluster/hosts/*/add"): add,
-        ("POST", "cluster/hosts/*/drain"): drain,
-        ("PUT", "cluster/leader"): lead,
-        ("POST", "cluster/moves"): move,
-        ("PUT", "cluster/factor"): set_factor,
-    }
-    return tuple(Route(method, path, handler) for (method, path), handler in handlers.items())
+async def move_replica(service: Router, asked: Asked) -> Reply:
+    """POST /cluster/moves"""
+    wanted = asked.read(Move)
+    if wanted.source is None and wanted.target is None:
+        return begun(await service.call(SpreadReplicas(), asked.caller))
+    if wanted.source is None or wanted.target is None:
+        raise LonghallError(Code.INVALID_REQUEST, "name both, source and target, or none of them")
+    return begun(await service.call(MoveReplica(wanted.source, wanted.target), asked.caller))
+
+
+async def set_factor(service: Router, asked: Asked) -> Reply:
+    """PUT /cluster/factor"""
+    return begun(await service.call(SetReplicationFactor(asked.read(Factor).factor), asked.caller))
+
+
+HOST_ROUTES: Final = (
+    Route("POST", "cluster/hosts/*/add", add_host),
+    Route("POST", "cluster/hosts/*/drain", drain_host),
+    Route("PUT", "cluster/leader", transfer_leadership),
+    Route("POST", "cluster/moves", move_replica),
+    Route("PUT", "cluster/factor", set_factor),
+)
 
 
 def _number(asked: Asked) -> int:
@@ -104,5 +102,6 @@ def _number(asked: Asked) -> int:
     return number
 
 
-def _begun(message: str) -> Reply:
+def begun(message: str) -> Reply:
+    """What has begun, as a reply."""
     return Reply(Begun(message=message), HTTPStatus.ACCEPTED)

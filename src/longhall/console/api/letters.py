@@ -19,10 +19,11 @@ from longhall.console.api.bodies import (
     understood_attributes,
 )
 from longhall.console.api.messages import COUNT_MAX, FILTER_CHARACTERS_MAX
-from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Attempt, Letter, MoveTask
 from longhall.queues.redrive import CHOSEN_MAX, RATE_MAX
+from longhall.service.queue_operations import CancelMove, EditLetter, ListLetters, ListMoves, ReadLetter, StartMove
+from longhall.service.router import Router
 
 
 class Leafing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -85,43 +86,45 @@ class Moves(msgspec.Struct, kw_only=True):
     moves: list[MoveTask]
 
 
-async def list_letters(queues: Queues, asked: Asked) -> Reply:
+async def list_letters(service: Router, asked: Asked) -> Reply:
     """GET /queues/*/letters"""
     wish = asked.question(Leafing)
-    page = await queues.letters(asked.name, wish.count, wish.after)
+    page = await service.call(ListLetters(asked.name, wish.count, wish.after), asked.caller)
     return Reply(LettersOut(letters=[_letter(letter) for letter in page.letters], next=page.next_from))
 
 
-async def show_letter(queues: Queues, asked: Asked) -> Reply:
+async def show_letter(service: Router, asked: Asked) -> Reply:
     """GET /queues/*/letters/*"""
-    return Reply(_letter(await queues.letter(asked.name, asked.names[1])))
+    return Reply(_letter(await service.call(ReadLetter(asked.name, asked.names[1]), asked.caller)))
 
 
-async def edit_letter(queues: Queues, asked: Asked) -> Reply:
+async def edit_letter(service: Router, asked: Asked) -> Reply:
     """PATCH /queues/*/letters/*"""
     wish = asked.read(Editing)
     if wish.body is None and wish.attributes is None:
         raise LonghallError(Code.INVALID_REQUEST, "nothing to change: give a body or attributes")
     body = None if wish.body is None else understood(wish.body)
     attributes = None if wish.attributes is None else understood_attributes(wish.attributes)
-    return Reply(_letter(await queues.edit_letter(asked.name, asked.names[1], body, attributes)))
+    operation = EditLetter(asked.name, asked.names[1], body, attributes)
+    return Reply(_letter(await service.call(operation, asked.caller)))
 
 
-async def start_move(queues: Queues, asked: Asked) -> Reply:
+async def start_move(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/moves"""
     wish = asked.read(NewMove)
-    move = await queues.start_move(asked.name, wish.target, wish.rate_max, wish.ids, wish.filter)
+    operation = StartMove(asked.name, wish.target, wish.rate_max, wish.ids, wish.filter)
+    move = await service.call(operation, asked.caller)
     return Reply(move, HTTPStatus.CREATED)
 
 
-async def list_moves(queues: Queues, asked: Asked) -> Reply:
+async def list_moves(service: Router, asked: Asked) -> Reply:
     """GET /queues/*/moves"""
-    return Reply(Moves(moves=await queues.list_moves(asked.name)))
+    return Reply(Moves(moves=await service.call(ListMoves(asked.name), asked.caller)))
 
 
-async def cancel_move(queues: Queues, asked: Asked) -> Reply:
+async def cancel_move(service: Router, asked: Asked) -> Reply:
     """DELETE /moves/*"""
-    return Reply(await queues.cancel_move(asked.name))
+    return Reply(await service.call(CancelMove(asked.name), asked.caller))
 
 
 def _letter(letter: Letter) -> LetterOut:

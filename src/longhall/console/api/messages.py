@@ -18,11 +18,18 @@ from longhall.console.api.bodies import (
     understood,
     understood_attributes,
 )
-from longhall.console.api.queues import found
 from longhall.console.api.refusals import refusal_of
-from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Accepted, Delivery, Outgoing
+from longhall.service.queue_operations import (
+    AnswerMessage,
+    ChangeLeases,
+    ReceiveFromAny,
+    ReceiveMessages,
+    SendMessages,
+    SettleMessages,
+)
+from longhall.service.router import Router
 
 COUNT_MAX: Final = 100  # Messages of one answer,
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and no more than could have so many bytes.
@@ -174,9 +181,9 @@ class Results(msgspec.Struct, kw_only=True):
     results: list[Result]
 
 
-async def send_messages(queues: Queues, asked: Asked) -> Reply:
+async def send_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/messages"""
-    view = found(queues, asked.name)
+    view = await service.find(asked.name)
     if asked.content_type == BYTES:
         outgoings = [_raw(asked)]
     else:
@@ -186,7 +193,7 @@ async def send_messages(queues: Queues, asked: Asked) -> Reply:
             levels = view.settings.priorities
             known = "one priority, 0" if levels == 1 else f"priorities from 0 to {levels - 1}"
             raise LonghallError(Code.INVALID_REQUEST, f"queue '{view.name}' has {known}")
-    answers = await queues.send(asked.name, outgoings)
+    answers = await service.call(SendMessages(asked.name, outgoings), asked.caller)
     if len(answers) == 1 and answers[0].code is not None:
         raise LonghallError(answers[0].code, answers[0].message)
     return Reply(Sent(messages=[sent_one(answer) for answer in answers]))
@@ -227,44 +234,44 @@ def outgoing_of(fields: MessageFields, body: bytes) -> Outgoing:
     )
 
 
-async def receive_messages(queues: Queues, asked: Asked) -> Reply:
+async def receive_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/receive"""
     wish = asked.read(Receiving)
-    count = bounded_count(wish.count, found(queues, asked.name).settings.message_bytes_max)
-    deliveries = await queues.receive(
-        asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id, wish.filter, asked.who
-    )
+    count = bounded_count(wish.count, (await service.find(asked.name)).settings.message_bytes_max)
+    operation = ReceiveMessages(asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id, wish.filter)
+    deliveries = await service.call(operation, asked.caller)
     return Reply(Received(messages=[message_out(delivery) for delivery in deliveries]))
 
 
-async def receive_any(queues: Queues, asked: Asked) -> Reply:
+async def receive_any(service: Router, asked: Asked) -> Reply:
     """POST /receive"""
     wish = asked.read(ReceivingAny)
-    size = max(found(queues, name).settings.message_bytes_max for name in wish.queues)
+    size = max([(await service.find(name)).settings.message_bytes_max for name in wish.queues])
     count = bounded_count(wish.count, size)
-    received = await queues.receive_any(wish.queues, count, wish.wait_ms, wish.lease_ms, wish.filter)
+    operation = ReceiveFromAny(wish.queues, count, wish.wait_ms, wish.lease_ms, wish.filter)
+    received = await service.call(operation, asked.caller)
     return Reply(Received(messages=[message_out(delivery, name) for name, delivery in received]))
 
 
-async def settle_messages(queues: Queues, asked: Asked) -> Reply:
+async def settle_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/settle"""
-    return _each(await queues.settle(asked.name, asked.read(Settling).receipts, asked.who))
+    return _each(await service.call(SettleMessages(asked.name, asked.read(Settling).receipts), asked.caller))
 
 
-async def answer_message(queues: Queues, asked: Asked) -> Reply:
+async def answer_message(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/answer"""
     wish = asked.read(Answering)
     message = outgoing_of(wish.message, understood(wish.message.body))
-    answer = await queues.answer(asked.name, wish.receipt, message, asked.who)
+    answer = await service.call(AnswerMessage(asked.name, wish.receipt, message), asked.caller)
     if answer.code is not None:
         raise LonghallError(answer.code, answer.message)
     return Reply(sent_one(answer))
 
 
-async def change_leases(queues: Queues, asked: Asked) -> Reply:
+async def change_leases(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/leases"""
     changes = [(change.receipt, change.lease_ms) for change in asked.read(Changing).changes]
-    return _each(await queues.change_lease(asked.name, changes, asked.who))
+    return _each(await service.call(ChangeLeases(asked.name, changes), asked.caller))
 
 
 def bounded_count(count: int, message_bytes_max: int) -> int:

@@ -12,10 +12,22 @@ from msgspec import Meta
 
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.settings import Fields, shown_settings, understood_settings
-from longhall.console.api.verbs import Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Counts, Depth, QueueView
 from longhall.queues.settings import QueueSettings
+from longhall.service.queue_operations import (
+    ConfigureQueue,
+    CountQueue,
+    CreateQueue,
+    DeleteQueue,
+    DescribeQueue,
+    ListDeadLetterSources,
+    ListQueues,
+    MeasureQueue,
+    PurgeQueue,
+    SwitchQueue,
+)
+from longhall.service.router import Router
 
 PAGE_MAX: Final = 1000
 SLICE_QUEUES: Final = 25  # Measured in one turn of the loop.
@@ -76,108 +88,107 @@ class QueueShape(msgspec.Struct, kw_only=True):
     settings: Fields
 
 
-async def create_queue(queues: Queues, asked: Asked) -> Reply:
+async def create_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues"""
     wish = asked.read(NewQueue)
     settings = understood_settings(wish.settings)
-    _check_letters(queues, wish.name, settings)
-    if wish.topic:
-        view = await queues.declare(wish.name, wish.topic, settings)
-    else:
-        view = await queues.create(wish.name, settings)
-    return Reply(await shape_of(queues, view), HTTPStatus.CREATED)
+    await _check_letters(service, wish.name, settings)
+    view = await service.call(CreateQueue(wish.name, settings, wish.topic), asked.caller)
+    return Reply(await shape_of(service, view), HTTPStatus.CREATED)
 
 
-async def list_queues(queues: Queues, asked: Asked) -> Reply:
+async def list_queues(service: Router, asked: Asked) -> Reply:
     """GET /queues"""
     wish = asked.question(Listing)
-    names = queues.names(wish.prefix)
+    names = await service.call(ListQueues(wish.prefix), asked.caller)
     begin = bisect_right(names, wish.after) if wish.after else 0
     page = names[begin : begin + wish.limit]
     rows: list[QueueRow] = []
-    for name in page:
-        if rows and len(rows) % SLICE_QUEUES == 0:
-            await asyncio.sleep(0)
-        view = queues.view(name)
-        if view is None:
-            continue  # It went away meanwhile.
-        rows.append(
-            QueueRow(
-                name=view.name,
-                fifo=view.settings.fifo,
-                paused=view.paused,
-                depth=await queues.weigh(view.name),
-                created_ms=view.created_ms,
-            )
-        )
+    for at in range(0, len(page), SLICE_QUEUES):
+        found_rows = await asyncio.gather(*(_row(service, name) for name in page[at : at + SLICE_QUEUES]))
+        rows += [row for row in found_rows if row is not None]
+        await asyncio.sleep(0)
     more = begin + wish.limit < len(names)
     return Reply(QueuePage(queues=rows, next=page[-1] if more else ""))
 
 
-async def describe_queue(queues: Queues, asked: Asked) -> Reply:
+async def describe_queue(service: Router, asked: Asked) -> Reply:
     """GET /queues/*"""
-    return Reply(await shape_of(queues, found(queues, asked.name)))
+    return Reply(await shape_of(service, await found(service, asked.name)))
 
 
-async def alter_queue(queues: Queues, asked: Asked) -> Reply:
+async def alter_queue(service: Router, asked: Asked) -> Reply:
     """PATCH /queues/*"""
-    view = found(queues, asked.name)
+    view = await found(service, asked.name)
     settings = understood_settings(asked.read(Altered).settings, view.settings)
     for name in _DECIDED:
         if getattr(settings, name) != getattr(view.settings, name):
             raise LonghallError(Code.INVALID_CONFIGURATION, f"{name} is decided when a queue is made; make another one")
-    _check_letters(queues, view.name, settings)
-    await queues.configure(view.name, settings)
-    return Reply(await shape_of(queues, found(queues, view.name)))
+    await _check_letters(service, view.name, settings)
+    await service.call(ConfigureQueue(view.name, settings), asked.caller)
+    return Reply(await shape_of(service, await found(service, view.name)))
 
 
-async def delete_queue(queues: Queues, asked: Asked) -> Reply:
+async def delete_queue(service: Router, asked: Asked) -> Reply:
     """DELETE /queues/*"""
-    await queues.delete(asked.name)
+    await service.call(DeleteQueue(asked.name), asked.caller)
     return Reply({"name": asked.name})
 
 
-async def purge_queue(queues: Queues, asked: Asked) -> Reply:
+async def purge_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/purge"""
-    await queues.purge(asked.name)
-    return Reply(await shape_of(queues, found(queues, asked.name)))
+    await service.call(PurgeQueue(asked.name), asked.caller)
+    return Reply(await shape_of(service, await found(service, asked.name)))
 
 
-async def pause_queue(queues: Queues, asked: Asked) -> Reply:
+async def pause_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/pause"""
-    await queues.switch(asked.name, True)
-    return Reply(await shape_of(queues, found(queues, asked.name)))
+    await service.call(SwitchQueue(asked.name, True), asked.caller)
+    return Reply(await shape_of(service, await found(service, asked.name)))
 
 
-async def resume_queue(queues: Queues, asked: Asked) -> Reply:
+async def resume_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/resume"""
-    await queues.switch(asked.name, False)
-    return Reply(await shape_of(queues, found(queues, asked.name)))
+    await service.call(SwitchQueue(asked.name, False), asked.caller)
+    return Reply(await shape_of(service, await found(service, asked.name)))
 
 
-def found(queues: Queues, name: str) -> QueueView:
-    """The queue of this name. Raises UNKNOWN_QUEUE."""
-    view = queues.view(name)
-    if view is None:
-        raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name[:249]}'.")
-    return view
+async def _row(service: Router, name: str) -> QueueRow | None:
+    """A queue for the list; None if it was deleted meanwhile."""
+    try:
+        view = await found(service, name)
+        depth = await service.call(MeasureQueue(name))
+    except LonghallError as error:
+        if error.code is Code.UNKNOWN_QUEUE:
+            return None
+        raise
+    return QueueRow(
+        name=view.name, fifo=view.settings.fifo, paused=view.paused, depth=depth, created_ms=view.created_ms
+    )
 
 
-def _check_letters(queues: Queues, name: str, settings: QueueSettings) -> None:
+async def found(service: Router, name: str) -> QueueView:
+    """The queue of this name, as its leader knows it. Raises UNKNOWN_QUEUE."""
+    return await service.call(DescribeQueue(name))
+
+
+async def _check_letters(service: Router, name: str, settings: QueueSettings) -> None:
     """Dead letters must have a place to go to, and not their own queue."""
     letters = settings.dead_letters
     if letters is None:
         return
     if letters.queue == name:
         raise LonghallError(Code.INVALID_CONFIGURATION, "a queue cannot keep its own dead letters; name another one")
-    if queues.view(letters.queue) is None:
-        raise LonghallError(
-            Code.INVALID_CONFIGURATION,
-            f"there is no queue '{letters.queue[:249]}' for the dead letters; create it first",
-        )
+    try:
+        await found(service, letters.queue)
+    except LonghallError as error:
+        if error.code is not Code.UNKNOWN_QUEUE:
+            raise
+        said = f"there is no queue '{letters.queue[:249]}' for the dead letters; create it first"
+        raise LonghallError(Code.INVALID_CONFIGURATION, said) from None
 
 
-async def shape_of(queues: Queues, view: QueueView) -> QueueShape:
+async def shape_of(service: Router, view: QueueView) -> QueueShape:
     """A queue for JSON."""
     return QueueShape(
         name=view.name,
@@ -185,8 +196,8 @@ async def shape_of(queues: Queues, view: QueueView) -> QueueShape:
         created_ms=view.created_ms,
         modified_ms=view.modified_ms,
         paused=view.paused,
-        depth=await queues.weigh(view.name),
-        counts=await queues.tally(view.name),
-        dead_letters_of=queues.sources(view.name),
+        depth=await service.call(MeasureQueue(view.name)),
+        counts=await service.call(CountQueue(view.name)),
+        dead_letters_of=await service.call(ListDeadLetterSources(view.name)),
         settings=shown_settings(view.settings),
     )

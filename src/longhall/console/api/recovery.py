@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.service import Route
-from longhall.console.api.verbs import Queues
+from longhall.service.router import Router
 
 
 class Recover(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -63,10 +63,10 @@ class Recovery(Protocol):
 def recovery_routes(recovery: Recovery) -> tuple[Route, ...]:
     """For a node of a cluster, with or without a record. Answered by the node that is asked, whoever leads."""
 
-    async def recover(queues: Queues, asked: Asked) -> Reply:
+    async def recover(service: Router, asked: Asked) -> Reply:
         wanted = asked.read(Recover)
         if wanted.dry_run:
             return Reply(await recovery.view(wanted.unclean))
         return Reply(await recovery.recover(wanted.unclean))
 
-    return (Route("POST", "cluster/recover", recover, local=True),)
+    return (Route("POST", "cluster/recover", recover),)

@@ -35,6 +35,7 @@ _BY_STATUS: Final = {
         Code.TOPIC_IN_USE,
         Code.NOT_ARCHIVED,
         Code.QUEUE_EXISTS,
+        Code.QUEUE_DELETED_RECENTLY,
         Code.RECEIPT_SUPERSEDED,
         Code.NOT_IN_FLIGHT,
         Code.REPEATED_SEND,

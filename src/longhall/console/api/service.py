@@ -19,28 +19,29 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from longhall.cluster.rpc.operation import Caller
 from longhall.console.api.asked import BYTES, JSON, Asked, Reply
 from longhall.console.api.refusals import ApiRefusal, refuse
-from longhall.console.api.verbs import Queues
 from longhall.console.http import Response, Work
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall
 from longhall.front.credentials import Credentials
+from longhall.service.router import Router
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 QUERY_FIELDS_MAX: Final = 128
 
 _log = logging.getLogger("longhall.api")
 
-Handler = Callable[[Queues, Asked], Coroutine[Any, Any, Reply]]
+Handler = Callable[[Router, Asked], Coroutine[Any, Any, Reply]]
 
 
 class Route(NamedTuple):
     """One thing that can be asked. In a path, `*` is a name.
 
-    Nothing is lost when one that `waits` is cancelled. One that `gives` messages is refused while answers that nobody
-    takes fill the memory. One that is `local` is answered by the node that is asked, whoever leads.
+    Nothing is lost when one that `waits` is cancelled. One that `gives` messages is refused while answers that no
+    client takes fill the memory.
     """
 
     method: str
@@ -48,7 +49,6 @@ class Route(NamedTuple):
     handler: Handler
     waits: bool = False
     gives: bool = False
-    local: bool = False
 
 
 @final
@@ -60,14 +60,14 @@ class Api:
 
     def __init__(
         self,
-        queues: Queues,
+        service: Router,
         routes: tuple[Route, ...],
         budget: Budget,
         credentials: Credentials | None = None,
         closed: str = "",
     ) -> None:
         self.budget = budget
-        self.queues = queues
+        self._service = service
         self._credentials = credentials
         self._closed = closed
         self._stopping = False
@@ -76,11 +76,6 @@ class Api:
     def answer_also(self, routes: tuple[Route, ...]) -> None:
         """More that can be asked."""
         self._routes += [(route, tuple(route.path.split("/"))) for route in routes]
-
-    def is_local(self, path: str) -> bool:
-        """See `console.http.Service`."""
-        names = tuple(path.split("/"))
-        return any(route.local and _fits(parts, names) for route, parts in self._routes)
 
     def close(self) -> None:
         """Refuse from now on: the node stops."""
@@ -109,7 +104,7 @@ class Api:
             overloaded = self.overloaded() if route.gives else None
             if overloaded is not None:
                 return Work(_answered(overloaded), False)
-            asked = Asked(found, dict(fields), call.body, kind, self._who(call))
+            asked = Asked(found, dict(fields), call.body, kind, Caller(self._who(call), call.connection.peer))
             return Work(self._answer(route, asked), route.waits)
         if allowed:
             line = f"use {' or '.join(allowed)}"
@@ -124,7 +119,7 @@ class Api:
 
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
-            reply = await route.handler(self.queues, asked)
+            reply = await route.handler(self._service, asked)
             if isinstance(reply.value, bytes):
                 return Response(reply.status, reply.value, BYTES)
             return Response(reply.status, msgspec.json.encode(reply.value), JSON)

@@ -52,12 +52,28 @@ class Call:
         self.buffers: Sequence[Buffer] | None = None
         self.on_close: Callable[[], None] | None = None
 
+    @property
+    def peer(self) -> str:
+        """The address of the client."""
+        return self.connection.peer
+
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
         assert self.buffers is None, "answered twice"
         self.buffers = buffers
         self.on_close = None
         self.connection.answered(self)
+
+
+@final
+class ForwardedCall:
+    """A request that another process was asked: its handlers know no more of it than this."""
+
+    __slots__ = ("header", "peer")
+
+    def __init__(self, header: RequestHeader, peer: str) -> None:
+        self.header = header
+        self.peer = peer
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -10,11 +10,12 @@ from longhall.broker.coordinate import Coordinator
 from longhall.broker.fetch_filter import FetchFilters
 from longhall.broker.hall import NODE_ID, Hall
 from longhall.broker.transact import Transactor
+from longhall.cluster.placement.group_client import GroupClient
 from longhall.doors.kafka.metadata_cache import MetadataCache
 from longhall.errors import Code
-from longhall.front.carrying import Carrier
 from longhall.front.fairness import Fairness
 from longhall.names import CATALOGUE_SHARD
+from longhall.service.router import Router
 
 
 @final
@@ -28,6 +29,7 @@ class Door:
         transactor: Transactor,
         data: str,
         settings: Mapping[str, str],
+        service: Router,
     ) -> None:
         self.hall = hall
         self.coordinator = coordinator
@@ -37,8 +39,8 @@ class Door:
         self.host = ""  # Known when the door is open.
         self.port = 0
         self.rack = ""
-        self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
-        self.main: Carrier | None = None  # Of a wing's process: to the main hall, which answers all but records.
+        self.service = service
+        self.main: GroupClient | None = None  # Of another group's process: the hall answers all but records.
         self.sieves = FetchFilters()
         self.fairness = Fairness()
         self.told = MetadataCache()

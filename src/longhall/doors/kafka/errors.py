@@ -59,6 +59,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.UNSTABLE_OFFSETS: 88,
     # What only queues refuse never reaches this door; the nearest word if it does.
     Code.UNKNOWN_QUEUE: 3,
+    Code.QUEUE_DELETED_RECENTLY: 36,
     Code.QUEUE_EXISTS: 36,
     Code.QUEUE_FULL: 56,
     Code.INVALID_RECEIPT: 42,

@@ -56,7 +56,7 @@ class Operation(NamedTuple):
 
     version_min: int
     version_max: int
-    handler: Callable[[Door, Any, Call], Any] | None = None
+    handler: Callable[[Door, Any, Any], Any] | None = None
     direct: Callable[[Door, Call], None] | None = None
 
 

@@ -13,7 +13,9 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
 
-from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, WAITING_APIS, Call, Connection, Gate
+from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, Call, Connection, ForwardedCall, Gate
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
 from longhall.doors.kafka.not_leader import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT, is_for_main
@@ -21,11 +23,11 @@ from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.wire.apis import decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
 from longhall.doors.kafka.wire.schema import Message
-from longhall.errors import LonghallError
+from longhall.errors import Code, LonghallError
 from longhall.front.admission import LOOK_S, Budget
-from longhall.front.carrying import KAFKA, Carrier
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.meters import Histogram
+from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.world.ports import Network
 
 FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
@@ -194,21 +196,21 @@ class KafkaServer(Gate):
         """Another node leads: hand it on, refuse it, or say what is known here."""
         header = call.header
         carries = CARRIED.get(header.api_key)
-        if carries is not None and self.door.carrier is not None and carries(self.door, request):
-            return self._carried(operation, call, request)
+        if carries is not None and carries(self.door, request):
+            return self._forwarded(operation, call, request)
         refuse = REFUSED.get(header.api_key)
         return refuse(request, header.version) if refuse is not None else self._here(operation, call, request)
 
-    async def _carried(self, operation: Operation, call: Call, request: Message) -> Message | bytes:
-        carrier = self.door.carrier
-        assert carrier is not None
-        frame = call.frame
+    async def _forwarded(self, operation: Operation, call: Call, request: Message) -> Message | bytes:
+        """What the leader answers, or what is known here."""
         patience_s = PATIENCE_S if call.header.api_key in KNOWN_HERE and self.door.keeps else None
         try:
             async with asyncio.timeout(patience_s):
-                return await carrier.carry(KAFKA, call.connection.peer, len(frame).to_bytes(4, "big") + frame)
+                return await self.door.service.call(
+                    AnswerKafkaRequest(call.frame), Caller(address=call.connection.peer)
+                )
         except (LonghallError, TimeoutError) as error:
-            _log.info("a request was not carried", extra={"api": call.header.api_key, "reason": str(error)})
+            _log.info("the leader did not answer a request", extra={"api": call.header.api_key, "reason": str(error)})
             if call.header.api_key in KNOWN_HERE and not self.door.keeps:
                 raise
         refuse = REFUSED.get(call.header.api_key)
@@ -217,10 +219,20 @@ class KafkaServer(Gate):
         outcome = self._here(operation, call, request)
         return outcome if isinstance(outcome, Message) else await outcome
 
-    async def _by_main(self, main: Carrier, call: Call) -> bytes:
-        """What the main hall says. A client that it says nothing to is hung up on, and asks another broker."""
-        request = len(call.frame).to_bytes(4, "big") + call.frame
-        return await main.carry(KAFKA, call.connection.peer, request, call.header.api_key in WAITING_APIS)
+    async def _by_main(self, main: GroupClient, call: Call) -> bytes:
+        """What the hall answers. A client that gets no answer is disconnected, and asks another broker."""
+        return await main.call(AnswerKafkaRequest(call.frame), Caller(address=call.connection.peer))
+
+    async def answer_forwarded(self, frame: bytes, address: str) -> bytes:
+        """Answer a request that another process was asked, as if its client had asked this one."""
+        header = decode_request_header(frame)
+        operation = OPERATIONS.get(header.api_key)
+        if operation is None or operation.handler is None:
+            raise LonghallError(Code.INVALID_REQUEST, f"a request of API {header.api_key} is not forwarded")
+        request = decode_request(header.api_key, header.version, frame, header.at)
+        outcome: Any = operation.handler(self.door, request, ForwardedCall(header, address))
+        message: Message = outcome if isinstance(outcome, Message) else await outcome
+        return encode_response(header.correlation_id, header.api_key, header.version, message)
 
     async def _finish(self, call: Call, outcome: Coroutine[Any, Any, Message | bytes]) -> None:
         try:

@@ -104,7 +104,7 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
         elif attribute == "DeduplicationScope":
             changes["deduplication_scope"] = _word(attribute, value, _SCOPES)
         elif attribute == "RedrivePolicy":
-            changes["dead_letters"] = read_redrive_policy(door, name, settings.fifo, value) if value else None
+            changes["dead_letters"] = read_redrive_policy(name, value) if value else None
         elif attribute == "LonghallPriorities":
             changes["priorities"] = _number(attribute, value, 1, 1 if settings.fifo else 255)
         elif attribute == "LonghallSettled":

@@ -1,23 +1,26 @@
-"""What a handler of the SQS door may use: the queues, and how they are called from outside."""
+"""What a handler of the SQS door may use: the service, and how queues are named outside."""
 
 from __future__ import annotations
 
 import re
-from typing import final
+from collections.abc import Callable
+from typing import Any, final
 
+from longhall.broker.pending import Pending
+from longhall.cluster.rpc.operation import Caller as ServiceCaller
 from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.limits import SqsLimits
-from longhall.doors.sqs.recent import RecentNames
-from longhall.doors.sqs.verbs import Queues
-from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE, SqsError
 from longhall.doors.sqs.wire.results import Result
 from longhall.queues.messages import QueueView
+from longhall.service.queue_operations import DescribeQueue
+from longhall.service.router import Router
 
 URLS_KNOWN_MAX = 4_096
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
+REUSE_MS = 60_000
 
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
 
@@ -28,41 +31,40 @@ class Door:
 
     def __init__(
         self,
-        queues: Queues,
+        service: Router,
         region: str = REGION,
         account: str = ACCOUNT,
         limits: SqsLimits | None = None,
         keys: Keys | None = None,
     ) -> None:
-        self.queues = queues
+        self.service = service
         self.region = region
         self.account = account
         self.limits = limits or SqsLimits()
         self.keys = keys
-        self.names = RecentNames()
+        self.reuse_ms = REUSE_MS  # A name is not to be had again for so long after its queue was deleted.
         self.scheme = "http"
         self.authority = ""  # Known when the door is open: host and port for clients that name none.
         self._names: dict[str, str] = {}  # What some URLs mean, since every request names one.
 
-    def queue(self, url: str) -> QueueView:
-        """The queue that a request is about. Raises SqsError if there is none."""
+    def name_of(self, url: str) -> str:
+        """The name of the queue that a URL names. Raises SqsError."""
         name = self._names.get(url)
         if name is None:
             name = queue_of_url(url)
             if len(self._names) >= URLS_KNOWN_MAX:
                 self._names.clear()
             self._names[url] = name
-        view = self.queues.view(name)
-        if view is None:
-            raise no_such_queue()
-        return view
+        return name
 
-    def unlocked(self, url: str) -> QueueView:
-        """The same, for a request that gives or takes messages: the queue's key must be usable. Raises SqsError."""
-        view = self.queue(url)
+    async def queue(self, url: str) -> QueueView:
+        """The queue that a request is about, as its leader knows it. UNKNOWN_QUEUE if there is none."""
+        return await self.service.call(DescribeQueue(self.name_of(url)))
+
+    def check_key(self, view: QueueView) -> None:
+        """For a request that gives or takes messages: the queue's key must be usable. Raises SqsError."""
         if self.keys is not None:
             self.keys.check(view.settings)
-        return view
 
     def url(self, name: str, host: str) -> str:
         """A queue's URL as seen by somebody who calls us `host`."""
@@ -75,28 +77,23 @@ class Door:
 
 
 @final
-class Held:
-    """A result that is told when everything done to this queue so far is committed; of a send, acknowledged."""
+class Later:
+    """The reply of the service that a result waits for, and how the result follows from it."""
 
-    __slots__ = ("queue", "result", "sends")
+    __slots__ = ("finish", "pending")
 
-    def __init__(self, queue: str, result: Result, sends: bool = False) -> None:
-        self.queue = queue
-        self.result = result
-        self.sends = sends
+    def __init__(self, pending: Pending[Any], finish: Callable[[Any], Result]) -> None:
+        self.pending = pending
+        self.finish = finish
 
 
 @final
 class Caller:
     """Who asks: what a handler may know of the connection."""
 
-    __slots__ = ("access_key", "host")
+    __slots__ = ("access_key", "host", "identity")
 
     def __init__(self, host: str, access_key: str) -> None:
         self.host = host
         self.access_key = access_key
-
-
-def no_such_queue() -> SqsError:
-    """The refusal of a request about a queue that is not there."""
-    return SqsError(NO_SUCH_QUEUE, "The specified queue does not exist.")
+        self.identity = ServiceCaller(access_key)

@@ -28,6 +28,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.TOPIC_EXISTS: faults.QUEUE_EXISTS,
     Code.TOPIC_IN_USE: faults.UNSUPPORTED,
     Code.NOT_ARCHIVED: faults.UNSUPPORTED,
+    Code.QUEUE_DELETED_RECENTLY: faults.QUEUE_DELETED_RECENTLY,
     Code.QUEUE_FULL: faults.OVER_LIMIT,
     Code.INVALID_RECEIPT: faults.INVALID_RECEIPT,
     Code.RECEIPT_OF_OTHER_VERSION: faults.INVALID_ID_FORMAT,
@@ -99,6 +100,8 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.RECEIPT_SUPERSEDED: "The receipt handle has expired.",
     Code.NOT_IN_FLIGHT: "The message referred to is not in flight.",
     Code.TOO_MANY_IN_FLIGHT: "Too many messages of this queue are in flight; delete some before you receive more.",
+    Code.QUEUE_DELETED_RECENTLY: "You must wait 60 seconds after deleting a queue before you can create another with "
+    "the same name.",
     Code.QUEUE_FULL: "The queue is full.",
     Code.PURGE_RUNNING: "Only one PurgeQueue operation is allowed every 60 seconds.",
     Code.MOVE_RUNNING: "There is already a task running. Only one active task is allowed for a source queue.",
@@ -117,8 +120,8 @@ def error_of(code: Code, message: str = "") -> SqsError:
 
 
 def translate(error: LonghallError) -> SqsError:
-    """The same for one that was raised."""
-    return error_of(error.code, str(error))
+    """The same for one that was raised. That a queue does not exist is said in the words of the service."""
+    return error_of(error.code, "" if error.code is Code.UNKNOWN_QUEUE else str(error))
 
 
 def failed_entry(entry_id: str, error: SqsError) -> BatchResultErrorEntry:

@@ -10,7 +10,9 @@ import msgspec
 from longhall.doors.sqs.addresses import queue_of_arn
 from longhall.doors.sqs.door import Door
 from longhall.doors.sqs.wire.faults import NO_SUCH_RESOURCE, SqsError, wrong_value
+from longhall.errors import Code, LonghallError
 from longhall.queues.messages import MoveTask, QueueView
+from longhall.service.queue_operations import DescribeQueue
 
 
 class _Handle(msgspec.Struct, rename="camel"):
@@ -31,11 +33,11 @@ def task_of(handle: str) -> str:
         raise wrong_value("TaskHandle", handle, "It was not given by this service.") from None
 
 
-def queue_at(door: Door, parameter: str, arn: str) -> QueueView:
+async def queue_at(door: Door, parameter: str, arn: str) -> QueueView:
     """The queue that an ARN names. Raises SqsError."""
-    view = door.queues.view(queue_of_arn(parameter, arn))
-    if view is None:
-        raise SqsError(
-            NO_SUCH_RESOURCE, f"The resource that you specified for the {parameter} parameter doesn't exist."
-        )
-    return view
+    try:
+        return await door.service.call(DescribeQueue(queue_of_arn(parameter, arn)))
+    except LonghallError as error:
+        if error.code is not Code.UNKNOWN_QUEUE:
+            raise
+    raise SqsError(NO_SUCH_RESOURCE, f"The resource that you specified for the {parameter} parameter doesn't exist.")

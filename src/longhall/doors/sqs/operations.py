@@ -1,11 +1,15 @@
-"""Which handler serves which action. A test proves that every action of the service has one."""
+"""Which handler serves which action. A test proves that every action of the service has one.
+
+Handlers of actions on messages are given the queue as this process knows it and return at once. Handlers of actions on
+queues are coroutines, and ask the leader for what they need to know.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from longhall.doors.sqs.door import Caller, Door, Held
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.handlers.add_permission import add_permission
 from longhall.doors.sqs.handlers.cancel_message_move_task import cancel_message_move_task
 from longhall.doors.sqs.handlers.change_message_visibility import change_message_visibility
@@ -30,19 +34,26 @@ from longhall.doors.sqs.handlers.start_message_move_task import start_message_mo
 from longhall.doors.sqs.handlers.tag_queue import tag_queue
 from longhall.doors.sqs.handlers.untag_queue import untag_queue
 from longhall.doors.sqs.wire.results import Result
+from longhall.queues.messages import QueueView
 
-# A handler answers at once, with the next commit, or later. Its second argument is the request of its action, which the
-# wire guarantees.
-Handler = Callable[[Door, Any, Caller], Result | Held | Coroutine[Any, Any, Result]]
+# The request is that of the action, which the wire guarantees.
+MessageHandler = Callable[[Door, QueueView, Any, Caller], Result | Later]
+QueueHandler = Callable[[Door, Any, Caller], Coroutine[Any, Any, Result]]
 
-OPERATIONS: Final[dict[str, Handler]] = {
-    "AddPermission": add_permission,
-    "CancelMessageMoveTask": cancel_message_move_task,
+MESSAGE_HANDLERS: Final[dict[str, MessageHandler]] = {
     "ChangeMessageVisibility": change_message_visibility,
     "ChangeMessageVisibilityBatch": change_message_visibility_batch,
-    "CreateQueue": create_queue,
     "DeleteMessage": delete_message,
     "DeleteMessageBatch": delete_message_batch,
+    "ReceiveMessage": receive_message,
+    "SendMessage": send_message,
+    "SendMessageBatch": send_message_batch,
+}
+
+QUEUE_HANDLERS: Final[dict[str, QueueHandler]] = {
+    "AddPermission": add_permission,
+    "CancelMessageMoveTask": cancel_message_move_task,
+    "CreateQueue": create_queue,
     "DeleteQueue": delete_queue,
     "GetQueueAttributes": get_queue_attributes,
     "GetQueueUrl": get_queue_url,
@@ -51,10 +62,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "ListQueueTags": list_queue_tags,
     "ListQueues": list_queues,
     "PurgeQueue": purge_queue,
-    "ReceiveMessage": receive_message,
     "RemovePermission": remove_permission,
-    "SendMessage": send_message,
-    "SendMessageBatch": send_message_batch,
     "SetQueueAttributes": set_queue_attributes,
     "StartMessageMoveTask": start_message_move_task,
     "TagQueue": tag_queue,

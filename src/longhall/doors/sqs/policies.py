@@ -13,7 +13,9 @@ import msgspec
 from longhall.doors.sqs.addresses import queue_of_arn
 from longhall.doors.sqs.door import Door
 from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_VALUE, OVER_LIMIT, SqsError, wrong_value
+from longhall.errors import Code, LonghallError
 from longhall.queues.settings import DeadLetters, QueueSettings
+from longhall.service.queue_operations import DescribeQueue
 
 POLICY_BYTES_MAX: Final = 64 * 1024
 ACTIONS_MAX: Final = 7  # In one statement.
@@ -51,8 +53,8 @@ class RedriveAllowPolicy(msgspec.Struct, rename="camel"):
     source_queue_arns: list[str] | None = None
 
 
-def read_redrive_policy(door: Door, name: str, fifo: bool, text: str) -> DeadLetters:
-    """A RedrivePolicy for the queue `name`. Raises SqsError."""
+def read_redrive_policy(name: str, text: str) -> DeadLetters:
+    """A RedrivePolicy for the queue `name`; `check_dead_letters` looks at its target. Raises SqsError."""
     try:
         policy = msgspec.json.decode(text, type=RedrivePolicy)
         attempts_max = int(policy.max_receive_count)
@@ -61,17 +63,27 @@ def read_redrive_policy(door: Door, name: str, fifo: bool, text: str) -> DeadLet
     if not 1 <= attempts_max <= 1000:
         raise _wrong_redrive(text, "Invalid value for maxReceiveCount: must be between 1 and 1000.")
     target_name = queue_of_arn("RedrivePolicy", policy.dead_letter_target_arn)
-    target = door.queues.view(target_name)
-    if target is None:
-        raise _wrong_redrive(text, "Dead letter target does not exist.")
     if target_name == name:
         raise _wrong_redrive(text, "A queue cannot be its own dead letter target.")
-    if target.settings.fifo != fifo:
+    # Deleting an SQS queue deletes its messages.
+    return DeadLetters(queue=target_name, attempts_max=attempts_max, on_delete=False)
+
+
+async def check_dead_letters(door: Door, name: str, settings: QueueSettings) -> None:
+    """Refuse a target of dead letters that does not exist, or that does not accept those of this queue."""
+    if settings.dead_letters is None:
+        return
+    text = write_redrive_policy(door, settings.dead_letters)
+    try:
+        target = await door.service.call(DescribeQueue(settings.dead_letters.queue))
+    except LonghallError as error:
+        if error.code is not Code.UNKNOWN_QUEUE:
+            raise
+        raise _wrong_redrive(text, "Dead letter target does not exist.") from None
+    if target.settings.fifo != settings.fifo:
         raise _wrong_redrive(text, "Dead-letter queue must be same type of queue as the source.")
     if not _allows(target.settings, name):
         raise _wrong_redrive(text, "Queue does not have permission to redrive on the dead letter queue.")
-    # Here whoever deletes a queue deletes what is in it.
-    return DeadLetters(queue=target_name, attempts_max=attempts_max, on_delete=False)
 
 
 def write_redrive_policy(door: Door, dead_letters: DeadLetters) -> str:

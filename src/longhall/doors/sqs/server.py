@@ -15,32 +15,28 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
-from longhall.broker.waiting import Acknowledgeable, too_few
+from longhall.broker.pending import Pending
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
-from longhall.doors.sqs.door import Caller, Door, Held
+from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.errors import translate
-from longhall.doors.sqs.handing import Handed, hand, read_handed, read_told, tell, tell_fault
-from longhall.doors.sqs.near import NEAR, queue_meant
-from longhall.doors.sqs.operations import OPERATIONS, Handler
+from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
-from longhall.doors.sqs.wire.requests import CreateQueueRequest, Request
-from longhall.doors.sqs.wire.results import Nothing, Result
+from longhall.doors.sqs.wire.requests import Request
+from longhall.doors.sqs.wire.results import Result
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
-from longhall.front.carrying import SQS, SQS_CALL, Carrier, answer_with, request_of
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.http import HttpConnection, factory_of
 from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
+from longhall.queues.messages import QueueView
 from longhall.world.ports import Clock, Entropy, Network
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
-
-CARRIED_LOOKED_AT_BYTES: Final = 4096  # Of a body, to find out whether it asks for messages.
 
 _METHODS: Final = (b"GET", b"POST")
 
@@ -48,42 +44,13 @@ _log = logging.getLogger("longhall.sqs")
 
 
 class _Operation(NamedTuple):
+    """One action: how its request is read, and the one of the two kinds of handlers that it has."""
+
     action: str
     decode: Callable[[bytes], Request]
-    handler: Handler
-    waits: bool  # Whether nothing is lost when it is cancelled.
-
-
-@final
-class _Release(Acknowledgeable):
-    """An answer that waits for a commit."""
-
-    def __init__(self, server: SqsServer, call: HttpCall, answer: bytes, as_query: bool) -> None:
-        self._server = server
-        self._call = call
-        self._answer = answer
-        self._as_query = as_query
-
-    def committed(self, value: int) -> None:
-        self._call.ready(self._answer)
-
-    def refused(self) -> None:
-        self._server.refuse(self._call, translate(too_few()), as_query=self._as_query)
-
-
-@final
-class _Told(Acknowledgeable):
-    """An answer to another worker that waits for a commit."""
-
-    def __init__(self, done: Callable[[bytes], None], answer: bytes) -> None:
-        self._done = done
-        self._answer = answer
-
-    def committed(self, value: int) -> None:
-        self._done(self._answer)
-
-    def refused(self) -> None:
-        self._done(tell_fault(translate(too_few())))
+    on_messages: MessageHandler | None
+    on_queues: QueueHandler | None
+    waits: bool  # True if nothing is lost when it is cancelled.
 
 
 @final
@@ -110,9 +77,6 @@ class SqsServer(HttpGate):
         )
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
-        self.carrier: Carrier | None = None  # To whoever leads, in a cluster.
-        self.near: Callable[[str], bool] = _nowhere  # Whether wings have this queue: then any node serves it.
-        self.hands_over = False  # Whether it believes us who has signed: then it gets what is left to do, no more.
         self._clock = clock
         self._verifier = verifier
         self._on_loopback = False  # Known when the door is open.
@@ -120,10 +84,7 @@ class SqsServer(HttpGate):
         self._loop = asyncio.get_running_loop()
         self._sweeper: asyncio.TimerHandle | None = None
         self._answers = Answers(entropy.bytes(8))
-        self._operations = {
-            name: _Operation(name, partial(json.decode_request, name), handler, name == "ReceiveMessage")
-            for name, handler in OPERATIONS.items()
-        }
+        self._operations = {name: _operation(name) for name in (*MESSAGE_HANDLERS, *QUEUE_HANDLERS)}
         self._by_target = {json.TARGET_PREFIX + name.encode(): found for name, found in self._operations.items()}
         self._tell_date()
 
@@ -182,12 +143,6 @@ class SqsServer(HttpGate):
         if self._verifier is None:
             call.connection.know()  # Nobody is asked who they are: whoever speaks the protocol is known.
         target = call.headers.get(b"x-amz-target")
-        carrier = self.carrier if self.carrier is not None and self.carrier.elsewhere() else None
-        if carrier is not None and target in NEAR and self._is_near(call):
-            carrier = None
-        if carrier is not None and (target is None or not self.hands_over):
-            self._carry(call, carrier, target is None)
-            return
         if target is None:
             self._serve_query(call)
             return
@@ -204,20 +159,11 @@ class SqsServer(HttpGate):
             elif b"origin" in call.headers:  # Without one no page can send a target.
                 raise from_page()
             call.action = operation.action
-            if carrier is not None:
-                self._throttle(operation.waits)
-                self._hand_over(call, carrier, operation, access_key)
-                return
             self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
         except SqsError as error:
             self.refuse(call, error, as_query=False)
         except Exception as error:
             self._failed(call, error, as_query=False)
-
-    def _is_near(self, call: HttpCall) -> bool:
-        """Whether it is about messages of a queue that any node may ask for."""
-        name = queue_meant(call.body)
-        return name is not None and self.near(name)
 
     # The two protocols
 
@@ -267,105 +213,79 @@ class SqsServer(HttpGate):
         call.connection.know()
         return found
 
-    # Carrying
-
-    def _carry(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
-        asked = call.target + call.body[:CARRIED_LOOKED_AT_BYTES] if as_query else call.headers[b"x-amz-target"]
-        waits = b"ReceiveMessage" in asked  # The leader must not give messages to somebody who is gone.
-        try:
-            # Answers that nobody takes away are in the way here, and not at the leader.
-            self._throttle(b"Action=ReceiveMessage" in asked if as_query else waits)
-        except SqsError as error:
-            self.refuse(call, error, as_query=as_query)
-        else:
-            self._employ(call, self._carried(call, carrier, as_query, waits), waits)
-
-    async def _carried(self, call: HttpCall, carrier: Carrier, as_query: bool, waits: bool) -> None:
-        try:
-            answer_with(call, await carrier.carry(SQS, call.connection.peer, request_of(call), waits))
-        except Exception as error:
-            self._failed(call, error, as_query=as_query)
-
-    def _hand_over(self, call: HttpCall, carrier: Carrier, operation: _Operation, access_key: str) -> None:
-        caller = call.headers.get(b"host", b"").decode("latin-1")
-        handed = hand(Handed(operation.action, caller, access_key, call.body))
-        self._employ(call, self._handed_over(call, carrier, handed, operation.waits), operation.waits)
-
-    async def _handed_over(self, call: HttpCall, carrier: Carrier, handed: bytes, waits: bool) -> None:
-        try:
-            told = read_told(await carrier.carry(SQS_CALL, call.connection.peer, handed, waits))
-            if told.fault is None:
-                call.ready(self._answers.json_body(told.body, call.closes))
-            else:
-                self.refuse(call, SqsError(faults.Fault(*told.fault), told.body.decode()), as_query=False)
-        except Exception as error:
-            self._failed(call, error, as_query=False)
-
-    async def answer_handed(self, handed: bytes) -> bytes:
-        """Do what another worker was asked for and has checked."""
-        told: asyncio.Future[bytes] = self._loop.create_future()
-        left = self.begin_handed(handed, partial(_tell, told))
-        return await (told if left is None else left)
-
-    def begin_handed(self, handed: bytes, done: Callable[[bytes], None]) -> Coroutine[Any, Any, bytes] | None:
-        """The same without waiting: `done` is called with the answer, unless what is returned has still to be run."""
-        action = ""
-        try:
-            asked = read_handed(handed)
-            action = asked.action
-            operation = self._operations[action]
-            self._throttle(operation.waits)
-            outcome = operation.handler(self.door, operation.decode(asked.body), Caller(asked.host, asked.access_key))
-            if isinstance(outcome, Held):
-                self.door.queues.release(outcome.queue, _Told(done, _told(outcome.result)), outcome.sends)
-            elif isinstance(outcome, Result):
-                done(_told(outcome))
-            else:
-                return self._finish_handed(action, outcome)
-        except Exception as error:
-            done(self._told_failure(action, error))
-        return None
-
-    async def _finish_handed(self, action: str, outcome: Coroutine[Any, Any, Result]) -> bytes:
-        try:
-            return _told(await outcome)
-        except Exception as error:
-            return self._told_failure(action, error)
-
-    def _told_failure(self, action: str, error: Exception) -> bytes:
-        if isinstance(error, SqsError):
-            return tell_fault(error)
-        if isinstance(error, LonghallError):
-            return tell_fault(translate(error))
-        _log.error("a request failed", exc_info=error, extra={"action": action})
-        return tell_fault(_internal())
-
-    def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
-        task = self._loop.create_task(work)
-        self.connections.employ(task)
-        if waits:
-            call.on_close = partial(_cancel, task)
-
     # Handling
 
     def _start(
         self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
     ) -> None:
         self._throttle(operation.waits)
-        if type(request) is CreateQueueRequest and self.door.queues.view(request.queue_name) is not None:
-            if self._confirms(call, as_query):  # Found made as asked: by a leader that has heard what was deleted.
-                return
         caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
-        outcome = operation.handler(self.door, request, caller)
+        if operation.on_queues is not None:
+            work = operation.on_queues(self.door, request, caller)
+            self.connections.employ(self._loop.create_task(self._finish(call, work, as_query)))
+            return
+        name = self.door.name_of(_queue_url(request))
+        view = self.door.service.view(name)
+        if view is not None:
+            self._handle(call, operation, request, caller, view, as_query)
+        else:
+            found = self.door.service.find(name)
+            found.when_done(partial(self._found, call, operation, request, caller, as_query))
+
+    def _found(
+        self,
+        call: HttpCall,
+        operation: _Operation,
+        request: Request,
+        caller: Caller,
+        as_query: bool,
+        found: Pending[QueueView],
+    ) -> None:
+        """The leader was asked for the queue."""
+        try:
+            self._handle(call, operation, request, caller, found.result(), as_query)
+        except Exception as error:
+            self._failed(call, error, as_query=as_query)
+
+    def _handle(
+        self,
+        call: HttpCall,
+        operation: _Operation,
+        request: Request,
+        caller: Caller,
+        view: QueueView,
+        as_query: bool,
+    ) -> None:
+        assert operation.on_messages is not None
+        outcome = operation.on_messages(self.door, view, request, caller)
         if isinstance(outcome, Result):
             self._answer(call, outcome, as_query)
             return
-        if isinstance(outcome, Held):
-            # Encoded now, while its parts are at hand; and nothing is left that could fail behind the commit.
-            answer = self._encode(call, outcome.result, as_query)
-            self.door.queues.release(outcome.queue, _Release(self, call, answer, as_query), outcome.sends)
+        pending = outcome.pending
+        if pending.known:
+            # Encoded now, while its parts are at hand: nothing is left that could fail behind the commit.
+            answer = self._encode(call, outcome.finish(pending.reply), as_query)
+            pending.when_done(partial(self._release, call, answer, as_query))
             return
-        self._employ(call, self._finish(call, outcome, as_query), operation.waits)
+        if operation.waits:
+            call.on_close = pending.cancel
+        pending.when_done(partial(self._finish_later, call, outcome.finish, as_query))
+
+    def _release(self, call: HttpCall, answer: bytes, as_query: bool, done: Pending[Any]) -> None:
+        if done.error is None:
+            call.ready(answer)
+        else:
+            self._failed(call, done.error, as_query=as_query)
+
+    def _finish_later(
+        self, call: HttpCall, finish: Callable[[Any], Result], as_query: bool, done: Pending[Any]
+    ) -> None:
+        try:
+            self._answer(call, finish(done.result()), as_query)
+        except asyncio.CancelledError:
+            pass  # The client has gone away.
+        except Exception as error:
+            self._failed(call, error, as_query=as_query)
 
     def _throttle(self, receives: bool) -> None:
         if receives and self.budget.is_overdrawn:
@@ -375,10 +295,6 @@ class SqsServer(HttpGate):
     async def _finish(self, call: HttpCall, outcome: Coroutine[Any, Any, Result], as_query: bool) -> None:
         try:
             self._answer(call, await outcome, as_query)
-        except SqsError as error:
-            self.refuse(call, error, as_query=as_query)
-        except LonghallError as error:
-            self.refuse(call, translate(error), as_query=as_query)
         except Exception as error:
             self._failed(call, error, as_query=as_query)
 
@@ -391,57 +307,25 @@ class SqsServer(HttpGate):
         return self._answers.json(result, call.closes)
 
     def refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
-        """Answer with an error. A leader that was deposed without knowing it does not know every queue either."""
-        if error.fault.code == faults.NO_SUCH_QUEUE.code and self._confirms(call, as_query):
-            return
+        """Answer with an error."""
         self.failures[call.action, error.fault.code] += 1
         call.ready(self._answers.error(error, as_query, call.closes))
 
-    def _confirms(self, call: HttpCall, as_query: bool) -> bool:
-        """Whether it has still to be confirmed that this node leads; then the call is served again."""
-        carrier = self.carrier
-        if carrier is None or call.confirmed:
-            return False
-        call.confirmed = True
-        if carrier.elsewhere():
-            return False
-        self._employ(call, self._confirm(call, carrier, as_query), False)
-        return True
-
-    async def _confirm(self, call: HttpCall, carrier: Carrier, as_query: bool) -> None:
-        try:
-            await carrier.confirm()
-        except Exception as error:
-            self._failed(call, error, as_query=as_query)
-        else:
-            self.serve(call)
-
-    def _failed(self, call: HttpCall, error: Exception, *, as_query: bool) -> None:
+    def _failed(self, call: HttpCall, error: BaseException, *, as_query: bool) -> None:
         if isinstance(error, LonghallError):
-            self.refuse(call, translate(error), as_query=as_query)
-            return
-        _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
-        self.refuse(call, _internal(), as_query=as_query)
+            error = translate(error)
+        if not isinstance(error, SqsError):
+            _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
+            error = SqsError(faults.INTERNAL, "The request failed for a reason on this side; its log says why.")
+        self.refuse(call, error, as_query=as_query)
 
 
-def _nowhere(name: str) -> bool:
-    """Without wings."""
-    return False
+def _operation(name: str) -> _Operation:
+    decode = partial(json.decode_request, name)
+    return _Operation(name, decode, MESSAGE_HANDLERS.get(name), QUEUE_HANDLERS.get(name), name == "ReceiveMessage")
 
 
-def _told(result: Result) -> bytes:
-    return tell(b"" if type(result) is Nothing else json.encode_result(result))
-
-
-def _tell(told: asyncio.Future[bytes], answer: bytes) -> None:
-    if not told.done():  # Whoever waited may be gone.
-        told.set_result(answer)
-
-
-def _internal() -> SqsError:
-    return SqsError(faults.INTERNAL, "The request failed for a reason on this side; its log says why.")
-
-
-def _cancel(task: asyncio.Task[None]) -> None:
-    """Nobody waits for the answer any more."""
-    task.cancel()
+def _queue_url(request: Any) -> str:
+    """The wire guarantees that every request about messages names its queue."""
+    url: str = request.queue_url
+    return url

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.queues.desk import Desk
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
 from longhall.queues.messages import Letter
 from longhall.queues.settings import DeadLetters, QueueSettings
@@ -19,7 +19,7 @@ WORK = QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=2))
 
 
 def test_a_dead_letter_tells_everything_of_its_life() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", WORK)
         (sent,) = await send(desk, "work", b"body", attributes={"a": ("Number", b"1")}, group="g")
@@ -47,7 +47,7 @@ def test_a_dead_letter_tells_everything_of_its_life() -> None:
 def test_the_history_survives_a_crash_and_a_checkpoint() -> None:
     on = host.Desk()
 
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", WORK)
         await send(desk, "work", b"body")
@@ -55,7 +55,7 @@ def test_the_history_survives_a_crash_and_a_checkpoint() -> None:
         await desk.change_lease("work", [(one.receipt, 0)])
         await checkpoint(life.hall)
 
-    async def rest(life: Life, desk: Desk) -> list[str]:
+    async def rest(life: Life, desk: QueueService) -> list[str]:
         (one,) = await receive(desk, "work")
         await desk.change_lease("work", [(one.receipt, 0)])
         await receive(desk, "work")
@@ -67,7 +67,7 @@ def test_the_history_survives_a_crash_and_a_checkpoint() -> None:
 
 
 def test_only_the_last_attempts_are_told_but_all_are_counted() -> None:
-    async def play(life: Life, desk: Desk) -> Letter:
+    async def play(life: Life, desk: QueueService) -> Letter:
         await desk.create("dead", QueueSettings())
         await desk.create("work", QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=20)))
         await send(desk, "work", b"body")
@@ -81,7 +81,7 @@ def test_only_the_last_attempts_are_told_but_all_are_counted() -> None:
 
 
 def test_pages_show_every_message_once_and_none_that_is_settled() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("q", QueueSettings(partitions=2))
         await send(desk, "q", *[b"%d" % number for number in range(20)])
         taken = await receive(desk, "q", 6)
@@ -101,7 +101,7 @@ def test_pages_show_every_message_once_and_none_that_is_settled() -> None:
 
 
 def test_an_edited_letter_takes_the_place_of_the_old_one() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", WORK)
         ids = await send(desk, "work", b"one", b"two", b"three", attributes={"a": ("String", b"x")})
@@ -125,7 +125,7 @@ def test_an_edited_letter_takes_the_place_of_the_old_one() -> None:
 
 
 def test_what_cannot_be_edited_is_refused_and_stays_as_it_is() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("q", QueueSettings(message_bytes_max=1024))
         (sent,) = await send(desk, "q", b"body")
         assert await refused(desk.edit_letter("q", "nobody", b"x")) is Code.UNKNOWN_MESSAGE
@@ -143,7 +143,7 @@ def test_what_cannot_be_edited_is_refused_and_stays_as_it_is() -> None:
 
 
 def test_a_message_far_behind_others_can_be_edited_and_the_order_stays() -> None:
-    async def play(life: Life, desk: Desk) -> None:
+    async def play(life: Life, desk: QueueService) -> None:
         await desk.create("q", QueueSettings())
         ids = await send(desk, "q", *[b"%d" % number for number in range(30)])
         await desk.edit_letter("q", ids[20], b"edited")
@@ -164,18 +164,18 @@ def test_a_death_while_editing_leaves_the_old_letter_or_the_new(
     cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 
-    async def before(life: Life, desk: Desk) -> str:
+    async def before(life: Life, desk: QueueService) -> str:
         await desk.create("q", QueueSettings())
         ids = await send(desk, "q", b"first", b"old", b"last")
         await checkpoint(life.hall)
         return ids[1]
 
-    async def edit(life: Life, desk: Desk) -> bool:
+    async def edit(life: Life, desk: QueueService) -> bool:
         on.host.faults.cut_after_changes = changes
         await desk.edit_letter("q", message_id, b"new")
         return True
 
-    async def after(life: Life, desk: Desk) -> list[bytes]:
+    async def after(life: Life, desk: QueueService) -> list[bytes]:
         return sorted(letter.body for letter in await all_letters(desk, "q"))
 
     message_id = live(before, on)

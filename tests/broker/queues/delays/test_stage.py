@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from longhall.broker.queues.desk import Desk as Queues
+from longhall.broker.queues.service import QueueService as Queues
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
 from tests.broker.desk import Desk, Life

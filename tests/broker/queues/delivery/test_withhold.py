@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from longhall.broker.queues.delivery import withhold
-from longhall.broker.queues.desk import Desk as Queues
 from longhall.broker.queues.large_messages import reassembly
 from longhall.broker.queues.large_messages.reassembly import JOINED_BYTES_MAX
 from longhall.broker.queues.large_messages.upload import PART_BYTES_MAX
+from longhall.broker.queues.service import QueueService as Queues
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings

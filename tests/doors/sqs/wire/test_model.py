@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from longhall.doors.sqs.operations import OPERATIONS
+from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS
 from longhall.doors.sqs.wire.actions import ACTIONS
 from longhall.doors.sqs.wire.names import FLAT_NAMES, flat_name
 from longhall.doors.sqs.wire.results import Nothing
@@ -69,7 +69,7 @@ def test_an_action_takes_and_gives_what_the_service_says(name: str) -> None:
 
 
 def test_every_action_is_there_and_handled() -> None:
-    assert set(ACTIONS) == set(MODEL["operations"]) == set(OPERATIONS)
+    assert set(ACTIONS) == set(MODEL["operations"]) == set({**MESSAGE_HANDLERS, **QUEUE_HANDLERS})
     assert len(ACTIONS) == 23
 
 

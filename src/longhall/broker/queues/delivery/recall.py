@@ -60,7 +60,7 @@ async def recall_record(hall: Hall, queue: RunningQueue, lane: int, offset: int)
     return record if isinstance(record, Record) else None
 
 
-def recall_nowait(queue: RunningQueue, places: Iterable[Place]) -> dict[Place, Trace] | None:
+def cached_traces(queue: RunningQueue, places: Iterable[Place]) -> dict[Place, Trace] | None:
     """What is to be known of these messages; of those that are gone, their id alone. None if the disk must be asked."""
     traces: dict[Place, Trace] = {}
     for lane, offset in places:
@@ -82,5 +82,5 @@ async def recall(hall: Hall, queue: RunningQueue, places: Iterable[Place]) -> di
     for lane, offset in places:
         if lane in queue.lanes and queue.traces.get((lane, offset)) is None:
             await look(hall, queue, lane, offset, 1)
-        traces.update(recall_nowait(queue, [(lane, offset)]) or {})
+        traces.update(cached_traces(queue, [(lane, offset)]) or {})
     return traces

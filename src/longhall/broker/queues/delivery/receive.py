@@ -12,16 +12,17 @@ import asyncio
 from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.pending import Pending
 from longhall.broker.queues.audit.audit_log import audits, note_deliveries
 from longhall.broker.queues.audit.report import report
 from longhall.broker.queues.dead_letters.bury import bury
 from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
 from longhall.broker.queues.delivery.recall import warm
 from longhall.broker.queues.delivery.receiver_filters import wish_for
-from longhall.broker.queues.large_messages.reassembly import Ration, fill, leave_out
+from longhall.broker.queues.large_messages.reassembly import Ration, fill
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import decode_record, wants_report
 from longhall.queues.fates import SETTLED, trace_of
@@ -35,31 +36,7 @@ from longhall.records.record import Record
 STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
 
 
-@final
-class Claim:
-    """Of a receiver that may be cancelled: once something is leased to it, it had better be left alone."""
-
-    def __init__(self) -> None:
-        self.leased = False
-
-
-def receive_nowait(
-    hall: Hall, queue: RunningQueue, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
-) -> list[Delivery] | None:
-    """Messages that are at hand, their leases not yet committed; None if `receive` has to wait for something."""
-    if any(hall.wholes):
-        return None  # There may be large messages, and those are read in parts.
-    _check(hall, queue)
-    outcome = _decide(hall, queue, count_max, lease_ms, None, consumer)
-    if outcome.given:
-        deliveries = [_delivery(queue, given) for given in outcome.given]
-        if any(delivery.whole_bytes for delivery in deliveries):
-            deliveries = leave_out(hall, queue, outcome.given, deliveries)
-        return deliveries or None
-    return [] if outcome.status is Status.EMPTY and wait_ms <= 0 else None
-
-
-async def receive(
+def receive(
     hall: Hall,
     queue: RunningQueue,
     count_max: int,
@@ -68,31 +45,64 @@ async def receive(
     filter: str = "",
     consumer: str = "",
     in_parts: bool = True,
-    claim: Claim | None = None,
-) -> list[Delivery]:
+) -> Pending[list[Delivery]]:
     """At most `count_max` messages; none when the time is over. With a filter, of those that match.
 
-    The consumer is whoever asks, as far as is known: the audit topic tells it. One that cannot read `in_parts` gets
-    nothing that is too large for one answer.
+    `consumer` is the identity of the receiver, for the audit topic. A receiver that cannot read `in_parts` gets no
+    message that is too large for one reply. It can be cancelled until a message is leased to it.
     """
     wish = wish_for(queue, filter)
+    _check(hall, queue)
+    outcome = _decide(hall, queue, count_max, lease_ms, wish, consumer)
+    pending: Pending[list[Delivery]] = Pending()
+    if outcome.given:
+        deliveries = [_delivery(queue, given) for given in outcome.given]
+        if not any(delivery.whole_bytes for delivery in deliveries):
+            pending.decide(deliveries)
+            when_committed(hall, queue.shard, pending)
+            return pending
+    elif outcome.status is Status.EMPTY and wait_ms <= 0:
+        pending.decide([])
+        when_committed(hall, queue.shard, pending)
+        return pending
+    receiver = _Receiver(count_max, wait_ms, lease_ms, wish, consumer, in_parts)
+    pending.run(_receive_later(hall, queue, receiver, outcome, pending))
+    return pending
+
+
+@final
+class _Receiver:
+    """What a receiver asked for."""
+
+    def __init__(
+        self, count_max: int, wait_ms: int, lease_ms: int, wish: ReceiverFilter | None, consumer: str, in_parts: bool
+    ) -> None:
+        self.count_max = count_max
+        self.wait_ms = wait_ms
+        self.lease_ms = lease_ms
+        self.wish = wish
+        self.consumer = consumer
+        self.in_parts = in_parts
+
+
+async def _receive_later(
+    hall: Hall, queue: RunningQueue, receiver: _Receiver, outcome: Outcome, pending: Pending[list[Delivery]]
+) -> list[Delivery]:
+    """Go on from the first decision: read what is cold or large, and wait for messages."""
     loop = asyncio.get_running_loop()
-    ends_s = loop.time() + wait_ms / 1000
+    ends_s = loop.time() + receiver.wait_ms / 1000
+    wish = receiver.wish
     for _ in range(STEPS_MAX):
-        _check(hall, queue)
-        outcome = _decide(hall, queue, count_max, lease_ms, wish, consumer)
         if outcome.given:
+            pending.keep()
             deliveries = [_delivery(queue, given) for given in outcome.given]
-            if claim is not None:
-                claim.leased = True
             await committed(hall, queue.shard)
             if not any(delivery.whole_bytes for delivery in deliveries):
                 return deliveries
-            deliveries = await fill(hall, queue, outcome.given, deliveries, consumer, in_parts)
+            deliveries = await fill(hall, queue, outcome.given, deliveries, receiver.consumer, receiver.in_parts)
             if deliveries:
                 return deliveries
-            continue  # None of them was whole.
-        if outcome.status is Status.COLD:
+        elif outcome.status is Status.COLD:
             await warm(hall, queue, outcome.cold_lane)
         elif outcome.status is Status.TOO_MANY and not queue.settings.fifo and _is_full(queue):
             raise LonghallError(Code.TOO_MANY_IN_FLIGHT, "too many messages are in flight")
@@ -101,9 +111,11 @@ async def receive(
             if left_s <= 0:
                 return []
             arm_lease_timer(hall, queue)
-            await queue.waiters.wait(list(queue.lanes.values()), left_s, count_max, wish is not None)
+            await queue.waiters.wait(list(queue.lanes.values()), left_s, receiver.count_max, wish is not None)
         elif wish is not None:
-            await asyncio.sleep(0)  # A long look is cut into pieces, and others come between.
+            await asyncio.sleep(0)  # A long scan is cut into pieces, so that other requests come between.
+        _check(hall, queue)
+        outcome = _decide(hall, queue, receiver.count_max, receiver.lease_ms, wish, receiver.consumer)
     return []
 
 

@@ -5,41 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.pending import Pending
 from longhall.broker.queues.audit.audit_log import audits, note_settles
 from longhall.broker.queues.audit.report import report
 from longhall.broker.queues.delivery.give_back import give_back
 from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
-from longhall.broker.queues.delivery.recall import Place, recall, recall_nowait
+from longhall.broker.queues.delivery.recall import Place, cached_traces, recall
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import together, write_queue
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Settled
 from longhall.queues.fates import SETTLED, Trace
 from longhall.queues.receipts import Receipts
 
 
-async def settle(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> list[Code | None]:
-    """The messages are done with; an answer for each receipt."""
-    codes = settle_nowait(hall, queue, receipts, consumer)
-    if codes is None:
-        traces = await recall(hall, queue, _told(queue, receipts))
-        codes = _settle(hall, queue, receipts, traces, consumer)
+def settle(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> Pending[list[Code | None]]:
+    """The consumer is done with these messages; one code for each receipt, None where it was settled."""
+    pending: Pending[list[Code | None]] = Pending()
+    places = _reported_places(queue, receipts)
+    traces = cached_traces(queue, places) if places else {}
+    if traces is None:
+        pending.run(_settle_cold(hall, queue, receipts, places, consumer))
+    else:
+        pending.decide(_settle(hall, queue, receipts, traces, consumer))
+        when_committed(hall, queue.shard, pending)
+    return pending
+
+
+async def _settle_cold(
+    hall: Hall, queue: RunningQueue, receipts: list[str], places: list[Place], consumer: str
+) -> list[Code | None]:
+    """The same where headers of the messages have to be read from the disk first."""
+    codes = _settle(hall, queue, receipts, await recall(hall, queue, places), consumer)
     await committed(hall, queue.shard)
     return codes
 
 
-def settle_nowait(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> list[Code | None] | None:
-    """The same, not yet committed; None if `settle` has to wait for the disk."""
-    told = _told(queue, receipts)
-    if not told:
-        return _settle(hall, queue, receipts, {}, consumer)
-    traces = recall_nowait(queue, told)
-    return None if traces is None else _settle(hall, queue, receipts, traces, consumer)
-
-
-def _told(queue: RunningQueue, receipts: list[str]) -> list[Place]:
-    """Of which messages others hear that they are settled."""
+def _reported_places(queue: RunningQueue, receipts: list[str]) -> list[Place]:
+    """Messages whose settlement is written to the audit topic or reported to their sender."""
     audited = audits(queue)
     places: list[Place] = []
     for receipt in receipts:

@@ -99,19 +99,6 @@ async def fill(
     return filled
 
 
-def leave_out(hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery]) -> list[Delivery]:
-    """The deliveries without those that stand for large messages, where there are none of these: copies of records."""
-    left: list[Delivery] = []
-    for one, delivery in zip(given, deliveries, strict=True):
-        record = one.candidate.payload
-        if isinstance(record, Record) and whole_of(record)[0]:
-            _bury(hall, queue, one)
-        else:
-            delivery.whole_bytes = 0
-            left.append(delivery)
-    return left
-
-
 def _bury(hall: Hall, queue: RunningQueue, given: Given) -> None:
     """It stands for nothing, and leaves."""
     death = Death(given.lane, given.candidate.offset, GONE, given.attempts, given.first_ms, None)

@@ -23,8 +23,8 @@ ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, howe
 GATHERED_BYTES_MAX: Final = 512 * 1024  # Of the bodies in one batch, or one message if that is larger.
 
 
-def send_nowait(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted] | None:
-    """Take these messages, each by itself; they are not yet committed. None if `send` has to do it."""
+def send_batch(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted] | None:
+    """Append these messages as batches; they are not committed yet. None if they have to be sent one by one."""
     settings = queue.settings
     if settings.messages_max or settings.bytes_max or queue.removed:
         return None

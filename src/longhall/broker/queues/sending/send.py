@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.pending import Pending
 from longhall.broker.queues.dead_letters.bury import bury, letters_of
 from longhall.broker.queues.delays.stage import Stager
 from longhall.broker.queues.delivery.recall import warm
@@ -20,10 +21,10 @@ from longhall.broker.queues.sending.batch_send import (
     check_quota,
     record_of,
     repeated_send,
-    send_nowait,
+    send_batch,
 )
 from longhall.broker.queues.write import together, write_queue, write_records
-from longhall.broker.waiting import acknowledged, committed
+from longhall.broker.waiting import acknowledged, committed, when_acknowledged
 from longhall.errors import Code, LonghallError
 from longhall.queues.deduplication import deduplication_id
 from longhall.queues.envelope import derive_message_id, whole_record
@@ -46,11 +47,21 @@ class Rider:
         raise NotImplementedError
 
 
-async def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
-    """Take these messages, each by itself; answered when all that were taken are committed."""
-    answers = send_nowait(hall, stager, queue, messages)
+def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> Pending[list[Accepted]]:
+    """Accept or refuse each of these messages; done when all that were accepted may be acknowledged."""
+    pending: Pending[list[Accepted]] = Pending()
+    answers = send_batch(hall, stager, queue, messages)
     if answers is None:
-        answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
+        pending.run(_send_one_by_one(hall, stager, queue, messages))
+    else:
+        pending.decide(answers)
+        when_acknowledged(hall, queue.shard, pending, queue.acknowledgers)
+    return pending
+
+
+async def _send_one_by_one(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
+    """The same where each message may have to wait: for room in the queue, or until its parts are stored."""
+    answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
     await acknowledged(hall, queue.shard, queue.acknowledgers)
     return answers
 

@@ -41,10 +41,10 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
 
 async def _confirmed(door: Door, refused: LonghallError) -> LonghallError:
     """A leader that was deposed without knowing it does not know what was deleted since."""
-    if refused.code is not Code.TOPIC_EXISTS or door.carrier is None or door.follows:
+    if refused.code is not Code.TOPIC_EXISTS or door.follows:
         return refused
     try:
-        await door.carrier.confirm()
+        await door.service.confirm()
     except LonghallError as error:
         return error
     return LonghallError(Code.NOT_CONTROLLER, "Another node leads the hall now.") if door.follows else refused

@@ -22,7 +22,7 @@ async def handle(door: Door, request: JoinGroupRequest, call: Call) -> JoinGroup
             member_id=request.member_id,
             instance_id=request.group_instance_id,
             client_id=client_id,
-            client_host=f"/{call.connection.peer}",
+            client_host=f"/{call.peer}",
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             protocol_type=request.protocol_type,

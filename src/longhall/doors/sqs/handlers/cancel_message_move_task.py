@@ -6,10 +6,11 @@ from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.moves import task_of
 from longhall.doors.sqs.wire.requests import CancelMessageMoveTaskRequest
 from longhall.doors.sqs.wire.results import CancelMessageMoveTaskResult
+from longhall.service.queue_operations import CancelMove
 
 
 async def cancel_message_move_task(
     door: Door, request: CancelMessageMoveTaskRequest, caller: Caller
 ) -> CancelMessageMoveTaskResult:
-    task = await door.queues.cancel_move(task_of(request.task_handle))
+    task = await door.service.call(CancelMove(task_of(request.task_handle)), caller.identity)
     return CancelMessageMoveTaskResult(approximate_number_of_messages_moved=task.moved)

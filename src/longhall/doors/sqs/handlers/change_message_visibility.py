@@ -1,17 +1,27 @@
-"""ChangeMessageVisibility: the lease holds so long from now; 0 gives the message back."""
+"""ChangeMessageVisibility: the lease ends so long from now; 0 returns the message to the queue."""
 
 from __future__ import annotations
 
-from longhall.doors.sqs.door import Caller, Door
+from functools import partial
+
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.settling import check_visibility, refusal_of_change
 from longhall.doors.sqs.wire.requests import ChangeMessageVisibilityRequest
 from longhall.doors.sqs.wire.results import Nothing
+from longhall.errors import Code
+from longhall.queues.messages import QueueView
+from longhall.service.queue_operations import ChangeLeases
 
 
-async def change_message_visibility(door: Door, request: ChangeMessageVisibilityRequest, caller: Caller) -> Nothing:
-    view = door.queue(request.queue_url)
-    lease_ms = check_visibility(door, request.visibility_timeout)
-    (code,) = await door.queues.change_lease(view.name, [(request.receipt_handle, lease_ms)], caller.access_key)
+def change_message_visibility(
+    door: Door, view: QueueView, request: ChangeMessageVisibilityRequest, caller: Caller
+) -> Later:
+    change = (request.receipt_handle, check_visibility(door, request.visibility_timeout))
+    return Later(door.service.call(ChangeLeases(view.name, [change]), caller.identity), partial(_result, request))
+
+
+def _result(request: ChangeMessageVisibilityRequest, codes: list[Code | None]) -> Nothing:
+    (code,) = codes
     if error := refusal_of_change(code, request.receipt_handle):
         raise error
     return Nothing()

@@ -1,20 +1,24 @@
-"""ChangeMessageVisibilityBatch: up to ten leases, each with its own fate."""
+"""ChangeMessageVisibilityBatch: up to ten leases, each changed or refused by itself."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from longhall.doors.sqs.batches import check_batch
-from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import failed_entry
 from longhall.doors.sqs.settling import check_visibility, refusal_of_change
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.doors.sqs.wire.requests import ChangeMessageVisibilityBatchRequest
-from longhall.doors.sqs.wire.results import BatchResultEntry, ChangeMessageVisibilityBatchResult
+from longhall.doors.sqs.wire.results import BatchResultEntry, ChangeMessageVisibilityBatchResult, Result
+from longhall.errors import Code
+from longhall.queues.messages import QueueView
+from longhall.service.queue_operations import ChangeLeases
 
 
-async def change_message_visibility_batch(
-    door: Door, request: ChangeMessageVisibilityBatchRequest, caller: Caller
-) -> ChangeMessageVisibilityBatchResult:
-    view = door.queue(request.queue_url)
+def change_message_visibility_batch(
+    door: Door, view: QueueView, request: ChangeMessageVisibilityBatchRequest, caller: Caller
+) -> Result | Later:
     check_batch(request.entries, "ChangeMessageVisibilityBatchRequestEntry")
     result = ChangeMessageVisibilityBatchResult(successful=[], failed=[])
     ids: list[str] = []
@@ -25,7 +29,18 @@ async def change_message_visibility_batch(
             ids.append(entry.id)
         except SqsError as error:
             result.failed.append(failed_entry(entry.id, error))
-    codes = await door.queues.change_lease(view.name, changes, caller.access_key) if changes else []
+    if not changes:
+        return result
+    pending = door.service.call(ChangeLeases(view.name, changes), caller.identity)
+    return Later(pending, partial(_result, result, ids, changes))
+
+
+def _result(
+    result: ChangeMessageVisibilityBatchResult,
+    ids: list[str],
+    changes: list[tuple[str, int]],
+    codes: list[Code | None],
+) -> ChangeMessageVisibilityBatchResult:
     for entry_id, (receipt, _), code in zip(ids, changes, codes, strict=True):
         refusal = refusal_of_change(code, receipt)
         if refusal is None:

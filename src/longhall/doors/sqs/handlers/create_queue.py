@@ -8,6 +8,7 @@ from __future__ import annotations
 from longhall.doors.sqs.addresses import check_name
 from longhall.doors.sqs.attributes import first_difference, new_settings
 from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.policies import check_dead_letters
 from longhall.doors.sqs.tags import check_tags
 from longhall.doors.sqs.wire.faults import QUEUE_EXISTS, SqsError, missing
 from longhall.doors.sqs.wire.requests import CreateQueueRequest
@@ -15,6 +16,7 @@ from longhall.doors.sqs.wire.results import CreateQueueResult
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import QueueView
 from longhall.queues.settings import QueueSettings
+from longhall.service.queue_operations import CreateQueue, DescribeQueue
 
 
 async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) -> CreateQueueResult:
@@ -24,20 +26,14 @@ async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) 
     attributes = request.attributes or {}
     check_name(name, fifo=attributes.get("FifoQueue") == "true")
     settings = new_settings(door, name, attributes, check_tags(request.tags or {}))
-    view = door.queues.view(name)
-    if view is None:
-        door.names.check(name)
-        try:
-            view = await door.queues.create(name, settings)
-        except LonghallError as error:
-            view = door.queues.view(name)  # Somebody may have been faster.
-            if error.code is not Code.QUEUE_EXISTS or view is None:
-                raise
-            _check_same(door, settings, view, attributes)
-            await door.queues.certain()
-    else:
-        _check_same(door, settings, view, attributes)
-        await door.queues.certain()
+    if "RedrivePolicy" in attributes:
+        await check_dead_letters(door, name, settings)
+    try:
+        await door.service.call(CreateQueue(name, settings, "", door.reuse_ms), caller.identity)
+    except LonghallError as error:
+        if error.code is not Code.QUEUE_EXISTS:
+            raise
+        _check_same(door, settings, await door.service.call(DescribeQueue(name)), attributes)
     return CreateQueueResult(queue_url=door.url(name, caller.host))
 
 

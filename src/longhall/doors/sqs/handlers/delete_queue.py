@@ -5,10 +5,9 @@ from __future__ import annotations
 from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.wire.requests import DeleteQueueRequest
 from longhall.doors.sqs.wire.results import Nothing
+from longhall.service.queue_operations import DeleteQueue
 
 
 async def delete_queue(door: Door, request: DeleteQueueRequest, caller: Caller) -> Nothing:
-    name = door.queue(request.queue_url).name
-    await door.queues.delete(name)
-    door.names.deleted(name)
+    await door.service.call(DeleteQueue(door.name_of(request.queue_url)), caller.identity)
     return Nothing()

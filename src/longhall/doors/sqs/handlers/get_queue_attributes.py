@@ -6,11 +6,13 @@ from longhall.doors.sqs.attributes import read_attributes
 from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.wire.requests import GetQueueAttributesRequest
 from longhall.doors.sqs.wire.results import GetQueueAttributesResult
+from longhall.service.queue_operations import MeasureQueue
 
 
 async def get_queue_attributes(
     door: Door, request: GetQueueAttributesRequest, caller: Caller
 ) -> GetQueueAttributesResult:
-    view = door.queue(request.queue_url)
+    view = await door.queue(request.queue_url)
+    depth = await door.service.call(MeasureQueue(view.name), caller.identity)
     names = request.attribute_names or ()
-    return GetQueueAttributesResult(attributes=read_attributes(door, view, names, await door.queues.weigh(view.name)))
+    return GetQueueAttributesResult(attributes=read_attributes(door, view, names, depth))

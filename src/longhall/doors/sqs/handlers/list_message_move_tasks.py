@@ -8,6 +8,7 @@ from longhall.doors.sqs.wire.faults import wrong_value
 from longhall.doors.sqs.wire.requests import ListMessageMoveTasksRequest
 from longhall.doors.sqs.wire.results import ListMessageMoveTasksResult, ListMessageMoveTasksResultEntry
 from longhall.queues.messages import MoveTask
+from longhall.service.queue_operations import ListMoves
 
 RESULTS_MAX = 10
 
@@ -18,8 +19,9 @@ async def list_message_move_tasks(
     count = 1 if request.max_results is None else request.max_results
     if not 1 <= count <= RESULTS_MAX:
         raise wrong_value("MaxResults", count, f"Must be between 1 and {RESULTS_MAX}, if provided.")
-    source = queue_at(door, "SourceArn", request.source_arn)
-    tasks = sorted(await door.queues.list_moves(source.name), key=lambda task: -task.started_ms)
+    source = await queue_at(door, "SourceArn", request.source_arn)
+    moves = await door.service.call(ListMoves(source.name), caller.identity)
+    tasks = sorted(moves, key=lambda task: -task.started_ms)
     return ListMessageMoveTasksResult(results=[_entry(door, task) for task in tasks[:count]])
 
 

@@ -7,5 +7,5 @@ from longhall.doors.sqs.wire.requests import ListQueueTagsRequest
 from longhall.doors.sqs.wire.results import ListQueueTagsResult
 
 
-def list_queue_tags(door: Door, request: ListQueueTagsRequest, caller: Caller) -> ListQueueTagsResult:
-    return ListQueueTagsResult(tags=door.queue(request.queue_url).settings.tags)
+async def list_queue_tags(door: Door, request: ListQueueTagsRequest, caller: Caller) -> ListQueueTagsResult:
+    return ListQueueTagsResult(tags=(await door.queue(request.queue_url)).settings.tags)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
+from functools import partial
 
-from longhall.doors.sqs.door import Caller, Door, Held
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.receiving import WantedAttributes
 from longhall.doors.sqs.sending import check_token
 from longhall.doors.sqs.wire.faults import wrong_value
 from longhall.doors.sqs.wire.requests import ReceiveMessageRequest
 from longhall.doors.sqs.wire.results import ReceiveMessageResult
-from longhall.queues.messages import Delivery
+from longhall.queues.messages import Delivery, QueueView
+from longhall.service.queue_operations import ReceiveMessages
 
 MESSAGES_MAX = 10
 
 _NOTHING_MORE = WantedAttributes((), ())
 
 
-def receive_message(
-    door: Door, request: ReceiveMessageRequest, caller: Caller
-) -> Held | Coroutine[Any, Any, ReceiveMessageResult]:
-    view = door.unlocked(request.queue_url)
-    settings = view.settings
+def receive_message(door: Door, view: QueueView, request: ReceiveMessageRequest, caller: Caller) -> Later:
+    door.check_key(view)
     wanted = _NOTHING_MORE
     if request.attribute_names or request.message_system_attribute_names or request.message_attribute_names:
         system = (request.attribute_names or []) + (request.message_system_attribute_names or [])
@@ -33,26 +30,19 @@ def receive_message(
     attempt_id = request.receive_request_attempt_id or ""
     if attempt_id:
         check_token("ReceiveRequestAttemptId", attempt_id)
-        if not settings.fifo:
+        if not view.settings.fifo:
             reason = "The request includes a parameter that is not valid for this queue type."
             raise wrong_value("ReceiveRequestAttemptId", attempt_id, reason)
-    count_max = 1 if count_max is None else count_max
-    wait_ms = settings.wait_ms if wait_s is None else wait_s * 1000
-    lease_ms = settings.lease_ms if lease_s is None else lease_s * 1000
-    if not attempt_id and not wanted.filter:
-        deliveries = door.queues.receive_nowait(view.name, count_max, wait_ms, lease_ms, caller.access_key)
-        if deliveries is not None:
-            return Held(view.name, _result(door, wanted, deliveries))
-    received = door.queues.receive(
-        view.name, count_max, wait_ms, lease_ms, attempt_id, wanted.filter, caller.access_key, in_parts=False
+    operation = ReceiveMessages(
+        view.name,
+        1 if count_max is None else count_max,
+        -1 if wait_s is None else wait_s * 1000,
+        -1 if lease_s is None else lease_s * 1000,
+        attempt_id,
+        wanted.filter,
+        False,
     )
-    return _receive(door, wanted, received)
-
-
-async def _receive(
-    door: Door, wanted: WantedAttributes, deliveries: Coroutine[Any, Any, list[Delivery]]
-) -> ReceiveMessageResult:
-    return _result(door, wanted, await deliveries)
+    return Later(door.service.call(operation, caller.identity), partial(_result, door, wanted))
 
 
 def _result(door: Door, wanted: WantedAttributes, deliveries: list[Delivery]) -> ReceiveMessageResult:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
+from functools import partial
 
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
-from longhall.doors.sqs.door import Caller, Door, Held
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import error_of
 from longhall.doors.sqs.extensions import sent_attributes
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
@@ -15,28 +14,21 @@ from longhall.doors.sqs.sending import TRACE_HEADER, outgoing
 from longhall.doors.sqs.wire.requests import SendMessageRequest
 from longhall.doors.sqs.wire.results import SendMessageResult
 from longhall.queues.messages import Accepted, Outgoing, QueueView
+from longhall.service.queue_operations import AnswerMessage, SendMessages
 
 
-def send_message(
-    door: Door, request: SendMessageRequest, caller: Caller
-) -> Held | Coroutine[Any, Any, SendMessageResult]:
-    view = door.unlocked(request.queue_url)
+def send_message(door: Door, view: QueueView, request: SendMessageRequest, caller: Caller) -> Later:
+    door.check_key(view)
     message = outgoing(door, view.settings, request, caller)
     if isinstance(message, ExtendedOutgoing) and message.answers:
-        return _answer(door, view, message, caller)
-    accepted = door.queues.send_nowait(view.name, [message])
-    if accepted is None:
-        return _send_patiently(door, view, message)
-    return Held(view.name, _result(view, message, accepted[0]), sends=True)
+        answer = AnswerMessage(view.name, message.answers, message)
+        return Later(door.service.call(answer, caller.identity), partial(_result, view, message))
+    pending = door.service.call(SendMessages(view.name, [message]), caller.identity)
+    return Later(pending, partial(_first_result, view, message))
 
 
-async def _send_patiently(door: Door, view: QueueView, message: Outgoing) -> SendMessageResult:
-    (accepted,) = await door.queues.send(view.name, [message])
-    return _result(view, message, accepted)
-
-
-async def _answer(door: Door, view: QueueView, message: ExtendedOutgoing, caller: Caller) -> SendMessageResult:
-    return _result(view, message, await door.queues.answer(view.name, message.answers, message, caller.access_key))
+def _first_result(view: QueueView, message: Outgoing, accepted: list[Accepted]) -> SendMessageResult:
+    return _result(view, message, accepted[0])
 
 
 def _result(view: QueueView, message: Outgoing, accepted: Accepted) -> SendMessageResult:

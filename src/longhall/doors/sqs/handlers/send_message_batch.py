@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from longhall.doors.sqs.batches import check_batch
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
-from longhall.doors.sqs.door import Caller, Door, Held
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import error_of, failed_entry
 from longhall.doors.sqs.extensions import sent_attributes
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
@@ -22,12 +22,11 @@ from longhall.doors.sqs.wire.results import (
     SendMessageBatchResultEntry,
 )
 from longhall.queues.messages import Accepted, Outgoing, QueueView
+from longhall.service.queue_operations import SendMessages
 
 
-def send_message_batch(
-    door: Door, request: SendMessageBatchRequest, caller: Caller
-) -> Result | Held | Coroutine[Any, Any, Result]:
-    view = door.unlocked(request.queue_url)
+def send_message_batch(door: Door, view: QueueView, request: SendMessageBatchRequest, caller: Caller) -> Result | Later:
+    door.check_key(view)
     check_batch(request.entries, "SendMessageBatchRequestEntry")
     size = sum(map(_size_bytes, request.entries))
     bytes_max = max(door.limits.batch_bytes_max, view.settings.whole_bytes_max)
@@ -49,10 +48,7 @@ def send_message_batch(
     if not messages:
         return SendMessageBatchResult(successful=[], failed=failed)
     batch = _Batch(view, ids, messages, failed)
-    answers = door.queues.send_nowait(view.name, messages)
-    if answers is None:
-        return _send_patiently(door, batch)
-    return Held(view.name, _result(batch, answers), sends=True)
+    return Later(door.service.call(SendMessages(view.name, messages), caller.identity), partial(_result, batch))
 
 
 class _Batch(NamedTuple):
@@ -62,10 +58,6 @@ class _Batch(NamedTuple):
     ids: list[str]
     messages: list[Outgoing]
     failed: list[BatchResultErrorEntry]
-
-
-async def _send_patiently(door: Door, batch: _Batch) -> SendMessageBatchResult:
-    return _result(batch, await door.queues.send(batch.view.name, batch.messages))
 
 
 def _result(batch: _Batch, answers: list[Accepted]) -> SendMessageBatchResult:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from longhall.doors.sqs.attributes import changed_settings
 from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.policies import check_dead_letters
 from longhall.doors.sqs.wire.faults import missing
 from longhall.doors.sqs.wire.requests import SetQueueAttributesRequest
 from longhall.doors.sqs.wire.results import Nothing
+from longhall.service.queue_operations import ConfigureQueue
 
 
 async def set_queue_attributes(door: Door, request: SetQueueAttributesRequest, caller: Caller) -> Nothing:
-    view = door.queue(request.queue_url)
+    view = await door.queue(request.queue_url)
     if not request.attributes:
         raise missing("Attribute.Name")
-    await door.queues.configure(view.name, changed_settings(door, view.name, view.settings, request.attributes))
+    settings = changed_settings(door, view.name, view.settings, request.attributes)
+    if request.attributes.get("RedrivePolicy"):
+        await check_dead_letters(door, view.name, settings)
+    await door.service.call(ConfigureQueue(view.name, settings), caller.identity)
     return Nothing()

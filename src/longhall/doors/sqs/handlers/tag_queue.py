@@ -9,12 +9,14 @@ from longhall.doors.sqs.tags import check_tags
 from longhall.doors.sqs.wire.faults import missing
 from longhall.doors.sqs.wire.requests import TagQueueRequest
 from longhall.doors.sqs.wire.results import Nothing
+from longhall.service.queue_operations import ConfigureQueue
 
 
 async def tag_queue(door: Door, request: TagQueueRequest, caller: Caller) -> Nothing:
-    view = door.queue(request.queue_url)
+    view = await door.queue(request.queue_url)
     if not request.tags:
         raise missing("Tags")
     tags = check_tags({**view.settings.tags, **check_tags(request.tags)})
-    await door.queues.configure(view.name, msgspec.structs.replace(view.settings, tags=tags))
+    settings = msgspec.structs.replace(view.settings, tags=tags)
+    await door.service.call(ConfigureQueue(view.name, settings), caller.identity)
     return Nothing()

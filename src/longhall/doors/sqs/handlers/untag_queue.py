@@ -8,13 +8,15 @@ from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.wire.faults import missing
 from longhall.doors.sqs.wire.requests import UntagQueueRequest
 from longhall.doors.sqs.wire.results import Nothing
+from longhall.service.queue_operations import ConfigureQueue
 
 
 async def untag_queue(door: Door, request: UntagQueueRequest, caller: Caller) -> Nothing:
-    view = door.queue(request.queue_url)
+    view = await door.queue(request.queue_url)
     if not request.tag_keys:
         raise missing("TagKeys")
     gone = frozenset(request.tag_keys)
     tags = {key: value for key, value in view.settings.tags.items() if key not in gone}
-    await door.queues.configure(view.name, msgspec.structs.replace(view.settings, tags=tags))
+    settings = msgspec.structs.replace(view.settings, tags=tags)
+    await door.service.call(ConfigureQueue(view.name, settings), caller.identity)
     return Nothing()

@@ -20,24 +20,6 @@ from tests.doors.two_nodes import FOLLOWER, LEADER, TwoNodes, two_nodes
 pytestmark = pytest.mark.clients
 
 
-async def test_what_a_worker_hands_to_the_one_that_leads(tmp_path: Path) -> None:
-    """HTTP is read and written by whoever was asked; the other one does the rest. Clients cannot tell that either."""
-    async with two_nodes(tmp_path, hands_over=True) as two:
-        await asyncio.to_thread(_use_sqs, f"http://{two.follower.sqs}", f"http://{two.leader.sqs}")
-        assert set(two.hand.carried) == {"sqs-call"}
-        await asyncio.to_thread(_is_told_what_is_wrong, f"http://{two.follower.sqs}")
-        await asyncio.to_thread(_receives_nothing_while_answers_fill_the_memory, two)
-        waiters = two.leader.hall.queues[two.leader.hall.catalogue.queues.by_name["jobs"].number].waiters
-        writer = await _begin_to_receive(two)
-        await _until(lambda: len(waiters) == 1)
-        assert two.hand.under_way == 1
-        writer.close()
-        await _until(lambda: not two.hand.under_way)
-        await asyncio.to_thread(_finds_a_message, f"http://{two.follower.sqs}")
-        two.hand.refusal = Code.NOT_READY
-        await asyncio.to_thread(_is_unavailable, f"http://{two.follower.sqs}")
-
-
 def _is_told_what_is_wrong(follower: str) -> None:
     """A refusal of the leader's, and those that whoever was asked says by itself."""
     sqs = client(follower)
@@ -93,7 +75,7 @@ def _receives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
 
 
 def _gives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
-    budget = two.follower._api.budget
+    budget = two.follower._sqs.budget
     held = budget.bytes_max + 1
     budget.used_bytes += held
     try:
@@ -104,19 +86,14 @@ def _gives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
     assert _status(two, "/api/v1/queues/jobs/receive", "POST", b"{}") == 200
 
 
-def _is_unavailable(follower: str) -> None:
-    with pytest.raises(botocore.exceptions.ClientError) as caught:
-        client(follower).list_queues()
-    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
-
-
 async def test_queues_through_the_wrong_node(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         await asyncio.to_thread(_use_sqs, f"http://{two.follower.sqs}", f"http://{two.leader.sqs}")
         await asyncio.to_thread(_use_api, str(two.follower.http))
-        assert set(two.hand.carried) == {"sqs", "http"}
+        assert {"CreateQueue", "SendMessages", "ReceiveMessages", "DescribeQueue"} <= set(two.hand.asked)
         assert "jobs" in two.leader.hall.catalogue.queues.by_name
         assert not two.follower.hall.catalogue.queues.by_name
+        await asyncio.to_thread(_is_told_what_is_wrong, f"http://{two.follower.sqs}")
         await asyncio.to_thread(_is_told_what_cannot_be_read, f"http://{two.follower.sqs}")
         await asyncio.to_thread(_receives_nothing_while_answers_fill_the_memory, two)
         await asyncio.to_thread(_gives_nothing_while_answers_fill_the_memory, two)
@@ -156,10 +133,10 @@ async def _nobody_waits_any_more(two: TwoNodes) -> None:
     waiters = two.leader.hall.queues[two.leader.hall.catalogue.queues.by_name["jobs"].number].waiters
     writer = await _begin_to_receive(two)
     await _until(lambda: len(waiters) == 1)
-    guests = two.leader._sqs.connections.guests
-    assert guests
+    assert two.hand.under_way == 1
     writer.close()
-    await _until(lambda: not guests)
+    await _until(lambda: not two.hand.under_way)
+    await _until(lambda: all(waiter.future.done() for waiter in waiters._waiting))
     await asyncio.to_thread(_finds_a_message, f"http://{two.follower.sqs}")
 
 
@@ -196,7 +173,7 @@ def _is_refused(two: TwoNodes) -> None:
     connection = http.client.HTTPConnection(str(two.follower.http), timeout=20)
     connection.request("GET", "/api/v1/queues")
     answer = connection.getresponse()
-    assert (answer.status, json.loads(answer.read())["code"]) == (503, "service-unavailable")
+    assert (answer.status, json.loads(answer.read())["code"]) == (503, "not-ready")
     connection.close()
 
 
@@ -213,7 +190,7 @@ async def test_a_deposed_leader_says_nothing_for_good_before_it_has_asked(tmp_pa
         for find in (lambda: sqs.get_queue_url(QueueName="jobs"), lambda: _status(two, "/api/v1/queues/jobs") == 200):
             two.told.leader = FOLLOWER
             assert await asyncio.to_thread(find)
-        assert (two.hand.confirmed, two.hand.carried) == (2, ["sqs", "http"])
+        assert (two.hand.confirmed, two.hand.asked[:2]) == (2, ["DescribeQueue", "DescribeQueue"])
         two.hand.on_confirm = lambda: None
         two.told.leader = FOLLOWER
         with pytest.raises(sqs.exceptions.QueueDoesNotExist):
@@ -254,14 +231,14 @@ async def test_a_deposed_leader_does_not_say_that_a_name_is_taken_before_it_has_
             await asyncio.to_thread(sqs.create_queue, QueueName="jobs", Attributes={"VisibilityTimeout": "3"})
         assert await asyncio.to_thread(make) == 409
         assert (await ask(two.follower, wanted, 5)).topics[0].error_code == 36
-        assert (two.hand.confirmed, two.hand.carried) == (4, [])
+        assert (two.hand.confirmed, two.hand.asked) == (4, [])
 
         def hear() -> None:
             two.told.leader = LEADER
 
         two.hand.on_confirm = hear
         await asyncio.to_thread(sqs.create_queue, QueueName="jobs", Attributes={"VisibilityTimeout": "3"})
-        assert two.hand.carried == ["sqs"]
+        assert two.hand.asked == ["CreateQueue"]
         assert two.leader.hall.queues, "it was made where it was gone"
         two.told.leader = FOLLOWER
         assert (await ask(two.follower, wanted, 5)).topics[0].error_code == 41

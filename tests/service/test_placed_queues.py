@@ -10,7 +10,8 @@ import pytest
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
-from tests.cluster.wings.halls import House, live
+from longhall.service.queue_operations import CreateQueue
+from tests.service.house import House, live
 
 ANY = QueueSettings(placement="any-host")
 FIFO = QueueSettings(placement="parts", fifo=True, deduplication="id", deduplication_scope="group")
@@ -127,7 +128,8 @@ def test_who_waits_waits_for_all_wings_and_gives_back_what_is_too_much() -> None
         began = asyncio.get_running_loop().time()
         assert await house.receive("q", 1, wait_ms=2_000) == []
         assert asyncio.get_running_loop().time() - began >= 2
-        assert all(not answering._waiting for answering in house.answering.values()), "nobody waits any more"
+        waiters = [life.hall.running_queue("q").waiters for life in house.wings.values()]  # type: ignore[union-attr]
+        assert all(waiter.future.done() for one in waiters for waiter in one._waiting), "no receiver waits any more"
 
     live(play)
 
@@ -148,7 +150,7 @@ def test_what_is_given_back_was_no_attempt() -> None:
             assert [one.attempts for one in (found, *others)] == [1, 1, 1]
             assert (await house.queues.weigh("dead")).available == 0
             assert await house.queues.settle("q", [one.receipt for one in (found, *others)]) == [None] * 3
-        assert any(verb == "hand_back" for _, verb in house.reach.asked), "several wings had something at once"
+        assert any(verb == "ReturnUndelivered" for _, verb in house.reach.asked), "several wings had something at once"
 
     live(play)
 
@@ -420,7 +422,7 @@ def test_what_the_hall_keeps_is_as_it_was() -> None:
         assert [await refused(work) for work in wrong] == [Code.INVALID_CONFIGURATION] * 3
         assert await refused(house.queues.fork("w", "x")) is Code.INVALID_REQUEST
         assert await refused(house.queues.receive_any({"q": 1, "w": 1}, 1, 0, 1000)) is Code.INVALID_REQUEST
-        assert await refused(house.queues.declare("x", "w", QueueSettings())) is Code.INVALID_CONFIGURATION
+        assert await refused(house.service.call(CreateQueue("x", QueueSettings(), "w"))) is Code.INVALID_CONFIGURATION
         assert await refused(house.queues.create("w", ANY)) is Code.QUEUE_EXISTS
 
     live(play)

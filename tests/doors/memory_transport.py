@@ -1,7 +1,6 @@
-"""A connection without a socket: bytes that another node carried here go in, the first answer comes out.
+"""A connection without a socket, for tests: the bytes of a request go in, the first answer comes out.
 
-The door behind it cannot tell the difference: its parser, its budget, its connections and its checks all apply. One
-request makes one connection. Whoever stops waiting closes it, and the door hears that its client is gone.
+The door behind it cannot tell the difference: its parser, its budget and its checks all apply.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Memory(asyncio.Transport):
     """The transport of such a connection. What is written first is the answer, whole."""
 
     def __init__(self, peer: str) -> None:
-        super().__init__({"peername": (peer, 0), "carried": True})
+        super().__init__({"peername": (peer, 0), "in_memory": True})
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.protocol: asyncio.BaseProtocol | None = None
         self._lost = False
@@ -50,7 +49,7 @@ class Memory(asyncio.Transport):
         if self.protocol is not None:
             self.protocol.connection_lost(None)
         if not self.answer.done():
-            self.answer.set_exception(LonghallError(Code.NOT_READY, "the leader hung up"))
+            self.answer.set_exception(LonghallError(Code.NOT_READY, "the door hung up"))
             self.answer.exception()  # Nobody may wait for it any more; that is no bug.
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -69,7 +68,7 @@ class Memory(asyncio.Transport):
         return True
 
 
-async def answer_carried(factory: Factory, peer: str, request: bytes) -> bytes:
+async def answer_in_memory(factory: Factory, peer: str, request: bytes) -> bytes:
     """What the door answers. LonghallError(NOT_READY) if it hangs up instead."""
     transport = Memory(peer)
     protocol = factory()

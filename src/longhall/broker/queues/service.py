@@ -1,35 +1,41 @@
-"""The desk: all verbs of queues in one place, by the queue's name, as doors ask for them."""
+"""The queue service of one replication group: every operation on the queues that this process leads, by name.
+
+It knows nothing of other processes: `service.router` decides where an operation is carried out.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
-from typing import Final, final
+from functools import partial
+from typing import Any, Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.pending import Pending, completed, started
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
 from longhall.broker.queues.dead_letters.letters import Attributes, edit_letter, letter, letters
 from longhall.broker.queues.dead_letters.move import Mover
 from longhall.broker.queues.delays.stage import Stager
 from longhall.broker.queues.delivery.browse import Sought, browse
-from longhall.broker.queues.delivery.receive import Claim, receive, receive_nowait
+from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.receive_any import WeightedReceive
-from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle, settle_nowait
+from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle
 from longhall.broker.queues.large_messages import upload
 from longhall.broker.queues.large_messages.reassembly import read_part
 from longhall.broker.queues.large_messages.sweep import Sweeper
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.sending.answer import answer
-from longhall.broker.queues.sending.batch_send import send_nowait
 from longhall.broker.queues.sending.priority_copy import PriorityCopier
 from longhall.broker.queues.sending.send import send, send_parcel
 from longhall.broker.queues.upkeep import declare
 from longhall.broker.queues.upkeep.expire import Expirer
 from longhall.broker.queues.upkeep.measure import counts_of, depth_of
+from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
 from longhall.broker.queues.upkeep.resize import Resizer
 from longhall.broker.queues.upkeep.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.write import together, write_queue, write_staging
-from longhall.broker.waiting import Acknowledgeable, committed, when_acknowledged, when_committed
+from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.events import Switched
@@ -52,6 +58,8 @@ ATTEMPTS_MAX: Final = 10_000
 
 PURGE_APART_MS: Final = 60_000
 
+_log = logging.getLogger("longhall.queues")
+
 # The verb `list` hides the type of that name inside the class.
 Views = list[QueueView]
 Names = list[str]
@@ -65,8 +73,8 @@ Moves = list[MoveTask]
 
 
 @final
-class Desk:
-    """See the module."""
+class QueueService:
+    """The queues of one hall, with the background work that they need: delays, moves, expiry, resizing."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -79,6 +87,7 @@ class Desk:
         hall.on_chosen = self.resizer.on_chosen
         self._service = WeightedReceive(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
+        self._deleted = RecentDeletions(hall.world.clock)
 
     def start(self) -> None:
         """Go on with delays and moves."""
@@ -98,8 +107,10 @@ class Desk:
 
     # The queue as a thing
 
-    async def create(self, name: str, settings: QueueSettings) -> QueueView:
-        """Make a queue; QUEUE_EXISTS when the name is taken."""
+    async def create(self, name: str, settings: QueueSettings, deleted_before_ms: int = 0) -> QueueView:
+        """Create a queue. QUEUE_EXISTS if the name is taken, QUEUE_DELETED_RECENTLY if it was until a moment ago."""
+        if self._hall.running_queue(name) is None:
+            self._deleted.check(name, deleted_before_ms)
         return _view(await declare.create(self._hall, name, settings))
 
     async def declare(self, name: str, topic: str, settings: QueueSettings) -> QueueView:
@@ -114,15 +125,19 @@ class Desk:
         except (LonghallError, OSError, asyncio.CancelledError):
             self.stager.arm(queue)  # It is still there, and its delays go on.
             raise
+        self._deleted.add(name)
 
     def view(self, name: str) -> QueueView | None:
         """The queue of this name."""
         queue = self._hall.running_queue(name)
         return _view(queue) if queue is not None else None
 
-    async def certain(self) -> None:
-        """Returns when every queue that is there now is there for good."""
-        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+    def describe(self, name: str) -> Pending[QueueView]:
+        """The queue of this name, when all that is known of it is committed. UNKNOWN_QUEUE if there is none."""
+        pending: Pending[QueueView] = Pending()
+        pending.decide(_view(self._find(name)))
+        when_committed(self._hall, self._hall.shards[CATALOGUE_SHARD], pending)
+        return pending
 
     def list(self, prefix: str) -> Views:
         """All queues whose names begin so, by name."""
@@ -171,77 +186,58 @@ class Desk:
         """What it has counted."""
         return counts_of(self._find(name))
 
-    async def weigh(self, name: str) -> Depth:
-        """How full it is, also where that has to be asked for."""
-        return self.depth(name)
-
-    async def tally(self, name: str) -> Counts:
-        """What it has counted, likewise."""
-        return self.counts(name)
-
     def sources(self, name: str) -> Names:
         """Queues whose dead letters go here."""
         return self._hall.catalogue.queues.sources(name)
 
     # Messages
 
-    async def send(self, name: str, messages: Outgoings) -> Accepteds:
-        """Take messages, each by itself."""
-        return await send(self._hall, self.stager, self._find(name), messages)
+    def send(self, name: str, messages: Outgoings) -> Pending[Accepteds]:
+        """Accept or refuse each of these messages."""
+        return send(self._hall, self.stager, self._find(name), messages)
 
-    def send_nowait(self, name: str, messages: Outgoings) -> Accepteds | None:
-        """The same, to be told after `release`; None if it has to wait."""
-        return send_nowait(self._hall, self.stager, self._find(name), messages)
-
-    def receive_nowait(
-        self, name: str, count_max: int, wait_ms: int, lease_ms: int, consumer: str = ""
-    ) -> Deliveries | None:
-        """Messages that are at hand, to be shown after `release`; None if it has to wait."""
-        return receive_nowait(self._hall, self._find(name), count_max, wait_ms, lease_ms, consumer)
-
-    def settle_nowait(self, name: str, receipts: Names, consumer: str = "") -> Codes | None:
-        """Messages are done with; to be told after `release`. None if it has to wait."""
-        return settle_nowait(self._hall, self._find(name), receipts, consumer)
-
-    def release(self, name: str, target: Acknowledgeable, sends: bool = False) -> None:
-        """Tell `target` when all that was done to this queue so far is committed; of a send, acknowledged."""
-        queue = self._find(name)
-        if sends:
-            when_acknowledged(self._hall, queue.shard, target, queue.acknowledgers)
-        else:
-            when_committed(self._hall, queue.shard, target)
-
-    async def receive(
+    def receive(
         self,
         name: str,
         count_max: int,
-        wait_ms: int,
-        lease_ms: int,
-        attempt_id: str,
+        wait_ms: int = -1,
+        lease_ms: int = -1,
+        attempt_id: str = "",
         filter: str = "",
         consumer: str = "",
         in_parts: bool = True,
-        claim: Claim | None = None,
-    ) -> Deliveries:
-        """Give out messages; the same ones again to whoever repeats a request under its id.
+    ) -> Pending[Deliveries]:
+        """Deliver messages; the same ones again to a receiver that repeats a request under its `attempt_id`.
 
-        With a filter (a selector, or a policy in JSON) only those that match; the others stay for others. The consumer
-        is whoever asks, for the audit topic. What is too large for one answer goes to those who can read `in_parts`.
-        The claim tells whoever may want to cancel this whether there is something to lose.
+        -1 is the queue's own wait or lease. With a filter (a selector, or a policy in JSON) only messages that match;
+        the others stay for other receivers. A message that is too large for one reply goes to receivers that can read
+        `in_parts`. What is leased to a receiver that goes away before the commit is returned to the queue.
         """
         queue = self._find(name)
-        if attempt_id:
-            repeated = self._repeated(queue, attempt_id)
-            if repeated is not None:
-                return repeated
+        repeated = self._repeated(queue, attempt_id) if attempt_id else None
+        if repeated is not None:
+            return completed(repeated)
         wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
         lease_ms = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
-        deliveries = await receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer, in_parts, claim)
-        if attempt_id and deliveries:
+        pending = receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer, in_parts)
+        if attempt_id:
+            return started(self._remember_attempt(queue, attempt_id, pending))
+        pending.when_abandoned(partial(self._return_undelivered, queue))
+        return pending
+
+    async def _remember_attempt(self, queue: RunningQueue, attempt_id: str, pending: Pending[Deliveries]) -> Deliveries:
+        deliveries = await pending
+        if deliveries:
             if len(self._attempts) >= ATTEMPTS_MAX:
                 self._attempts.pop(next(iter(self._attempts)))
             self._attempts[queue.number, attempt_id] = (self._hall.time.now_ms(), deliveries)
         return deliveries
+
+    def _return_undelivered(self, queue: RunningQueue, deliveries: Deliveries) -> None:
+        """The receiver has gone away between the lease and the commit."""
+        receipts = [delivery.receipt for delivery in deliveries if delivery.receipt]
+        if receipts:
+            started(hand_back(self._hall, queue, receipts)).when_done(_log_failure)
 
     async def receive_any(
         self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
@@ -289,9 +285,9 @@ class Desk:
         """A part of a message that was given out with `parts`, for whoever holds its receipt."""
         return await read_part(self._hall, self._find(name), receipt, number)
 
-    async def settle(self, name: str, receipts: Names, consumer: str = "") -> Codes:
-        """Messages are done with."""
-        return await settle(self._hall, self._find(name), receipts, consumer)
+    def settle(self, name: str, receipts: Names, consumer: str = "") -> Pending[Codes]:
+        """The consumer is done with these messages."""
+        return settle(self._hall, self._find(name), receipts, consumer)
 
     async def change_lease(self, name: str, changes: Changes, consumer: str = "") -> Codes:
         """Leases end at another time; 0 gives back."""
@@ -381,15 +377,16 @@ class Desk:
         """The moves of a queue, the newest first."""
         return self.mover.moves(self._find(source))
 
-    async def list_moves(self, source: str) -> Moves:
-        """The same, also where they have to be asked for."""
-        return self.moves(source)
-
     def _find(self, name: str) -> RunningQueue:
         queue = self._hall.running_queue(name)
         if queue is None:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
         return queue
+
+
+def _log_failure(done: Pending[Any]) -> None:
+    if done.error is not None:
+        _log.info("undelivered messages stay leased until their leases end", extra={"reason": str(done.error)})
 
 
 def _view(queue: RunningQueue) -> QueueView:

@@ -1,0 +1,47 @@
+"""Calls between processes, decoded: every operation that there is, by the name of its class."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+
+from longhall.cluster.placement import topic_operations
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
+from longhall.service import administration, kafka_operations, queue_operations
+
+
+def operations_of(module: ModuleType) -> list[type[Operation[Any]]]:
+    """The operations that a module defines, in their order."""
+    return [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type)
+        and issubclass(one, Operation)
+        and one.__module__ == module.__name__
+        and not one.__name__.endswith("Operation")
+    ]
+
+
+_MODULES: Final = (queue_operations, administration, kafka_operations, topic_operations)
+OPERATIONS: Final = [operation for module in _MODULES for operation in operations_of(module)]
+
+_AnyOperation: Any = reduce(or_, OPERATIONS)
+
+
+class _DecodedCall(msgspec.Struct, array_like=True):
+    operation: _AnyOperation
+    caller: Caller = NOBODY_IN_PARTICULAR
+    incarnation: bytes = b""
+
+
+_decoder: Final = msgspec.msgpack.Decoder(_DecodedCall)
+
+
+def decode_call(body: bytes) -> Call:
+    """A call. `msgspec.DecodeError` for bytes that are none, or whose operation is not known."""
+    decoded = _decoder.decode(body)
+    return Call(decoded.operation, decoded.caller, decoded.incarnation)

@@ -1,0 +1,373 @@
+"""Operations on queues that other replication groups store: which group is asked, and how replies are merged.
+
+A queue in several groups looks like one:
+
+    send        any-host: the nearest group that has a leader; parts: the group of the FIFO group, or each in turn
+    receive     the nearest first, then the others; a receiver that waits, waits for all of them at once
+    receipts    begin with the number of their group, and go back there
+    pages       go through one group after the other
+    counts      are added up
+
+The order inside a FIFO group is that of its replication group; across groups there is none. A group that does not have
+the queue yet gets it from the hall's leader before it is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, TypeVar, final
+
+import msgspec
+
+from longhall.broker.pending import Pending
+from longhall.cluster.placement.merging import all_counts, all_depths, all_moves, one_move, parts_of_move
+from longhall.cluster.placement.placement_rules import ANY_HOST, lane_of
+from longhall.cluster.rpc.leader_client import OnLate
+from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import (
+    Accepted,
+    Counts,
+    Delivery,
+    Depth,
+    Letter,
+    LetterPage,
+    MoveTask,
+    Outgoing,
+    Page,
+)
+from longhall.queues.settings import QueueSettings
+from longhall.service import queue_operations as ops
+from longhall.service.placed_receive import PlacedReceive
+
+BETWEEN: Final = "."  # Between the number of a group and a receipt or an upload id of that group.
+PAGES: Final = "/"  # Between a lane and a position in it.
+
+A = TypeVar("A")
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+Codes = list[Code | None]
+
+
+class Groups(Protocol):
+    """What is needed of the other groups; fulfilled by `cluster.placement.group_reconciler`."""
+
+    @property
+    def leads(self) -> bool:
+        """True if this node leads the hall, and may apply topics to groups."""
+
+    def nearest(self, numbers: tuple[int, ...]) -> list[int]:
+        """These groups in the order in which this node should ask them."""
+
+    def call(
+        self,
+        number: int,
+        operation: Operation[R],
+        caller: Caller = ...,
+        *,
+        now: bool = False,
+        incarnation: bytes = b"",
+        on_late: OnLate | None = None,
+    ) -> Pending[R]:
+        """Have the leader of a group carry out an operation; see `LeaderClient.call`."""
+
+    async def furnish(self, name: str) -> None:
+        """Have the groups of a topic store what the hall's catalogue says of it."""
+
+
+class PlacedQueue(msgspec.Struct, frozen=True):
+    """A queue as the catalogue here knows it."""
+
+    name: str
+    settings: QueueSettings
+    topic_id: bytes
+
+
+@final
+class PlacedQueues:
+    """Carries out operations on the messages of placed queues, from any node."""
+
+    def __init__(self, groups: Groups, find: Callable[[str], PlacedQueue | None]) -> None:
+        self._groups = groups
+        self._find = find
+        self._receive = PlacedReceive(groups)
+        self._turn = 0
+        self._actions: dict[type[Operation[Any]], Callable[[PlacedQueue, Any, Caller], Coroutine[Any, Any, Any]]] = {
+            ops.SendMessages: self._send,
+            ops.ReceiveMessages: self._receive_messages,
+            ops.SettleMessages: self._settle,
+            ops.ChangeLeases: self._change_leases,
+            ops.ReturnUndelivered: self._return_undelivered,
+            ops.AnswerMessage: self._by_receipt,
+            ops.ReadPart: self._by_receipt,
+            ops.BeginUpload: self._begin_upload,
+            ops.AddUploadPart: self._by_upload,
+            ops.FinishUpload: self._by_upload,
+            ops.AbortUpload: self._by_upload,
+            ops.RewindQueue: self._rewind,
+            ops.PeekMessages: self._page,
+            ops.ListLeases: self._page,
+            ops.SearchMessages: self._page,
+            ops.ListLetters: self._letters,
+            ops.ReadLetter: self._letter,
+            ops.EditLetter: self._letter,
+            ops.StartMove: self._start_move,
+            ops.ListMoves: self._list_moves,
+            ops.MeasureQueue: self._measure,
+            ops.CountQueue: self._count,
+        }
+
+    def find(self, name: str) -> PlacedQueue | None:
+        """The queue of this name, if other groups store it."""
+        queue = self._find(name)
+        return queue if queue is not None and queue.settings.wings else None
+
+    async def carry_out(self, queue: PlacedQueue, operation: Operation[R], caller: Caller) -> R:
+        """The merged reply of the groups that have the queue."""
+        action = self._actions.get(type(operation))
+        if action is None:
+            raise LonghallError(
+                Code.INVALID_REQUEST, f"{type(operation).__name__} is not possible for '{queue.name}', which is placed."
+            )
+        result: R = await action(queue, operation, caller)
+        return result
+
+    async def everywhere(self, queue: PlacedQueue, operation: Operation[R], caller: Caller) -> list[R]:
+        """Ask all groups of a queue, in the order of its lanes."""
+        return await asyncio.gather(*(self._ask(queue, number, operation, caller) for number in queue.settings.wings))
+
+    async def cancel_move(self, operation: ops.CancelMove, caller: Caller) -> MoveTask | None:
+        """Stop a move that goes on in several groups; None if it is one of the hall's own."""
+        parts = parts_of_move(operation.task_id)
+        if not parts:
+            return None
+        stopped = [await self._groups.call(number, ops.CancelMove(part), caller) for number, part in parts]
+        return one_move([number for number, _ in parts], stopped)
+
+    # One group
+
+    async def _ask(
+        self, queue: PlacedQueue, number: int, operation: Operation[R], caller: Caller, *, now: bool = False
+    ) -> R:
+        """Ask one group. An earlier queue of the same name, which is to be removed there, is not taken for this one."""
+        try:
+            return await self._groups.call(number, operation, caller, now=now, incarnation=queue.topic_id)
+        except LonghallError as error:
+            await self._put_there(queue, error)
+        return await self._groups.call(number, operation, caller, now=now, incarnation=queue.topic_id)
+
+    async def _put_there(self, queue: PlacedQueue, error: LonghallError) -> None:
+        """A group that should have the queue does not know it: it gets it. Raises every other error."""
+        if error.code is not Code.UNKNOWN_QUEUE or self.find(queue.name) is None:
+            raise error
+        if not self._groups.leads:
+            raise LonghallError(Code.NOT_READY, f"The queue '{queue.name}' is not everywhere yet; try again.")
+        await self._groups.furnish(queue.name)
+
+    def _group_of(self, queue: PlacedQueue, text: str, wrong: Code) -> tuple[int, str]:
+        """The group that a receipt or upload id came from, and what it is there."""
+        number, _, rest = text.partition(BETWEEN)
+        if not (number.isascii() and number.isdigit()) or int(number) not in queue.settings.wings:
+            raise LonghallError(wrong, "It did not come from this queue.")
+        return int(number), rest
+
+    # Messages
+
+    async def _send(self, queue: PlacedQueue, op: ops.SendMessages, caller: Caller) -> list[Accepted]:
+        groups = queue.settings.wings
+        if queue.settings.placement == ANY_HOST:
+            return await self._send_near(queue, op, caller)
+        if len(groups) == 1:
+            return await self._ask(queue, groups[0], op, caller)
+        targets: list[int] = []
+        for message in op.messages:
+            self._turn += 1
+            targets.append(groups[lane_of(queue.settings, message, self._turn)])
+        return await _sort_out(targets, op.messages, lambda number, some: self._send_some(queue, number, some, caller))
+
+    async def _send_some(
+        self, queue: PlacedQueue, number: int, messages: list[Outgoing], caller: Caller
+    ) -> list[Accepted]:
+        """What one group refuses does not hide what others have accepted."""
+        try:
+            return await self._ask(queue, number, ops.SendMessages(queue.name, messages), caller)
+        except LonghallError as error:
+            return [Accepted(code=error.code, message=str(error)) for _ in messages]
+
+    async def _send_near(self, queue: PlacedQueue, op: ops.SendMessages, caller: Caller) -> list[Accepted]:
+        """The nearest group that accepts it. Only what was certainly not done goes on to the next."""
+        near = self._groups.nearest(queue.settings.wings)
+        for number in near:
+            try:
+                return await self._ask(queue, number, op, caller, now=True)
+            except LonghallError as error:
+                if error.code is not Code.NOT_LEADER:
+                    raise
+        return await self._ask(queue, near[0], op, caller)
+
+    async def _receive_messages(self, queue: PlacedQueue, op: ops.ReceiveMessages, caller: Caller) -> list[Delivery]:
+        wait_ms = op.wait_ms if op.wait_ms >= 0 else queue.settings.wait_ms
+        op = msgspec.structs.replace(op, wait_ms=wait_ms)
+        groups, topic_id = queue.settings.wings, queue.topic_id
+        try:
+            number, deliveries = await self._receive.receive(groups, op, caller, topic_id)
+        except LonghallError as error:
+            await self._put_there(queue, error)
+            number, deliveries = await self._receive.receive(groups, op, caller, topic_id)
+        for delivery in deliveries:
+            if delivery.receipt:
+                delivery.receipt = f"{number}{BETWEEN}{delivery.receipt}"
+        return deliveries
+
+    async def _settle(self, queue: PlacedQueue, op: ops.SettleMessages, caller: Caller) -> Codes:
+        async def settle(number: int, receipts: list[tuple[str, int]]) -> Codes:
+            some = ops.SettleMessages(queue.name, [receipt for receipt, _ in receipts])
+            return await self._ask(queue, number, some, caller)
+
+        return await self._by_receipts(queue, [(receipt, 0) for receipt in op.receipts], settle)
+
+    async def _return_undelivered(self, queue: PlacedQueue, op: ops.ReturnUndelivered, caller: Caller) -> Codes:
+        async def give_back(number: int, receipts: list[tuple[str, int]]) -> Codes:
+            some = ops.ReturnUndelivered(queue.name, [receipt for receipt, _ in receipts])
+            return await self._ask(queue, number, some, caller)
+
+        return await self._by_receipts(queue, [(receipt, 0) for receipt in op.receipts], give_back)
+
+    async def _change_leases(self, queue: PlacedQueue, op: ops.ChangeLeases, caller: Caller) -> Codes:
+        async def change(number: int, changes: list[tuple[str, int]]) -> Codes:
+            return await self._ask(queue, number, ops.ChangeLeases(queue.name, changes), caller)
+
+        return await self._by_receipts(queue, op.changes, change)
+
+    async def _by_receipts(
+        self,
+        queue: PlacedQueue,
+        changes: Sequence[tuple[str, int]],
+        work: Callable[[int, list[tuple[str, int]]], Awaitable[Codes]],
+    ) -> Codes:
+        """Each receipt to the group that gave it; codes in the order of the receipts."""
+        found: list[tuple[int, tuple[str, int]]] = []
+        codes: Codes = [Code.INVALID_RECEIPT] * len(changes)
+        positions: list[int] = []
+        for position, (receipt, lease_ms) in enumerate(changes):
+            try:
+                number, rest = self._group_of(queue, receipt, Code.INVALID_RECEIPT)
+            except LonghallError:
+                continue
+            found.append((number, (rest, lease_ms)))
+            positions.append(position)
+        replies = await _sort_out([number for number, _ in found], [change for _, change in found], work)
+        for position, code in zip(positions, replies, strict=True):
+            codes[position] = code
+        return codes
+
+    async def _by_receipt(self, queue: PlacedQueue, op: ops.AnswerMessage | ops.ReadPart, caller: Caller) -> Any:
+        number, rest = self._group_of(queue, op.receipt, Code.INVALID_RECEIPT)
+        asked: Operation[Any] = msgspec.structs.replace(op, receipt=rest)
+        return await self._ask(queue, number, asked, caller)
+
+    # Messages in parts
+
+    async def _begin_upload(self, queue: PlacedQueue, op: ops.BeginUpload, caller: Caller) -> str:
+        number = self._groups.nearest(queue.settings.wings)[0]
+        upload_id: str = await self._ask(queue, number, op, caller)
+        return f"{number}{BETWEEN}{upload_id}"
+
+    async def _by_upload(
+        self, queue: PlacedQueue, op: ops.AddUploadPart | ops.FinishUpload | ops.AbortUpload, caller: Caller
+    ) -> Any:
+        number, rest = self._group_of(queue, op.upload_id, Code.INVALID_REQUEST)
+        asked: Operation[Any] = msgspec.structs.replace(op, upload_id=rest)
+        return await self._ask(queue, number, asked, caller)
+
+    # Again, and without leases
+
+    async def _rewind(self, queue: PlacedQueue, op: ops.RewindQueue, caller: Caller) -> None:
+        groups = queue.settings.wings
+        if not isinstance(op.to, dict):
+            await self.everywhere(queue, op, caller)
+            return
+        for lane, number in enumerate(groups):
+            part = {place: offset for place, offset in op.to.items() if place % len(groups) == lane}
+            if part:
+                await self._ask(queue, number, ops.RewindQueue(queue.name, part), caller)
+
+    async def _page(
+        self, queue: PlacedQueue, op: ops.PeekMessages | ops.ListLeases | ops.SearchMessages, caller: Caller
+    ) -> Page:
+        lane, position = self._lane_of(queue, op.from_offset)
+        asked: Operation[Page] = msgspec.structs.replace(op, from_offset=position)
+        page = await self._ask(queue, queue.settings.wings[lane], asked, caller)
+        return msgspec.structs.replace(page, next=self._next(queue, lane, page.next))
+
+    async def _letters(self, queue: PlacedQueue, op: ops.ListLetters, caller: Caller) -> LetterPage:
+        lane, position = self._lane_of(queue, op.from_position)
+        asked = msgspec.structs.replace(op, from_position=position)
+        page = await self._ask(queue, queue.settings.wings[lane], asked, caller)
+        return msgspec.structs.replace(page, next_from=self._next(queue, lane, page.next_from))
+
+    def _lane_of(self, queue: PlacedQueue, position: int | str) -> tuple[int, str]:
+        """The lane that goes on, and the position in it."""
+        if position == "":
+            return 0, ""
+        lane, slash, rest = str(position).partition(PAGES)
+        if not slash or not lane.isdecimal() or int(lane) >= len(queue.settings.wings):
+            raise LonghallError(
+                Code.INVALID_REQUEST, f"There is no such position in '{queue.name}': go on where a page ended."
+            )
+        return int(lane), rest
+
+    def _next(self, queue: PlacedQueue, lane: int, position: str) -> str:
+        if position:
+            return f"{lane}{PAGES}{position}"
+        return f"{lane + 1}{PAGES}" if lane + 1 < len(queue.settings.wings) else ""
+
+    async def _letter(self, queue: PlacedQueue, op: ops.ReadLetter | ops.EditLetter, caller: Caller) -> Letter:
+        """The group that has the message."""
+        *first, last = queue.settings.wings
+        for number in first:
+            try:
+                return await self._ask(queue, number, op, caller)
+            except LonghallError as error:
+                if error.code is not Code.UNKNOWN_MESSAGE:
+                    raise
+        return await self._ask(queue, last, op, caller)
+
+    # Moves and numbers
+
+    async def _start_move(self, queue: PlacedQueue, op: ops.StartMove, caller: Caller) -> MoveTask:
+        groups = queue.settings.wings
+        target = self.find(op.target) if op.target else None
+        if op.target and (target is None or target.settings.wings != groups):
+            said = f"'{op.target}' is placed elsewhere: nothing is moved between groups."
+            raise LonghallError(Code.INVALID_REQUEST, said)
+        asked = msgspec.structs.replace(op, rate_max=-(-op.rate_max // len(groups)))
+        return one_move(groups, await self.everywhere(queue, asked, caller))
+
+    async def _list_moves(self, queue: PlacedQueue, op: ops.ListMoves, caller: Caller) -> list[MoveTask]:
+        moves: list[list[MoveTask]] = await self.everywhere(queue, op, caller)
+        return all_moves(queue.settings.wings, moves)
+
+    async def _measure(self, queue: PlacedQueue, op: ops.MeasureQueue, caller: Caller) -> Depth:
+        return all_depths(await self.everywhere(queue, op, caller))
+
+    async def _count(self, queue: PlacedQueue, op: ops.CountQueue, caller: Caller) -> Counts:
+        return all_counts(await self.everywhere(queue, op, caller))
+
+
+async def _sort_out(
+    targets: Sequence[int], questions: Sequence[Q], work: Callable[[int, list[Q]], Awaitable[list[A]]]
+) -> list[A]:
+    """Ask each target its questions, all at once; answers in the order of the questions."""
+    positions: dict[int, list[int]] = {}
+    for position, target in enumerate(targets):
+        positions.setdefault(target, []).append(position)
+    answers: dict[int, A] = {}
+    replies = await asyncio.gather(
+        *(work(target, [questions[position] for position in some]) for target, some in positions.items())
+    )
+    for some, found in zip(positions.values(), replies, strict=True):
+        answers.update(zip(some, found, strict=True))
+    return [answers[position] for position in range(len(questions))]

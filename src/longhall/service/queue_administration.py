@@ -1,0 +1,154 @@
+"""Queues of a cluster as things: created, changed and deleted at the hall's leader, in the groups that store them too.
+
+The hall's catalogue is the truth. A placed queue is committed there first, then its groups follow, and then the caller
+gets the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, final
+
+import msgspec
+
+from longhall.broker.configuration import IN_THE_HALL
+from longhall.broker.gates import check_placement
+from longhall.broker.hall import Hall
+from longhall.broker.queues.service import QueueService
+from longhall.cluster.placement.placement_rules import SHARE, check_letters, check_queue
+from longhall.cluster.rpc.operation import Caller
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import MoveTask, QueueView
+from longhall.queues.settings import QueueSettings
+from longhall.service import queue_operations as ops
+from longhall.service.local import LocalBroker
+from longhall.service.placed_queues import PlacedQueues
+
+
+class PlacementAuthority(Protocol):
+    """What chooses groups and has them follow; fulfilled by `cluster.placement.group_reconciler`."""
+
+    def is_placed(self, topic: str) -> bool: ...
+
+    async def choose(self, placement: str, name: str) -> list[int]: ...
+
+    async def furnish(self, name: str) -> None: ...
+
+    async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None: ...
+
+
+@final
+class QueueAdministration:
+    """The operations on queues that differ in a cluster, because groups have to follow."""
+
+    def __init__(self, hall: Hall, queues: QueueService, groups: PlacementAuthority, placed: PlacedQueues) -> None:
+        self._hall = hall
+        self._queues = queues
+        self._groups = groups
+        self._placed = placed
+
+    def register(self, broker: LocalBroker) -> None:
+        """Carry these out instead of what a lone node does."""
+        broker.also(ops.CreateQueue, self._create)
+        broker.also(ops.DeleteQueue, self._delete)
+        broker.also(ops.ConfigureQueue, self._configure)
+        broker.also(ops.SwitchQueue, self._switch)
+        broker.also(ops.PurgeQueue, self._purge)
+        broker.also(ops.ForkQueue, self._fork)
+        broker.also(ops.ReceiveFromAny, self._receive_from_any)
+        broker.also(ops.StartMove, self._start_move)
+        broker.also(ops.CancelMove, self._cancel_move)
+
+    async def _create(self, op: ops.CreateQueue, caller: Caller) -> QueueView:
+        if op.topic:
+            return await self._create_over(op)
+        settings = op.settings
+        if settings.placement == IN_THE_HALL:
+            self._check_letters(op.queue, settings)
+            return await self._queues.create(op.queue, settings, op.deleted_before_ms)
+        check_placement(self._hall, settings.placement)
+        check_queue(settings)
+        if self._queues.view(op.queue) is not None:
+            raise LonghallError(Code.QUEUE_EXISTS, f"The name '{op.queue}' is taken.")
+        groups = self._groups_of_letters(settings) or await self._groups.choose(settings.placement, op.queue)
+        partitions = max(settings.partitions, len(groups))
+        settings = msgspec.structs.replace(settings, wings=tuple(groups), partitions=partitions)
+        self._check_letters(op.queue, settings)
+        view = await self._queues.create(op.queue, settings, op.deleted_before_ms)
+        await self._groups.furnish(op.queue)
+        return view
+
+    async def _create_over(self, op: ops.CreateQueue) -> QueueView:
+        if self._groups.is_placed(op.topic):
+            raise LonghallError(
+                Code.INVALID_CONFIGURATION, f"'{op.topic}' is placed in groups: it cannot have queues of its own."
+            )
+        return await self._queues.declare(op.queue, op.topic, op.settings)
+
+    async def _delete(self, op: ops.DeleteQueue, caller: Caller) -> None:
+        queue = self._placed.find(op.queue)
+        await self._queues.delete(op.queue)
+        if queue is not None:
+            await self._groups.clear(op.queue, queue.topic_id, list(queue.settings.wings))
+
+    async def _configure(self, op: ops.ConfigureQueue, caller: Caller) -> None:
+        view = self._queues.view(op.queue)
+        settings = op.settings
+        if view is not None and settings.placement != view.settings.placement:
+            raise LonghallError(Code.INVALID_CONFIGURATION, "Where a queue is placed is decided when it is created.")
+        if view is not None and view.settings.wings:
+            before = view.settings
+            settings = msgspec.structs.replace(settings, wings=before.wings, partitions=before.partitions)
+            check_queue(settings)
+        self._check_letters(op.queue, settings)
+        await self._queues.configure(op.queue, settings)
+        if settings.wings:
+            await self._groups.furnish(op.queue)
+
+    async def _switch(self, op: ops.SwitchQueue, caller: Caller) -> None:
+        await self._here_and_there(op, caller, lambda: self._queues.switch(op.queue, op.paused))
+
+    async def _purge(self, op: ops.PurgeQueue, caller: Caller) -> None:
+        await self._here_and_there(op, caller, lambda: self._queues.purge(op.queue))
+
+    async def _here_and_there(
+        self, op: ops.QueueOperation[None], caller: Caller, here: Callable[[], Awaitable[None]]
+    ) -> None:
+        await here()
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            await self._placed.everywhere(queue, op, caller)
+
+    async def _fork(self, op: ops.ForkQueue, caller: Caller) -> QueueView:
+        self._refuse_placed(op.queue, "be forked")
+        return await self._queues.fork(op.queue, op.name, op.start, op.settings)
+
+    async def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Any:
+        for name in op.weights:
+            self._refuse_placed(name, "be received from together with others")
+        return await self._queues.receive_any(op.weights, op.count_max, op.wait_ms, op.lease_ms, op.filter)
+
+    async def _start_move(self, op: ops.StartMove, caller: Caller) -> MoveTask:
+        if op.target and self._placed.find(op.target) is not None:
+            said = f"'{op.target}' is placed elsewhere: nothing is moved between groups."
+            raise LonghallError(Code.INVALID_REQUEST, said)
+        return await self._queues.start_move(op.queue, op.target, op.rate_max, op.ids, op.filter)
+
+    async def _cancel_move(self, op: ops.CancelMove, caller: Caller) -> MoveTask:
+        return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id)
+
+    def _refuse_placed(self, name: str, what: str) -> None:
+        if self._placed.find(name) is not None:
+            raise LonghallError(Code.INVALID_REQUEST, f"The queue '{name}' is placed in groups: it cannot {what}.")
+
+    def _groups_of_letters(self, settings: QueueSettings) -> list[int]:
+        """A share goes where its dead letters are, if those are a share too."""
+        letters = self._queues.view(settings.dead_letters.queue) if settings.dead_letters is not None else None
+        if letters is None or settings.placement != SHARE or letters.settings.placement != SHARE:
+            return []
+        return list(letters.settings.wings)
+
+    def _check_letters(self, name: str, settings: QueueSettings) -> None:
+        if settings.dead_letters is not None:
+            letters = self._queues.view(settings.dead_letters.queue)
+            check_letters(name, settings, letters.settings if letters is not None else None)

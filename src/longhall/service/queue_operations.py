@@ -1,0 +1,280 @@
+"""The operations on queues: what every door, the HTTP API and the command line can ask.
+
+Times are milliseconds, queues are named, and a refusal is a `LonghallError` with a code. Where one operation carries
+several things (messages, receipts, leases) the reply has an entry for each, in the same order. The caller is no part of
+an operation: it travels beside it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+from longhall.cluster.rpc.operation import Operation
+from longhall.errors import Code
+from longhall.queues.messages import (
+    Accepted,
+    Attribute,
+    Counts,
+    Delivery,
+    Depth,
+    Letter,
+    LetterPage,
+    MoveTask,
+    Outgoing,
+    Page,
+    QueueView,
+)
+from longhall.queues.settings import QueueSettings
+
+R_co = TypeVar("R_co", covariant=True)
+
+Destination = str | int | dict[int, int]  # "start", a time in milliseconds, or an offset for each lane.
+
+
+class QueueOperation(Operation[R_co], Generic[R_co]):
+    """An operation on one queue."""
+
+    queue: str
+
+
+class MessageOperation(QueueOperation[R_co], Generic[R_co]):
+    """An operation on the messages of one queue: the replication groups that store the queue carry it out."""
+
+
+# Queues
+
+
+class CreateQueue(QueueOperation[QueueView]):
+    """Create a queue, or with `topic` one over a topic that exists. QUEUE_EXISTS if the name is taken."""
+
+    settings: QueueSettings
+    topic: str = ""
+    deleted_before_ms: int = 0  # QUEUE_DELETED_RECENTLY if a queue of this name was deleted less than so long ago.
+
+
+class DeleteQueue(QueueOperation[None]):
+    """Delete a queue with its messages; those that its dead-letter queue should have move there first."""
+
+
+class DescribeQueue(QueueOperation[QueueView]):
+    """The queue of this name, with everything that is committed. UNKNOWN_QUEUE if there is none."""
+
+
+class ListQueues(Operation[list[str]]):
+    """The names of the queues that begin with a prefix, in order."""
+
+    prefix: str = ""
+
+
+class ConfigureQueue(QueueOperation[None]):
+    """Give a queue other settings."""
+
+    settings: QueueSettings
+
+
+class SwitchQueue(QueueOperation[None]):
+    """Pause the delivery of a queue, or resume it."""
+
+    paused: bool
+
+
+class PurgeQueue(QueueOperation[None]):
+    """Remove all messages that a queue has now. PURGE_RUNNING within a minute of the last time."""
+
+
+class MeasureQueue(MessageOperation[Depth]):
+    """How full a queue is."""
+
+
+class CountQueue(MessageOperation[Counts]):
+    """The counters of a queue."""
+
+
+class ListDeadLetterSources(QueueOperation[list[str]]):
+    """The queues whose dead letters go to this one."""
+
+
+class ForkQueue(QueueOperation[QueueView]):
+    """Create a second queue with a cursor of its own over the same log."""
+
+    name: str
+    start: Destination = "start"
+    settings: QueueSettings | None = None
+
+
+# Messages
+
+
+class SendMessages(MessageOperation[list[Accepted]]):
+    """Accept or refuse each of these messages."""
+
+    messages: list[Outgoing]
+
+
+class ReceiveMessages(MessageOperation[list[Delivery]]):
+    """Lease up to `count_max` messages, waiting for some if there are none. -1 is the queue's own time.
+
+    A repeated request with the same `attempt_id` gets the same messages. With a filter (a selector, or a policy in
+    JSON) only messages that match. Without `in_parts` no message that is too large for one reply.
+    """
+
+    waits: ClassVar[bool] = True
+
+    count_max: int
+    wait_ms: int = -1
+    lease_ms: int = -1
+    attempt_id: str = ""
+    filter: str = ""
+    in_parts: bool = True
+
+
+class ReceiveFromAny(Operation[list[tuple[str, Delivery]]]):
+    """Lease messages of several queues, each with its queue's name; service follows the weights."""
+
+    waits: ClassVar[bool] = True
+
+    weights: dict[str, int]
+    count_max: int
+    wait_ms: int
+    lease_ms: int
+    filter: str = ""
+
+
+class SettleMessages(MessageOperation[list[Code | None]]):
+    """The consumer is done with the messages of these receipts."""
+
+    receipts: list[str]
+
+
+class ChangeLeases(MessageOperation[list[Code | None]]):
+    """Each lease ends so long from now; 0 returns the message to the queue."""
+
+    changes: list[tuple[str, int]]
+
+
+class ReturnUndelivered(MessageOperation[list[Code | None]]):
+    """Messages that no consumer has seen are available again, and that was no attempt."""
+
+    receipts: list[str]
+
+
+class AnswerMessage(MessageOperation[Accepted]):
+    """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step."""
+
+    receipt: str
+    message: Outgoing
+
+
+class BeginUpload(MessageOperation[str]):
+    """Open an upload for a message that comes in parts; the reply is its id. It expires an hour after its last part."""
+
+
+class AddUploadPart(MessageOperation[None]):
+    """Store a part. Numbers begin at 0; a part that comes again replaces the first."""
+
+    upload_id: str
+    number: int
+    part: bytes
+
+
+class FinishUpload(MessageOperation[Accepted]):
+    """All parts are stored: they become a message, with everything but the body as `message` says."""
+
+    upload_id: str
+    parts: int
+    message: Outgoing
+
+
+class AbortUpload(MessageOperation[None]):
+    """Discard an upload."""
+
+    upload_id: str
+
+
+class ReadPart(MessageOperation[bytes]):
+    """A part of a message that was delivered in parts, for the holder of its receipt."""
+
+    receipt: str
+    number: int
+
+
+class RewindQueue(MessageOperation[None]):
+    """Deliver again from the start, from a time, or from an offset for each lane."""
+
+    to: Destination
+
+
+class PeekMessages(MessageOperation[Page]):
+    """Messages with their state, without leasing them; `settled` includes those that are settled."""
+
+    count_max: int
+    from_offset: int | str = ""
+    settled: bool = False
+
+
+class ListLeases(MessageOperation[Page]):
+    """The messages that consumers hold now."""
+
+    count_max: int
+    from_offset: int | str = ""
+
+
+class SearchMessages(MessageOperation[Page]):
+    """The messages that match: by attributes, by text in their bodies, by when they were sent."""
+
+    filter: str = ""
+    text: str = ""
+    from_ms: int = 0
+    until_ms: int = 0
+    count_max: int = 100
+    from_offset: int | str = ""
+    settled: bool = False
+
+
+# Dead letters
+
+
+class ListLetters(MessageOperation[LetterPage]):
+    """The messages of a queue with everything that is known of each."""
+
+    count_max: int = 100
+    from_position: str = ""
+
+
+class ReadLetter(MessageOperation[Letter]):
+    """One of them; UNKNOWN_MESSAGE if it is not there."""
+
+    message_id: str
+
+
+class EditLetter(MessageOperation[Letter]):
+    """Replace the body of a message, all its attributes, or both; MESSAGE_LEASED while a consumer holds it."""
+
+    message_id: str
+    body: bytes | None = None
+    attributes: dict[str, Attribute] | None = None
+
+
+class StartMove(MessageOperation[MoveTask]):
+    """Move messages to another queue, or each back to where it came from; only those of `ids` or `filter` if given."""
+
+    target: str
+    rate_max: int
+    ids: list[str] | None = None
+    filter: str = ""
+
+
+class CancelMove(Operation[MoveTask]):
+    """Stop a move. MOVE_UNKNOWN if there is none of this id."""
+
+    task_id: str
+
+
+class ListMoves(MessageOperation[list[MoveTask]]):
+    """The moves of a queue, the newest first."""
+
+
+def undelivered(queue: str, deliveries: list[Delivery]) -> ReturnUndelivered | None:
+    """The operation that returns messages for which the receiver has gone away; None if there are none."""
+    receipts = [delivery.receipt for delivery in deliveries if delivery.receipt]
+    return ReturnUndelivered(queue, receipts) if receipts else None

@@ -1,0 +1,126 @@
+"""Queues as a process without data knows them: the leader streams its catalogue, and every change of it.
+
+An item is a list of names with their queues, None for a queue that is gone. Changes of one turn of the leader's loop
+are sent together, before the reply to the operation that made them, so a client reads its own writes through the same
+worker. While the stream is broken nothing is known here, and the leader is asked for each queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, final
+
+import msgspec
+
+from longhall.broker.background import BackgroundTasks
+from longhall.broker.hall import Hall
+from longhall.broker.queues.service import QueueService
+from longhall.cluster.rpc.peers import Peers
+from longhall.cluster.rpc.stream import OutgoingStream
+from longhall.errors import LonghallError
+from longhall.queues.messages import QueueView
+
+WATCH_QUEUES: Final = "watch-queues"
+CREDIT: Final = 16  # Items that are under way.
+NAMES_AN_ITEM: Final = 200
+PAUSE_S: Final = 0.2  # After the stream broke.
+
+Changes = list[tuple[str, QueueView | None]]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: Final = msgspec.msgpack.Decoder(Changes)
+_log = logging.getLogger("longhall.workers")
+
+
+@final
+class QueueWatchSource:
+    """The leader's side: one subscription for each stream that is open."""
+
+    def __init__(self, hall: Hall, queues: QueueService) -> None:
+        self._hall = hall
+        self._queues = queues
+        self._subscriptions: dict[_Subscription, None] = {}
+        hall.catalogue.queues.watch(self._changed)
+
+    def serve(self, peers: Peers) -> None:
+        """Let other processes watch."""
+        peers.serve_stream(WATCH_QUEUES, self._open)
+
+    def _open(self, node: int, body: bytes, stream: OutgoingStream) -> None:
+        subscription = _Subscription(self._queues, stream)
+        self._subscriptions[subscription] = None
+        stream.watch(subscription.send, lambda: self._close(subscription))
+        for name in self._hall.catalogue.queues.by_name:
+            subscription.changed(name)
+
+    def _close(self, subscription: _Subscription) -> None:
+        self._subscriptions.pop(subscription, None)
+
+    def _changed(self, name: str) -> None:
+        for subscription in self._subscriptions:
+            subscription.changed(name)
+
+
+@final
+class _Subscription:
+    """One stream: the names that changed and were not sent yet."""
+
+    def __init__(self, queues: QueueService, stream: OutgoingStream) -> None:
+        self._queues = queues
+        self._stream = stream
+        self._unsent: dict[str, None] = {}
+        self._is_due = False
+
+    def changed(self, name: str) -> None:
+        """Send it at the end of this turn of the loop, when the change is applied everywhere."""
+        self._unsent[name] = None
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self.send)
+
+    def send(self) -> None:
+        """Send what there is credit for."""
+        self._is_due = False
+        while self._unsent and self._stream.is_open and self._stream.credit > 0:
+            names = list(self._unsent)[:NAMES_AN_ITEM]
+            for name in names:
+                del self._unsent[name]
+            self._stream.send(_encode([(name, self._queues.view(name)) for name in names]))
+
+
+@final
+class RemoteQueueViews:
+    """The other side, in a process without data: what the leader has sent."""
+
+    def __init__(self, peers: Peers, leader: int, background: BackgroundTasks) -> None:
+        self._peers = peers
+        self._leader = leader
+        self._views: dict[str, QueueView] = {}
+        self._task = background.start("watch queues", self._watch)
+
+    def view(self, name: str) -> QueueView | None:
+        """The queue of this name, as far as is known here."""
+        return self._views.get(name)
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._task.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                stream = await self._peers.open_stream(self._leader, WATCH_QUEUES, b"", CREDIT)
+                async for item in stream:
+                    self._take(_decoder.decode(item))
+            except (OSError, TimeoutError, LonghallError) as error:
+                _log.debug("the queues of the leader cannot be watched", extra={"reason": str(error)})
+            self._views.clear()
+            await asyncio.sleep(PAUSE_S)
+
+    def _take(self, changes: Changes) -> None:
+        for name, view in changes:
+            if view is None:
+                self._views.pop(name, None)
+            else:
+                self._views[name] = view

@@ -1,0 +1,207 @@
+"""The router: every operation of every door, carried out by the leader that has to, wherever that is.
+
+    the queue is stored by other groups    their leaders are asked, and replies are merged (`placed_queues`)
+    this process leads the hall            the broker in this process carries it out (`local`)
+    another process leads the hall         one call to it (`cluster.rpc.leader_client`)
+
+A lone node, a leader, a follower, a worker without data and the process of another group differ in what the router is
+given, not in code. What must not be said without certainty (that something does not exist, or exists already) is
+confirmed here: a leader that was deposed and does not know it has not heard of what was created and deleted since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar, cast, final
+
+import msgspec
+
+from longhall.broker.leadership import Leadership
+from longhall.broker.pending import Pending, completed, failed, started
+from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.rpc.leader_client import CALL, CALLS_MAX, LeaderClient
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation, encode_reply
+from longhall.cluster.rpc.peers import Audience, Peers
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+from longhall.queues.messages import Delivery, QueueView
+from longhall.service.call_codec import decode_call
+from longhall.service.local import LocalBroker
+from longhall.service.placed_queues import PlacedQueues
+from longhall.service.queue_operations import (
+    DescribeQueue,
+    MessageOperation,
+    QueueOperation,
+    ReceiveMessages,
+    undelivered,
+)
+
+# What a leader that was deposed without knowing it could say wrongly.
+TO_CONFIRM: Final = frozenset(
+    {
+        Code.UNKNOWN_QUEUE,
+        Code.QUEUE_EXISTS,
+        Code.QUEUE_DELETED_RECENTLY,
+        Code.UNKNOWN_TOPIC,
+        Code.UNKNOWN_TOPIC_ID,
+        Code.TOPIC_EXISTS,
+        Code.UNKNOWN_MESSAGE,
+        Code.MOVE_UNKNOWN,
+    }
+)
+
+R = TypeVar("R")
+
+Confirm = Callable[[], Awaitable[None]]
+
+
+class QueueViews(Protocol):
+    """What this process knows of queues without asking; it may be a moment old where another process leads."""
+
+    def view(self, name: str) -> QueueView | None: ...
+
+
+@final
+class Router:
+    """The service behind every door of this process."""
+
+    def __init__(self, local: LocalBroker, views: QueueViews) -> None:
+        """As for a lone node; `join` makes it one of several."""
+        self._local = local
+        self._views = views
+        self._leadership: Leadership | None = None
+        self._leader: LeaderClient | None = None
+        self._confirm: Confirm | None = None
+        self._placed: PlacedQueues | None = None
+        self._topics: GroupTopics | None = None
+
+    def join(
+        self,
+        leadership: Leadership,
+        peers: Peers,
+        *,
+        confirm: Confirm | None = None,
+        views: QueueViews | None = None,
+        calls_max: int = CALLS_MAX,
+    ) -> None:
+        """Be one of several processes: ask the leader, and answer those that ask this one. Without `confirm` nothing
+        has to be confirmed, because the death of a leader always breaks the connections to it.
+        """
+        self._leadership = leadership
+        self._leader = LeaderClient(leadership, peers, self._here, calls_max=calls_max)
+        self._confirm = confirm
+        self._views = views or self._views
+        peers.serve_calls(CALL, self._serve, Audience.GUESTS)
+
+    def place(self, placed: PlacedQueues) -> None:
+        """Some queues are stored by other groups from now on."""
+        self._placed = placed
+
+    def store(self, topics: GroupTopics) -> None:
+        """This is the process of a group that stores what is placed there."""
+        self._topics = topics
+
+    def close(self) -> None:
+        """End every call to other processes."""
+        if self._leader is not None:
+            self._leader.close()
+
+    # What doors ask
+
+    @property
+    def leads(self) -> bool:
+        """True if this process carries out what concerns the hall."""
+        return self._leadership is None or self._leadership.leads(CATALOGUE_SHARD)
+
+    def view(self, name: str) -> QueueView | None:
+        """The queue of this name as it is known here, for an operation on its messages; None does not mean that there
+        is none.
+        """
+        return self._views.view(name)
+
+    def find(self, name: str) -> Pending[QueueView]:
+        """The same, as the leader knows it if it is not known here. UNKNOWN_QUEUE, confirmed, if there is none."""
+        view = self._views.view(name)
+        return self.call(DescribeQueue(name)) if view is None else completed(view)
+
+    def call(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
+        """Have an operation carried out. It never raises: a refusal is the error of what is returned."""
+        try:
+            placed = self._placed
+            if placed is not None and isinstance(operation, MessageOperation):
+                queue = placed.find(operation.queue)
+                if queue is not None:
+                    return self._kept(operation, started(placed.carry_out(queue, operation, caller)))
+            if self.leads:
+                return self._here(operation, caller)
+            return self._ask(operation, caller)
+        except LonghallError as error:
+            return failed(error)
+
+    def _ask(self, operation: Operation[R], caller: Caller) -> Pending[R]:
+        assert self._leader is not None
+        late = partial(self._return, operation.queue) if isinstance(operation, ReceiveMessages) else None
+        pending: Pending[R] = self._leader.call(operation, caller, on_late=late)
+        return self._kept(operation, pending)
+
+    async def confirm(self) -> None:
+        """Before a client is told for good that something exists or does not: returns when this process led after it
+        was asked, or knows that it does not lead. NOT_READY if that cannot be found out.
+        """
+        if self._confirm is not None:
+            await self._confirm()
+
+    # In this process
+
+    def _here(self, operation: Operation[R], caller: Caller) -> Pending[R]:
+        try:
+            pending = self._local.carry_out(operation, caller)
+        except LonghallError as error:
+            if self._confirm is None or error.code not in TO_CONFIRM:
+                raise
+            return self._kept(operation, started(self._again(operation, caller)))
+        if self._confirm is None or pending.known or pending.done or operation.waits:
+            return pending
+        return self._kept(operation, started(self._confirmed(operation, caller, pending)))
+
+    async def _confirmed(self, operation: Operation[R], caller: Caller, pending: Pending[R]) -> R:
+        try:
+            return await pending
+        except LonghallError as error:
+            if error.code not in TO_CONFIRM:
+                raise
+        return await self._again(operation, caller)
+
+    async def _again(self, operation: Operation[R], caller: Caller) -> R:
+        """It was refused in a way that has to be certain: nothing was done, so it may be tried again."""
+        await self.confirm()
+        if self.leads:
+            return await cast("Pending[R]", self._local.carry_out(operation, caller))
+        return await self._ask(operation, caller)
+
+    def _kept(self, operation: Operation[R], pending: Pending[R]) -> Pending[R]:
+        """What changes something runs to its end, even if its caller goes away."""
+        if not operation.waits:
+            pending.keep()
+        return pending
+
+    # For other processes
+
+    def _serve(self, node: int, body: bytes) -> tuple[Pending[Any], Callable[[Any], bytes]]:
+        try:
+            call: Call = decode_call(body)
+        except msgspec.DecodeError as error:
+            raise LonghallError(Code.INVALID_REQUEST, f"an operation cannot be read: {error}") from None
+        if not self.leads:
+            raise LonghallError(Code.NOT_LEADER, "another node leads by now; try again")
+        operation = call.operation
+        if call.incarnation and self._topics is not None and isinstance(operation, QueueOperation):
+            self._topics.check_incarnation(operation.queue, call.incarnation)
+        return self._here(operation, call.caller), encode_reply
+
+    def _return(self, queue: str, deliveries: list[Delivery]) -> None:
+        """Messages came for a receiver that has gone away: they go back, and that was no attempt."""
+        operation = undelivered(queue, deliveries)
+        if operation is not None:
+            self.call(operation)

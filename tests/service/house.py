@@ -1,0 +1,247 @@
+"""A hall and other replication groups in one process: a router over several halls, each on a disk of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from longhall.broker.options import HallOptions
+from longhall.broker.pending import Pending, failed
+from longhall.broker.queues.service import QueueService
+from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.placement_rules import SHARE, configuration_in_wing, settings_in_wing
+from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
+from longhall.cluster.rpc.leader_client import OnLate
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
+from longhall.errors import Code, LonghallError
+from longhall.log.chores import CHORES
+from longhall.node.group_process import PARTITIONS_APART
+from longhall.queues.messages import Delivery, Outgoing
+from longhall.service import queue_operations as ops
+from longhall.service.local import LocalBroker
+from longhall.service.placed_queues import PlacedQueue, PlacedQueues
+from longhall.service.queue_administration import QueueAdministration
+from longhall.service.queue_operations import ReceiveMessages, SendMessages, SettleMessages
+from longhall.service.router import Router
+from simulation.world import Simulation
+from tests.broker.desk import OPTIONS, Life
+
+R = TypeVar("R")
+
+
+class Near:
+    """Fulfils `Groups` and `PlacementAuthority`: all groups are here. Those in `away` have no leader; of those in
+    `lost` the reply never comes back.
+    """
+
+    def __init__(self, main: Life, groups: dict[int, Router]) -> None:
+        self.leads = True
+        self.near: list[int] = []  # In this order, where they are near at all.
+        self.away: set[int] = set()
+        self.lost: set[int] = set()
+        self.share = 1  # Where the next one goes.
+        self.asked: list[tuple[int, str]] = []
+        self._main = main
+        self._groups = groups
+
+    def is_placed(self, topic: str) -> bool:
+        return bool(self._lanes(topic))
+
+    def nearest(self, numbers: tuple[int, ...]) -> list[int]:
+        return sorted(numbers, key=lambda number: (number not in self.near, number))
+
+    def call(
+        self,
+        number: int,
+        operation: Operation[R],
+        caller: Caller = NOBODY_IN_PARTICULAR,
+        *,
+        now: bool = False,
+        incarnation: bytes = b"",
+        on_late: OnLate | None = None,
+    ) -> Pending[R]:
+        if number in self.away:
+            code = Code.NOT_LEADER if now else Code.NOT_READY
+            return failed(LonghallError(code, "no leader; try again"))
+        self.asked.append((number, type(operation).__name__))
+        pending: Pending[R] = Pending()
+        pending.run(self._ask(number, operation, caller, incarnation, pending, on_late))
+        return pending
+
+    async def _ask(
+        self,
+        number: int,
+        operation: Operation[R],
+        caller: Caller,
+        incarnation: bytes,
+        caller_side: Pending[R],
+        on_late: OnLate | None,
+    ) -> R:
+        """Over the wire and back, as far as bytes go."""
+        served, encode = self._groups[number]._serve(9, encode_call(operation, caller, incarnation))
+        try:
+            await asyncio.shield(served.wait())
+        except asyncio.CancelledError:
+            if not served.done:
+                served.cancel()
+                if on_late is not None:
+                    served.when_done(lambda done: on_late(done.reply) if done.error is None else None)
+            raise
+        if number in self.lost:
+            raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
+        return decode_reply(operation, encode(served.result()))
+
+    async def choose(self, placement: str, name: str) -> list[int]:
+        return [self.share] if placement == SHARE else sorted(self._groups)
+
+    async def furnish(self, name: str) -> None:
+        topic = self._main.hall.catalogue.topics[name]
+        entry = self._main.hall.catalogue.queues.by_name.get(name)
+        spec = TopicSpec(
+            name=name,
+            topic_id=topic.topic_id,
+            partitions=len(topic.partitions),
+            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
+            queue=settings_in_wing(entry.settings) if entry is not None else None,
+        )
+        for number in topic.options.wings:
+            await self.call(number, ApplyTopic(spec))
+
+    async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
+        for number in wings:
+            await self.call(number, RemoveTopic(name, topic_id))
+
+    def kept(self, topic: str, partition: int) -> Any:
+        raise AssertionError("no Kafka client asks here")
+
+    def brokers(self) -> list[Any]:
+        return []
+
+    def _lanes(self, topic: str) -> list[int]:
+        entry = self._main.hall.catalogue.topics.get(topic)
+        return entry.options.wings if entry is not None else []
+
+
+OPERATIONS: dict[str, Callable[..., Operation[Any]]] = {
+    "create": ops.CreateQueue,
+    "delete": ops.DeleteQueue,
+    "configure": ops.ConfigureQueue,
+    "switch": ops.SwitchQueue,
+    "purge": ops.PurgeQueue,
+    "weigh": ops.MeasureQueue,
+    "tally": ops.CountQueue,
+    "fork": ops.ForkQueue,
+    "send": ops.SendMessages,
+    "settle": ops.SettleMessages,
+    "change_lease": ops.ChangeLeases,
+    "receive_any": ops.ReceiveFromAny,
+    "rewind": ops.RewindQueue,
+    "peek": ops.PeekMessages,
+    "leased": ops.ListLeases,
+    "search": ops.SearchMessages,
+    "letters": ops.ListLetters,
+    "letter": ops.ReadLetter,
+    "edit_letter": ops.EditLetter,
+    "start_move": ops.StartMove,
+    "list_moves": ops.ListMoves,
+    "begin": ops.BeginUpload,
+    "add": ops.AddUploadPart,
+    "finish": ops.FinishUpload,
+    "abort": ops.AbortUpload,
+    "read_part": ops.ReadPart,
+}
+
+
+class Queues:
+    """The service, with a short word for each operation."""
+
+    def __init__(self, service: Router) -> None:
+        self._service = service
+        self.view = service.view
+
+    def __getattr__(self, word: str) -> Any:
+        return lambda *fields, **more: self._service.call(OPERATIONS[word](*fields, **more))
+
+
+class House:
+    """All of it."""
+
+    def __init__(self, main: Life, wings: dict[int, Life]) -> None:
+        self.main = main
+        self.wings = wings
+        self.desks = {number: QueueService(life.hall) for number, life in wings.items()}
+        self.desk = QueueService(main.hall)
+        routers = {number: _group(wings[number], desk) for number, desk in self.desks.items()}
+        self.reach = Near(main, routers)
+        main.hall.wings = self.reach
+        main.hall.feature_level = 3
+        broker = LocalBroker(self.desk)
+        self.service = Router(broker, self.desk)
+        self.queues = Queues(self.service)
+        placed = PlacedQueues(self.reach, lambda name: _placed(main, name))
+        self.service.place(placed)
+        QueueAdministration(main.hall, self.desk, self.reach, placed).register(broker)
+
+    async def send(self, name: str, *bodies: bytes, **more: Any) -> list[str]:
+        """The ids; all of them must be accepted."""
+        replies = await self.service.call(SendMessages(name, [Outgoing(body=body, **more) for body in bodies]))
+        assert [one.code for one in replies] == [None] * len(bodies), replies
+        return [one.message_id for one in replies]
+
+    async def receive(self, name: str, count_max: int = 10, wait_ms: int = 0, lease_ms: int = 30_000) -> list[Delivery]:
+        return await self.service.call(ReceiveMessages(name, count_max, wait_ms, lease_ms))
+
+    async def drain(self, name: str) -> list[bytes]:
+        """Everything that can be received, settled."""
+        bodies: list[bytes] = []
+        while found := await self.receive(name):
+            receipts = [one.receipt for one in found]
+            assert await self.service.call(SettleMessages(name, receipts)) == [None] * len(found)
+            bodies += [one.body for one in found]
+        return bodies
+
+
+def _group(life: Life, queues: QueueService) -> Router:
+    """The service of a group's process."""
+    topics = GroupTopics(life.hall, queues)
+    broker = LocalBroker(queues)
+    broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
+    broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
+    broker.also(ListTopics, lambda op, caller: topics.list())
+    router = Router(broker, queues)
+    router.store(topics)
+    return router
+
+
+def _placed(main: Life, name: str) -> PlacedQueue | None:
+    queue = main.hall.running_queue(name)
+    return PlacedQueue(name, queue.settings, queue.entry.topic_id) if queue is not None else None
+
+
+def live(play: Callable[[House], Coroutine[Any, Any, None]], wings: int = 3, seed: int = 1) -> None:
+    """Play with a hall of so many wings."""
+    simulation = Simulation(seed)
+
+    async def inside() -> None:
+        lives: list[Life] = []
+        for number in range(wings + 1):
+            host = simulation.host(f"hall{number}")
+            host.faults.cold_read_chance = 0.0
+            life = Life(host.boot(CHORES), _options(number))
+            await life.hall.commits.durable()
+            lives.append(life)
+        house = House(lives[0], dict(enumerate(lives[1:], 1)))
+        for desk in (house.desk, *house.desks.values()):
+            desk.start()
+        await play(house)
+        for desk in (house.desk, *house.desks.values()):
+            await desk.stop()
+
+    simulation.run(inside())
+
+
+def _options(number: int) -> HallOptions:
+    return msgspec.structs.replace(OPTIONS, wing=number, first_partition=number * PARTITIONS_APART + 1)
