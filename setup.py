@@ -73,6 +73,8 @@ HOT_ROOMS = (
     "front/calls.py",
     "front/fairness.py",
     "front/http.py",
+    "front/http_bodies.py",
+    "front/http_request.py",
     "meters.py",
     "service/router.py",
     "doors/sqs/addresses.py",

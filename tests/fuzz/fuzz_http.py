@@ -7,7 +7,8 @@ from http import HTTPStatus
 from typing import cast
 
 from longhall.console.http import HttpServer, Response, plain
-from longhall.front.http import HEAD_BYTES_MAX, HttpConnection
+from longhall.front.http import HttpConnection
+from longhall.front.http_request import HEAD_BYTES_MAX
 
 _GET = b"GET /?a=b HTTP/1.1\r\nHost: x\r\n"
 SEEDS = [
