@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhall.front.admission import Budget
+from longhall.front.admission import Arrival, Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.http import SLOTS_MAX, HttpConnection
 
@@ -160,6 +160,26 @@ async def test_what_waits_behind_a_refusal_gives_its_memory_back_and_is_not_serv
     await settle(gate, pipe)
     assert gate.guests == 0
     assert gate.served == [b"/late"] * SLOTS_MAX
+
+
+async def test_a_last_request_whose_body_is_given_up_is_refused() -> None:
+    gate = Gate(6_000)
+    assert gate.budget.take(6_000)  # Other connections have all the memory.
+    connection = HttpConnection(gate, asyncio.get_running_loop())
+    body = b"x" * 5_000
+    pipe = Pipe(
+        connection, [b"POST /now HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5000\r\n\r\n" + body]
+    )
+    eldest = Arrival(lambda: None, lambda: None)
+    gate.budget.hold(eldest, 1)
+    pipe.hear()
+    assert connection.is_kept_waiting
+    assert gate.budget.given_up == 1  # More than five quarters of the budget are held.
+    await settle(gate, pipe)
+    assert pipe.said == b"[refused]"
+    assert gate.guests == 0
+    assert not gate.served
+    assert gate.budget.used_bytes == 6_001
 
 
 REQUESTS = st.lists(

@@ -232,11 +232,14 @@ class HttpConnection:
 
     def give_up(self) -> None:
         """Memory is short, and admission gives this connection's bodies up."""
-        self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too much is arriving at once; try again later")
-        if self.state >= LINGERING:
+        status, line = HTTPStatus.SERVICE_UNAVAILABLE, "too much is arriving at once; try again later"
+        if self.state != LAST:
+            self.refuse(status, line)
             self._drop_waiting()
+        elif self._bodies.has_unadmitted():
+            self._answer_last(status, line)
         else:
-            self._bodies.drop_arrival()
+            self._bodies.drop_arrival()  # A body that the client broke off.
 
     def regulate(self) -> None:
         """Read only while there is room for what comes."""
@@ -272,9 +275,11 @@ class HttpConnection:
 
     def refuse(self, status: HTTPStatus, line: str) -> None:
         """Answer what is no proper request, after all requests before it, and close."""
-        if self.state != OPEN:
-            return
-        self.state = REFUSED
+        if self.state == OPEN:
+            self.state = REFUSED
+            self._answer_last(status, line)
+
+    def _answer_last(self, status: HTTPStatus, line: str) -> None:
         call = HttpCall(self, b"", b"", {})
         call.answer = self.gate.refusal(status, line)
         call.closes = True

@@ -88,6 +88,10 @@ class BodyAdmission:
         self._connection.regulate()
         self._pool.wait(arrival)
 
+    def has_unadmitted(self) -> bool:
+        """True if a whole request waits for memory."""
+        return any(call.body and not call.held_bytes for call in self.waiting)
+
     def drop_arrival(self) -> None:
         """Discard the body that is not whole, and give back the memory of all bodies that are not admitted."""
         arrival, self.arrival = self.arrival, None
