@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tests.broker.crowd import Crowd
 from tests.broker.desk import Desk, Life, picture
+from tests.broker.workload import Workload
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -15,10 +15,10 @@ def test_whatever_was_promised_is_kept(seed: int) -> None:
     chance = random.Random(seed)
     desk = Desk(seed)
     desk.host.faults.cold_read_chance = 0.0
-    connections = Crowd(seed)
+    workload = Workload(seed)
     for _ in range(4):
         desk.host.faults.cut_after_changes = chance.choice((-1, chance.randrange(400), chance.randrange(1500)))
-        desk.live(connections.act, end=chance.choice(("kill", "cut")))
+        desk.live(workload.act, end=chance.choice(("kill", "cut")))
         desk.host.faults.cut_after_changes = chance.choice((-1, chance.randrange(60)))
         pictures: list[dict[str, object]] = []
 
@@ -30,4 +30,4 @@ def test_whatever_was_promised_is_kept(seed: int) -> None:
             desk.live(look, end="kill" if desk.host.faults.cut_after_changes < 0 else "cut")
             desk.host.faults.cut_after_changes = -1
         assert all(seen == pictures[0] for seen in pictures)
-        desk.live(connections.check)
+        desk.live(workload.check)

@@ -1,4 +1,4 @@
-"""A connections that uses a hall until it dies, and remembers what it was promised."""
+"""A random workload on a hall across crashes, and the checks that the hall kept every acknowledged change."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ KEEP, MAYBE, GONE = "keep", "maybe", "gone"
 
 
 class Known:
-    """A topic as the connections knows it."""
+    """A topic as the workload expects it."""
 
     def __init__(self, name: str, configuration: dict[str, str]) -> None:
         self.name = name
-        self.state = MAYBE  # It was asked for; nobody said yet that it is there.
-        self.configurations = [configuration]  # The last one that was acknowledged, and what was asked for since.
-        self.partitions = [1]  # Likewise.
-        self.starts: dict[int, list[int]] = {}  # Likewise, by partition.
+        self.state = MAYBE  # The creation is not acknowledged yet.
+        self.configurations = [configuration]  # The last acknowledged one, and those requested since.
+        self.partitions = [1]  # The acknowledged number, and those requested since.
+        self.starts: dict[int, list[int]] = {}  # The same for the start offsets, by partition.
 
 
 class Message:
@@ -36,8 +36,8 @@ class Message:
         self.offset = -1  # Once it is acknowledged.
 
 
-class Crowd:
-    """What was asked and what was answered, over all lives of the hall."""
+class Workload:
+    """The requests and their acknowledgements over all starts of the hall."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
