@@ -57,7 +57,7 @@ class Sender:
         return held
 
 
-def test_who_waits_is_called_once_when_there_is_room() -> None:
+def test_a_waiting_arrival_is_resumed_once_when_there_is_room() -> None:
     budget = Budget(1_000)
     told: list[str] = []
     budget.take(1_000)
@@ -77,8 +77,8 @@ def test_who_waits_is_called_once_when_there_is_room() -> None:
     assert budget.used_bytes == 140
 
 
-def test_half_requests_alone_never_stop_everything() -> None:
-    """The eldest gets on whatever the others hold; the youngest of those who wait goes first."""
+def test_partial_requests_alone_never_block_the_budget() -> None:
+    """The eldest arrival advances whatever the others hold; the youngest waiting one is given up first."""
     budget = Budget(1_000)
     senders = [Sender(budget) for _ in range(10)]
     eldest, others = senders[0], senders[1:]
@@ -92,7 +92,7 @@ def test_half_requests_alone_never_stop_everything() -> None:
     assert budget.given_up == len(others)
 
 
-def test_nobody_is_given_up_for_requests_that_will_be_answered() -> None:
+def test_no_arrival_is_given_up_for_requests_that_will_be_answered() -> None:
     budget = Budget(1_000)
     assert budget.take(900)
     senders = [Sender(budget) for _ in range(3)]
@@ -104,7 +104,7 @@ def test_nobody_is_given_up_for_requests_that_will_be_answered() -> None:
     assert budget.given_up == 0
 
 
-def test_however_many_come_there_is_a_bound() -> None:
+def test_many_arrivals_stay_within_five_quarters_of_the_budget() -> None:
     budget = Budget(1_000)
     assert budget.take(1_000)
     senders = [Sender(budget) for _ in range(100)]
@@ -114,36 +114,36 @@ def test_however_many_come_there_is_a_bound() -> None:
     assert [sender.gone for sender in senders[:10]] == [False] * 10
 
 
-def test_who_brings_next_to_nothing_is_given_up_while_others_wait() -> None:
+def test_a_slow_arrival_is_given_up_while_others_wait() -> None:
     budget = Budget(1_000_000)
     silent, busy, kept = Sender(budget), Sender(budget), Sender(budget)
     silent.send(900_000)
     busy.send(50_000)
     for second in range(10, 20):
-        budget.look(float(second))
+        budget.drop_slow(float(second))
     assert not silent.gone  # Nobody waits.
     kept.send(100_000)
     assert kept.arrival.is_waiting
     for second in range(20, 23):
         if not busy.arrival.is_waiting:
             busy.send(RATE_BYTES)
-        budget.look(float(second))
+        budget.drop_slow(float(second))
     assert (silent.gone, busy.gone, kept.gone) == (True, False, False)
     assert not kept.arrival.is_waiting
 
 
-def test_strangers_cannot_take_what_is_for_those_who_are_known() -> None:
+def test_unauthenticated_connections_cannot_take_the_main_budget() -> None:
     budget = Budget(100_000, 10_000)
-    connections = [Sender(budget.strangers) for _ in range(100)]
+    connections = [Sender(budget.unauthenticated) for _ in range(100)]
     for sender in connections:
         sender.send(1_000)
-    assert budget.strangers.used_bytes <= 12_500 + 1_000
+    assert budget.unauthenticated.used_bytes <= 12_500 + 1_000
     assert budget.take(100_000)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["send", "serve", "answer", "leave", "look"]))))
-def test_somebody_can_always_get_on(steps: list[tuple[int, str]]) -> None:
-    """Whatever happens: what is counted is what is held, and unless requests are served, the eldest does not wait."""
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["send", "serve", "answer", "leave", "check"]))))
+def test_the_eldest_arrival_always_advances(steps: list[tuple[int, str]]) -> None:
+    """The budget counts exactly what is held, and while no request is served the eldest arrival does not wait."""
     budget = Budget(10_000)
     senders = [Sender(budget) for _ in range(10)]
     served: list[int] = []
@@ -159,8 +159,8 @@ def test_somebody_can_always_get_on(steps: list[tuple[int, str]]) -> None:
             budget.give(served.pop())
         elif step == "leave":
             budget.leave(sender.arrival)
-        elif step == "look":
-            budget.look(float(number))
+        elif step == "check":
+            budget.drop_slow(float(number))
         arriving = sum(one.arrival.held_bytes for one in senders)
         assert budget.arriving_bytes == arriving
         assert budget.used_bytes == arriving + sum(served)

@@ -1,4 +1,4 @@
-"""Who is let in, and how a connections goes home."""
+"""The limits of a registry, and the end of its connections."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import asyncio
 from longhall.front.connection_registry import ConnectionRegistry
 
 
-class Guest:
-    def __init__(self, connections: ConnectionRegistry[Guest], peer: str) -> None:
+class Connection:
+    def __init__(self, connections: ConnectionRegistry[Connection], peer: str) -> None:
         self.peer = peer
         self.is_owed = False
         self.reads = True
-        self._crowd = connections
+        self._connections = connections
 
     def stop_reading(self) -> None:
         self.reads = False
 
     def close(self) -> None:
-        self._crowd.leave(self)
+        self._connections.remove(self)
 
 
 class Listener:
@@ -28,33 +28,33 @@ class Listener:
         self.closed += 1
 
 
-def test_there_are_two_bounds() -> None:
-    connections: ConnectionRegistry[Guest] = ConnectionRegistry(3, 2)
-    first, second, third, fourth = (Guest(connections, peer) for peer in ("a", "a", "a", "b"))
-    assert [connections.enter(guest) for guest in (first, second, third)] == [True, True, False]
+def test_there_are_two_limits() -> None:
+    connections: ConnectionRegistry[Connection] = ConnectionRegistry(3, 2)
+    first, second, third, fourth = (Connection(connections, peer) for peer in ("a", "a", "a", "b"))
+    assert [connections.add(connection) for connection in (first, second, third)] == [True, True, False]
     third.close()
-    assert connections.enter(fourth)
-    fifth = Guest(connections, "c")
-    assert not connections.enter(fifth)
+    assert connections.add(fourth)
+    fifth = Connection(connections, "c")
+    assert not connections.add(fifth)
     assert connections.refused.count == 2
-    for guest in (first, fifth):
-        guest.close()
-    assert connections.enter(Guest(connections, "a"))
-    assert len(connections.guests) == 3
+    for connection in (first, fifth):
+        connection.close()
+    assert connections.add(Connection(connections, "a"))
+    assert len(connections.registered) == 3
 
 
-async def test_what_is_owed_is_waited_for_and_what_only_waits_is_not() -> None:
-    connections: ConnectionRegistry[Guest] = ConnectionRegistry(9, 9)
+async def test_a_drain_waits_for_owed_answers_and_cancels_tasks() -> None:
+    connections: ConnectionRegistry[Connection] = ConnectionRegistry(9, 9)
     listener = Listener()
     connections.listener = listener
-    owed, idle = Guest(connections, "a"), Guest(connections, "b")
+    owed, idle = Connection(connections, "a"), Connection(connections, "b")
     owed.is_owed = True
-    for guest in (owed, idle):
-        assert connections.enter(guest)
+    for connection in (owed, idle):
+        assert connections.add(connection)
     waiting = asyncio.create_task(asyncio.Event().wait())
-    connections.employ(waiting)  # type: ignore[arg-type]
-    connections.shut()
-    connections.shut()
+    connections.track(waiting)  # type: ignore[arg-type]
+    connections.stop_accepting()
+    connections.stop_accepting()
     assert listener.closed == 1
     leaving = asyncio.create_task(connections.drain(30))
     await asyncio.sleep(0.05)
@@ -62,14 +62,14 @@ async def test_what_is_owed_is_waited_for_and_what_only_waits_is_not() -> None:
     assert not idle.reads
     owed.is_owed = False
     await leaving
-    assert not connections.guests
+    assert not connections.registered
     assert waiting.cancelled()
 
 
-async def test_nobody_is_waited_for_longer_than_that() -> None:
-    connections: ConnectionRegistry[Guest] = ConnectionRegistry(9, 9)
-    owed = Guest(connections, "a")
+async def test_a_drain_ends_after_its_time() -> None:
+    connections: ConnectionRegistry[Connection] = ConnectionRegistry(9, 9)
+    owed = Connection(connections, "a")
     owed.is_owed = True
-    assert connections.enter(owed)
+    assert connections.add(owed)
     await connections.drain(0.02)
-    assert not connections.guests
+    assert not connections.registered

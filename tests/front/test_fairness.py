@@ -49,7 +49,7 @@ class Door:
     def take(self, sender: Sender) -> None:
         lane = self.fairness.hold(sender.topic, MIB, self.step / 1000)
         self.log.append((sender, lane))
-        if self.fairness.is_crowded(lane):
+        if self.fairness.is_over_share(lane):
             sender.held_back = True
             self.fairness.wait(sender.topic, lane, id(sender), sender.let_go)
 
@@ -100,18 +100,18 @@ def test_a_queue_that_nobody_sends_to_any_more_counts_no_more() -> None:
     fairness = Fairness()
     fairness.release(fairness.hold("gone", 10, 0.0), 10)
     lane = fairness.hold("hot", 2 * WINDOW_BYTES, 0.5)
-    assert fairness.is_crowded(lane)
+    assert fairness.is_over_share(lane)
     fairness.hold("hot", 1, 1.0 + 2 * BUSY_S)
     assert fairness.lanes == 1
-    assert not fairness.is_crowded(lane)
+    assert not fairness.is_over_share(lane)
 
 
 def test_every_queue_may_hold_something_however_many_there_are() -> None:
     fairness = Fairness()
     for number in range(1000):
         lane = fairness.hold(f"q{number}", WINDOW_BYTES // 500, 0.0)
-        assert not fairness.is_crowded(lane) or lane.held_bytes >= SHARE_BYTES_MIN
-    assert not fairness.is_crowded(fairness.hold("one-more", SHARE_BYTES_MIN - 1, 0.0))
+        assert not fairness.is_over_share(lane) or lane.held_bytes >= SHARE_BYTES_MIN
+    assert not fairness.is_over_share(fairness.hold("one-more", SHARE_BYTES_MIN - 1, 0.0))
 
 
 def test_whoever_hangs_up_waits_no_more() -> None:

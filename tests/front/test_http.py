@@ -68,16 +68,16 @@ class Gate(HttpGate):
     def __init__(self, budget_bytes: int) -> None:
         self.budget = Budget(budget_bytes)
         self.body_bytes_max = 100_000
-        self.guests = 0
+        self.connections = 0
         self.served: list[bytes] = []
         self.under_way: list[HttpCall] = []
 
     def opened(self, connection: HttpConnection) -> bool:
-        self.guests += 1
+        self.connections += 1
         return True
 
     def closed(self, connection: HttpConnection) -> None:
-        self.guests -= 1
+        self.connections -= 1
 
     def serve(self, call: HttpCall) -> None:
         self.served.append(call.target)
@@ -143,7 +143,7 @@ async def test_what_is_refused_leaves_wherever_its_bytes_were_cut(cut: int) -> N
     connection = HttpConnection(gate, asyncio.get_running_loop())
     pipe = Pipe(connection, [piece for piece in (data[:cut], data[cut:]) if piece])
     await settle(gate, pipe)
-    assert gate.guests == 0
+    assert gate.connections == 0
     assert gate.budget.used_bytes == 0
     assert pipe.said.endswith(b"[refused]")
     assert pipe.said.count(b"[/late]") == len(gate.served) >= SLOTS_MAX
@@ -158,7 +158,7 @@ async def test_what_waits_behind_a_refusal_gives_its_memory_back_and_is_not_serv
     connection.data_received(GARBAGE)  # As if it had come in the same piece: reading is paused by now.
     assert gate.budget.used_bytes == 0
     await settle(gate, pipe)
-    assert gate.guests == 0
+    assert gate.connections == 0
     assert gate.served == [b"/late"] * SLOTS_MAX
 
 
@@ -177,7 +177,7 @@ async def test_a_last_request_whose_body_is_given_up_is_refused() -> None:
     assert gate.budget.given_up == 1  # More than five quarters of the budget are held.
     await settle(gate, pipe)
     assert pipe.said == b"[refused]"
-    assert gate.guests == 0
+    assert gate.connections == 0
     assert not gate.served
     assert gate.budget.used_bytes == 6_001
 
@@ -217,7 +217,7 @@ def test_every_connection_ends_and_holds_nothing(
         if connection.stalled_since_s:
             connection.resume_writing()
         await settle(gate, pipe)
-        assert gate.guests == 0, "it never left"
+        assert gate.connections == 0, "the connection was never closed"
         assert gate.budget.used_bytes == 0
         assert not gate.under_way
         said = [part.partition(b"]")[0] for part in pipe.said.split(b"[")[1:]]

@@ -159,7 +159,7 @@ async def _drive(data: bytes, piece_bytes: int, verifier: Verifier | None) -> No
     connection.connection_lost(None)
     await server.drain(0)
     assert server.budget.used_bytes == 0
-    assert not server.connections.guests
+    assert not server.connections.registered
 
 
 _VERIFIER = Verifier(Credentials({"A": "s"}))

@@ -11,10 +11,10 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.parametrize("memory_bytes", [16 * MIB, 256 * MIB, 4096 * MIB])
-def test_requests_and_strangers_are_the_whole_of_it(memory_bytes: int) -> None:
+def test_requests_and_the_unauthenticated_share_are_the_whole_of_it(memory_bytes: int) -> None:
     shares = shares_of(memory_bytes)
-    assert shares.requests_bytes + shares.strangers_bytes == memory_bytes
-    assert shares.strangers_bytes <= memory_bytes // 16 + MIB
+    assert shares.requests_bytes + shares.unauthenticated_bytes == memory_bytes
+    assert shares.unauthenticated_bytes <= memory_bytes // 16 + MIB
 
 
 def test_what_is_kept_for_followers_shrinks_with_the_memory() -> None:

@@ -150,8 +150,8 @@ class HttpServer(HttpGate):
             silent = not arriving_s and connection.idle and now_s - connection.active_s > IDLE_SECONDS_MAX
             if slow or stalled or silent:
                 connection.abort()
-        self.budget.look(now_s)
-        self.budget.strangers.look(now_s)
+        self.budget.drop_slow(now_s)
+        self.budget.unauthenticated.drop_slow(now_s)
 
     # Gate
 

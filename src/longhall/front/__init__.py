@@ -1,1 +1,1 @@
-"""What every request passes before the broker sees it."""
+"""Request admission: limits, credentials and HTTP, before the broker sees a request."""

@@ -1,7 +1,8 @@
-"""Everybody who is connected to a door, and the work that is under way for them.
+"""The connections of a door within two limits, and the tasks that serve them.
 
-Let in within two bounds, one for all and one for each address; in the end nobody is let in any more, what is owed is
-waited for, and then everybody is sent home. What a connection speaks and when one is too slow is the door's to know.
+One limit is for all connections, one for each client address. A door that stops closes its listener, waits for the
+answers that are owed and closes all connections. The registry does not know the protocol of a connection, nor its
+timeouts.
 """
 
 from __future__ import annotations
@@ -17,30 +18,33 @@ DRAIN_STEP_S: Final = 0.01
 
 
 class RegisteredConnection(Protocol):
-    """What is asked of a connection."""
+    """The interface of a connection to the registry."""
 
     peer: str
 
     @property
     def is_owed(self) -> bool:
-        """Whether it waits for an answer that cannot be asked for again elsewhere."""
+        """True if an answer is outstanding to a request that the client cannot repeat at another node."""
 
     def stop_reading(self) -> None:
         """Take no more requests."""
 
     def close(self) -> None:
-        """Hang up; what was written still goes out."""
+        """Close the connection; what was written is still sent."""
 
 
-GuestT = TypeVar("GuestT", bound=RegisteredConnection)
+ConnectionT = TypeVar("ConnectionT", bound=RegisteredConnection)
 
 
 @final
-class ConnectionRegistry(Generic[GuestT]):
-    """See the module."""
+class ConnectionRegistry(Generic[ConnectionT]):
+    """All connections of one door from `add` to `remove`, those over a limit included, and the tasks under way.
+
+    Invariant: the counts by address are those of `registered`.
+    """
 
     def __init__(self, count_max: int, per_address_max: int, door: str = "") -> None:
-        self.guests: dict[GuestT, None] = {}  # In the order they came: sets have none.
+        self.registered: dict[ConnectionT, None] = {}  # Ordered, unlike a set.
         self.refused = RefusedConnections(door)
         self.listener: Listener | None = None
         self._count_max = count_max
@@ -48,49 +52,49 @@ class ConnectionRegistry(Generic[GuestT]):
         self._per_address: Counter[str] = Counter()
         self._tasks: dict[asyncio.Task[None], None] = {}
 
-    def enter(self, guest: GuestT, now_s: float = 0.0) -> bool:
-        """Whether it may stay. One that may not is known as well until it leaves, so that it cannot stay for ever."""
-        self._per_address[guest.peer] += 1
-        self.guests[guest] = None
-        if len(self.guests) > self._count_max:
-            self.refused.note(guest.peer, "connections_max", self._count_max, now_s)
+    def add(self, connection: ConnectionT, now_s: float = 0.0) -> bool:
+        """True if the connection is within the limits. One that is not counts too until `remove`, so timeouts apply."""
+        self._per_address[connection.peer] += 1
+        self.registered[connection] = None
+        if len(self.registered) > self._count_max:
+            self.refused.note(connection.peer, "connections_max", self._count_max, now_s)
             return False
-        if self._per_address[guest.peer] > self._per_address_max:
-            self.refused.note(guest.peer, "connections_per_address_max", self._per_address_max, now_s)
+        if self._per_address[connection.peer] > self._per_address_max:
+            self.refused.note(connection.peer, "connections_per_address_max", self._per_address_max, now_s)
             return False
         return True
 
-    def leave(self, guest: GuestT) -> None:
-        """It is gone."""
-        del self.guests[guest]
-        self._per_address[guest.peer] -= 1
-        if not self._per_address[guest.peer]:
-            del self._per_address[guest.peer]
+    def remove(self, connection: ConnectionT) -> None:
+        """The connection is closed."""
+        del self.registered[connection]
+        self._per_address[connection.peer] -= 1
+        if not self._per_address[connection.peer]:
+            del self._per_address[connection.peer]
 
-    def employ(self, task: asyncio.Task[None]) -> None:
-        """Work that is under way for somebody: it is cancelled when the door closes."""
+    def track(self, task: asyncio.Task[None]) -> None:
+        """Cancel this task at the end of `drain` if it is not done by then."""
         self._tasks[task] = None
-        task.add_done_callback(self._dismiss)
+        task.add_done_callback(self._untrack)
 
-    def _dismiss(self, task: asyncio.Task[None]) -> None:
+    def _untrack(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
 
-    def shut(self) -> None:
-        """Nobody comes in any more."""
+    def stop_accepting(self) -> None:
+        """Close the listener."""
         if self.listener is not None:
             self.listener.close()
             self.listener = None
 
     async def drain(self, seconds: float) -> None:
-        """Wait until nothing is owed to anybody, then send everybody home."""
-        for guest in self.guests:
-            guest.stop_reading()
+        """Wait for the answers that are owed, at most so long, then close all connections and cancel all tasks."""
+        for connection in self.registered:
+            connection.stop_reading()
         for _ in range(int(seconds / DRAIN_STEP_S)):
-            if not any(guest.is_owed for guest in self.guests):
+            if not any(connection.is_owed for connection in self.registered):
                 break
             await asyncio.sleep(DRAIN_STEP_S)
-        for guest in list(self.guests):
-            guest.close()
+        for connection in list(self.registered):
+            connection.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.sleep(0)

@@ -1,11 +1,11 @@
-"""Who may ask: access keys and their secrets, from a file in the format that AWS's own tools read.
+"""Credentials: access keys and their secrets, from a file in the format of the AWS command line.
 
     [alice]
     aws_access_key_id = AKIAEXAMPLE
     aws_secret_access_key = secret
 
-A section is a person or a program; its name is for people. Anything that is not understood is an error: a key that was
-misspelt must not leave somebody locked out in silence. Where the file lies and when it is read is the node's business.
+A section is one user or program; its name is a label. Anything else in the file is an error, so that a misspelt key
+does not lock a user out without a message. This module does not know the path of the file, nor when it is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ACCESS_KEY = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 @final
 class Credentials:
-    """The secrets that hold now. Whoever checks against them keeps this object and sees a new list at once."""
+    """The valid secrets by access key. All doors share one object, so that `replace` applies to them at once."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = dict(secrets)
@@ -38,15 +38,15 @@ class Credentials:
         return len(self._secrets)
 
     def replace(self, secrets: Mapping[str, str]) -> None:
-        """From now on these hold and no others."""
+        """Make these the only valid secrets."""
         self._secrets = dict(secrets)
 
     def secret(self, access_key: str) -> str | None:
-        """The secret of an access key; None for a stranger."""
+        """The secret of an access key; None if the key is unknown."""
         return self._secrets.get(access_key)
 
     def basic(self, authorization: bytes | None) -> str | None:
-        """The access key of who shows it with its secret as HTTP's Basic scheme has it; None for anybody else."""
+        """The access key of an HTTP Basic `Authorization` header; None if the key or its secret is wrong."""
         scheme, _, encoded = (authorization or b"").strip().partition(b" ")
         if scheme.lower() != b"basic":
             return None
@@ -55,18 +55,18 @@ class Credentials:
         except (binascii.Error, UnicodeDecodeError):
             return None
         secret = self._secrets.get(access_key, "")
-        # A stranger is compared as well, so that the time does not tell who is known.
+        # An unknown key is compared too, so that the time of the answer does not reveal which keys exist.
         same = hmac.compare_digest(secret.encode(), shown.encode())
         return access_key if same and secret else None
 
 
 def read_credentials(text: str) -> dict[str, str]:
-    """Secrets by access key. Raises LonghallError with what is wrong and where; never with a secret in it."""
+    """Secrets by access key. Raises LonghallError that names the fault and its place, and never quotes a secret."""
     parser = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         parser.read_string(text)
     except configparser.Error as error:
-        # The parser's own sentences quote lines, and a line may hold a secret.
+        # The parser's own message quotes the line, which may have a secret.
         raise _wrong(f"the file is malformed near line {getattr(error, 'lineno', '?')}") from None
     secrets: dict[str, str] = {}
     for section in parser.sections():
@@ -75,9 +75,9 @@ def read_credentials(text: str) -> dict[str, str]:
             raise _wrong(f"[{section}] must have {_KEY_ID} and {_SECRET} and nothing else")
         access_key = parser[section][_KEY_ID]
         if _ACCESS_KEY.fullmatch(access_key) is None or not parser[section][_SECRET]:
-            raise _wrong(f"[{section}] has an access key or a secret that is none")
+            raise _wrong(f"[{section}] has an access key that is malformed or a secret that is empty")
         if access_key in secrets:
-            raise _wrong(f"[{section}] has the access key of another one")
+            raise _wrong(f"[{section}] repeats the access key of another section")
         secrets[access_key] = parser[section][_SECRET]
     if not 1 <= len(secrets) <= CREDENTIALS_MAX:
         raise _wrong(f"the file must have between 1 and {CREDENTIALS_MAX} sections")

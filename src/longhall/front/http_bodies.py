@@ -35,8 +35,8 @@ class BodyAdmission:
         self.waiting: deque[HttpCall] = deque()
         self.is_out_of_memory = False  # The budget calls `resume_requests` when there is room.
         self.arrival: Arrival | None = None
-        self.share = budget.strangers  # Where the next arrival counts.
-        self._pool = budget.strangers  # Where the current arrival counts.
+        self.share = budget.unauthenticated  # Where the next arrival counts.
+        self._pool = budget.unauthenticated  # Where the current arrival counts.
         self._budget = budget
         self._connection = connection
 

@@ -1,4 +1,4 @@
-"""How long an HTTP connection may take: for its first request, for the rest of one, for its answer, and for nothing."""
+"""Timeouts of an HTTP connection: first request, rest of a request, unread answer, idle time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from longhall.front.http import HttpConnection
 
 @final
 class Timeouts:
-    """See the module. `sweep_s` is how often somebody should look."""
+    """The four timeouts, and `sweep_s`, the interval at which a server checks its connections against them."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Timeouts:
         self._idle_s = idle_s
 
     def is_over(self, connection: HttpConnection, now_s: float) -> bool:
-        """Whether a connection stalls: half a request, an answer not taken, no request, silence for too long."""
+        """True if a connection has exceeded a timeout."""
         arriving_s = connection.arriving_since_s
         if arriving_s and now_s - arriving_s > self._request_s and not connection.is_kept_waiting:
             return True

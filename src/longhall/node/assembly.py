@@ -238,10 +238,10 @@ class Node:
         self._scaler.http = str(self.http)
 
     def _kafka_status(self) -> DoorStatus:
-        return DoorStatus("kafka", len(self._kafka.connections.guests), self._kafka.connections.refused.count)
+        return DoorStatus("kafka", len(self._kafka.connections.registered), self._kafka.connections.refused.count)
 
     def _sqs_status(self) -> DoorStatus:
-        return DoorStatus("sqs", len(self._sqs.connections.guests), self._sqs.connections.refused.count)
+        return DoorStatus("sqs", len(self._sqs.connections.registered), self._sqs.connections.refused.count)
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
@@ -334,10 +334,10 @@ class Node:
         self.hall.commits.abandon()  # From here on nothing is written.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
-        for connection in list(self._kafka.connections.guests):
+        for connection in list(self._kafka.connections.registered):
             connection.close()
-        for guest in list(self._sqs.connections.guests):
-            guest.abort()
+        for http_connection in list(self._sqs.connections.registered):
+            http_connection.abort()
         if self.cluster_node is not None:
             await self.cluster_node.leave(cleanly=False)
         self._console.close()

@@ -2,7 +2,7 @@
 
     share              part of memory_bytes        what it holds
     requests           all but the next            requests that have arrived and are not answered
-    strangers          1/16                        first requests of connections that nobody knows yet
+    unauthenticated    1/16                        requests of connections that have not authenticated
     tails              1/2                         batches that are in the write-ahead log and not in their segment
     backlog            1/2                         entries that wait for their commit; a follower keeps them in memory
     recent entries     1/4, at most 64 MiB         entries for followers that are a little behind
@@ -21,8 +21,8 @@ import msgspec
 from longhall.cluster.replication.roles import ReplicaOptions
 from longhall.node.settings import Settings
 
-STRANGERS_SHARE: Final = 16
-STRANGERS_BYTES_MIN: Final = 1024 * 1024
+UNAUTHENTICATED_SHARE: Final = 16
+UNAUTHENTICATED_BYTES_MIN: Final = 1024 * 1024
 TAIL_SHARE: Final = 2
 BACKLOG_SHARE: Final = 2
 RECENT_SHARE: Final = 4
@@ -35,17 +35,17 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     """See the module."""
 
     requests_bytes: int
-    strangers_bytes: int
+    unauthenticated_bytes: int
     tail_bytes: int
     backlog_bytes: int
 
 
 def shares_of(memory_bytes: int) -> Shares:
     """The shares of a node."""
-    strangers = max(memory_bytes // STRANGERS_SHARE, STRANGERS_BYTES_MIN)
+    unauthenticated = max(memory_bytes // UNAUTHENTICATED_SHARE, UNAUTHENTICATED_BYTES_MIN)
     return Shares(
-        requests_bytes=memory_bytes - strangers,
-        strangers_bytes=strangers,
+        requests_bytes=memory_bytes - unauthenticated,
+        unauthenticated_bytes=unauthenticated,
         tail_bytes=memory_bytes // TAIL_SHARE,
         backlog_bytes=memory_bytes // BACKLOG_SHARE,
     )

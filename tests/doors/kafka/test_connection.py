@@ -79,8 +79,8 @@ class Wire:
 class Desk(Gate):
     """The server's side: keeps calls until the test answers them."""
 
-    def __init__(self, bytes_max: int = 1 << 30, strangers_bytes_max: int = 0) -> None:
-        self.budget = Budget(bytes_max, strangers_bytes_max)
+    def __init__(self, bytes_max: int = 1 << 30, unauthenticated_bytes_max: int = 0) -> None:
+        self.budget = Budget(bytes_max, unauthenticated_bytes_max)
         self.request_bytes_max = 4_000_000
         self.shared = memoryview(bytearray(SHARED_BYTES))
         self.calls: list[Call] = []

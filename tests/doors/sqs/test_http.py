@@ -365,7 +365,7 @@ async def _drip(door: Open) -> None:
             pass
         dripping.cancel()
         writer.close()
-    await until(lambda: not door.server.connections.guests)
+    await until(lambda: not door.server.connections.registered)
 
 
 async def test_idle_clients_are_let_go_and_waiting_ones_are_not() -> None:
@@ -380,15 +380,15 @@ async def test_idle_clients_are_let_go_and_waiting_ones_are_not() -> None:
 async def test_one_too_many_is_sent_away_and_the_place_is_given_back() -> None:
     async with opened(connections_max=2) as door:
         held = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(2)]
-        await until(lambda: len(door.server.connections.guests) == 2)
+        await until(lambda: len(door.server.connections.registered) == 2)
         assert (await door.said(b"")).startswith(b"HTTP/1.1 503 ")
         for _, writer in held:
             writer.close()
-        await until(lambda: not door.server.connections.guests)
+        await until(lambda: not door.server.connections.registered)
         assert (await door.said(ask("ListQueues", {}, CLOSE))).startswith(b"HTTP/1.1 200 ")
     async with opened(connections_per_address_max=1) as door:
         _, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        await until(lambda: len(door.server.connections.guests) == 1)
+        await until(lambda: len(door.server.connections.registered) == 1)
         assert (await door.said(b"")).startswith(b"HTTP/1.1 503 ")
         writer.close()
 
@@ -401,9 +401,9 @@ async def test_a_client_that_does_not_read_is_not_read_from() -> None:
         door.queues.queues["q"].waiting *= 8
         _, writer = await asyncio.open_connection("127.0.0.1", door.port, limit=1024)
         writer.write(ask("ReceiveMessage", {"QueueUrl": "q", "MaxNumberOfMessages": 10}) * 6)
-        await until(lambda: any(one.stalled_since_s for one in door.server.connections.guests))
+        await until(lambda: any(one.stalled_since_s for one in door.server.connections.registered))
         assert door.server.budget.used_bytes > 1_000_000
-        await until(lambda: not door.server.connections.guests)
+        await until(lambda: not door.server.connections.registered)
         assert door.server.budget.used_bytes == 0
         writer.close()
 
@@ -456,12 +456,12 @@ async def test_too_many_requests_at_once_wait_in_the_socket(door: Open) -> None:
 async def test_what_waits_behind_a_refusal_gives_its_memory_back(pieces: int) -> None:
     async with opened() as door:
         await door.said(make("q", CLOSE))
-        await until(lambda: not door.server.connections.guests)
+        await until(lambda: not door.server.connections.registered)
         waiting = ask("ReceiveMessage", {"QueueUrl": "q", "WaitTimeSeconds": 20})
         behind = ask("SendMessage", {"QueueUrl": "q", "MessageBody": "x" * 10_000})
         reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        await until(lambda: len(door.server.connections.guests) == 1)
-        (connection,) = door.server.connections.guests
+        await until(lambda: len(door.server.connections.registered) == 1)
+        (connection,) = door.server.connections.registered
         if pieces == 1:  # Not through the socket, which may cut the bytes where it likes.
             connection.data_received(waiting * SLOTS_MAX + behind * 5 + b"GARBAGE\r\n\r\n")
         else:  # Nothing more is read while the slots are full: what is behind comes when they are free.
@@ -475,7 +475,7 @@ async def test_what_waits_behind_a_refusal_gives_its_memory_back(pieces: int) ->
         assert answer.count(b"HTTP/1.1 200 OK") == SLOTS_MAX + 5 * (pieces - 1)
         assert answer.count(b'"Body":"wake"') == 1
         assert answer.partition(b"HTTP/1.1 400 ")[2]
-        await until(lambda: not door.server.connections.guests)
+        await until(lambda: not door.server.connections.registered)
         assert door.server.budget.used_bytes == 0
         assert len(door.queues.queues["q"].sent) == 1 + 5 * (pieces - 1)
         writer.close()

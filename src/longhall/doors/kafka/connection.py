@@ -130,7 +130,7 @@ class Connection:
         self._piece_filled = 0
         self._arrival: Arrival | None = None  # What a frame that is not served yet holds of the budget.
         self._parked_bytes = 0  # Of the budget, for frames that wait until something was answered.
-        self._pool: Budget = gate.budget.strangers
+        self._pool: Budget = gate.budget.unauthenticated
         self.arriving_since_s = 0.0  # Since when a frame has been on its way here; 0 if none is.
         self._serving = False
         self._flushing = False

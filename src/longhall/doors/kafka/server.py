@@ -24,7 +24,7 @@ from longhall.doors.kafka.wire.apis import decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import Code, LonghallError
-from longhall.front.admission import LOOK_S, Budget
+from longhall.front.admission import SLOW_CHECK_S, Budget
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.meters import Histogram
 from longhall.service.kafka_operations import AnswerKafkaRequest
@@ -85,7 +85,7 @@ class KafkaServer(Gate):
 
     def stop_accepting(self) -> None:
         """Take no new connections."""
-        self.connections.shut()
+        self.connections.stop_accepting()
         for timer in (self._sweeper, self._looker):
             if timer is not None:
                 timer.cancel()
@@ -98,7 +98,7 @@ class KafkaServer(Gate):
         """Close connections that stall: no request, half a request, or silence for too long."""
         self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)  # First: a failure costs one sweep and no more.
         now_s = self._loop.time()
-        for connection in list(self.connections.guests):
+        for connection in list(self.connections.registered):
             silent_s = now_s - connection.active_s
             stalled = (
                 (connection.requests == 0 and silent_s > FIRST_REQUEST_S)
@@ -111,25 +111,25 @@ class KafkaServer(Gate):
     def _look(self) -> None:
         """Give up requests that hold memory and do not get on while others wait."""
         now_s = self._loop.time()
-        self.budget.look(now_s)
-        self.budget.strangers.look(now_s)
-        self._looker = self._loop.call_later(LOOK_S, self._look)
+        self.budget.drop_slow(now_s)
+        self.budget.unauthenticated.drop_slow(now_s)
+        self._looker = self._loop.call_later(SLOW_CHECK_S, self._look)
 
     def let_go(self) -> None:
         """Hang up on whoever waits in vain: a client that is hung up on asks again, and asks who leads before."""
         before_s = self._loop.time() - VAIN_S
-        for connection in list(self.connections.guests):
+        for connection in list(self.connections.registered):
             if connection.owed_since_s < before_s:
                 connection.close()
 
     # Gate
 
     def opened(self, connection: Connection) -> bool:
-        return self.connections.enter(connection, self._loop.time())
+        return self.connections.add(connection, self._loop.time())
 
     def closed(self, connection: Connection) -> None:
         self.door.fairness.forget(id(connection))
-        self.connections.leave(connection)
+        self.connections.remove(connection)
 
     def serve(self, connection: Connection, frame: bytes) -> None:
         try:
@@ -185,7 +185,7 @@ class KafkaServer(Gate):
             self._answer(call, outcome)
             return
         task = self._loop.create_task(self._finish(call, outcome))
-        self.connections.employ(task)
+        self.connections.track(task)
         call.on_close = partial(_cancel, task)
 
     def _here(self, operation: Operation, call: Call, request: Message) -> Any:

@@ -100,7 +100,7 @@ class SqsServer(HttpGate):
 
     def stop_accepting(self) -> None:
         """Take no new connections."""
-        self.connections.shut()
+        self.connections.stop_accepting()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
@@ -116,19 +116,19 @@ class SqsServer(HttpGate):
         self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)  # First: a failure costs one sweep.
         self._tell_date()
         now_s = self._loop.time()
-        for connection in list(self.connections.guests):
+        for connection in list(self.connections.registered):
             if self._patience.is_over(connection, now_s):
                 connection.abort()
-        self.budget.look(now_s)
-        self.budget.strangers.look(now_s)
+        self.budget.drop_slow(now_s)
+        self.budget.unauthenticated.drop_slow(now_s)
 
     # Gate
 
     def opened(self, connection: HttpConnection) -> bool:
-        return self.connections.enter(connection, self._loop.time())
+        return self.connections.add(connection, self._loop.time())
 
     def closed(self, connection: HttpConnection) -> None:
-        self.connections.leave(connection)
+        self.connections.remove(connection)
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
         return self._answers.plain(status, line, closes=True)
@@ -222,7 +222,7 @@ class SqsServer(HttpGate):
         caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
-            self.connections.employ(self._loop.create_task(self._finish(call, work, as_query)))
+            self.connections.track(self._loop.create_task(self._finish(call, work, as_query)))
             return
         name = self.door.name_of(_queue_url(request))
         view = self.door.service.view(name)

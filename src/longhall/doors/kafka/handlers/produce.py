@@ -138,7 +138,7 @@ def _share(door: Door, call: Call, produced: Produced, name: str) -> None:
     """See that nobody else waits for long because of what was sent here. It counts for the last topic in it."""
     fairness = door.fairness
     produced.lane = fairness.hold(name, produced.size_bytes, call.started_s)
-    if fairness.is_crowded(produced.lane) and not produced.debt_ms:
+    if fairness.is_over_share(produced.lane) and not produced.debt_ms:
         connection = call.connection
         connection.hold_back()
         fairness.wait(name, produced.lane, id(connection), connection.let_go)
