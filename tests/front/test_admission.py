@@ -1,4 +1,4 @@
-"""The budget for what clients have sent: bounded, fair to small requests, and never lost."""
+"""The memory budget: its bounds, small requests, arrivals that wait, and that no byte is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_small_requests_pass_when_the_budget_is_spent() -> None:
     assert budget.refusals == 1
 
 
-def test_one_request_larger_than_the_budget_is_let_in_alone() -> None:
+def test_one_request_larger_than_the_budget_is_admitted_alone() -> None:
     budget = Budget(1_000)
     assert budget.take(1_000_000)
     assert not budget.take(5_000)
@@ -25,7 +25,7 @@ def test_one_request_larger_than_the_budget_is_let_in_alone() -> None:
 
 
 class Sender:
-    """A client whose request arrives; it reads on while there is room."""
+    """A connection with a request that arrives while the budget has room."""
 
     def __init__(self, budget: Budget, name: str = "", told: list[str] | None = None) -> None:
         self.name = name
@@ -175,7 +175,7 @@ def test_the_eldest_arrival_always_advances(steps: list[tuple[int, str]]) -> Non
 
 
 @given(st.lists(st.integers(0, 50_000)))
-def test_what_is_taken_and_given_back_leaves_nothing(sizes: list[int]) -> None:
+def test_the_budget_is_empty_when_everything_was_given_back(sizes: list[int]) -> None:
     budget = Budget(100_000)
     held = [size for size in sizes if budget.take(size)]
     assert budget.used_bytes == sum(held)

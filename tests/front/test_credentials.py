@@ -1,4 +1,4 @@
-"""Access keys and their secrets: read from text, looked up, and shown over HTTP."""
+"""Credentials: the file, the lookup by access key, and the HTTP Basic scheme."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE = f"[alice]\naws_access_key_id = AKIA1\naws_secret_access_key = {SECRET}\n"
         FILE + "aws_secret_access_key = hidden\n",
     ],
 )
-def test_a_file_of_credentials_that_is_not_understood_is_refused(text: str) -> None:
+def test_a_malformed_file_of_credentials_is_refused(text: str) -> None:
     with pytest.raises(LonghallError) as caught:
         read_credentials(text)
     assert caught.value.code is Code.INVALID_CONFIGURATION
@@ -40,7 +40,7 @@ def test_a_file_of_credentials() -> None:
     assert read_credentials(text) == {"A": "s%x=1", "AKIA1": SECRET}
 
 
-def test_there_is_a_bound() -> None:
+def test_the_number_of_credentials_is_bounded() -> None:
     text = "".join(f"[p{n}]\naws_access_key_id = A{n}\naws_secret_access_key = s\n" for n in range(CREDENTIALS_MAX + 1))
     with pytest.raises(LonghallError) as caught:
         read_credentials(text)
@@ -69,7 +69,7 @@ def test_the_basic_scheme() -> None:
         assert known.basic(wrong_header) is None, wrong_header
 
 
-def test_a_new_list_holds_at_once() -> None:
+def test_replaced_credentials_apply_at_once() -> None:
     known = Credentials({"a": "1"})
     assert (known.secret("a"), known.secret("b"), len(known)) == ("1", None, 1)
     known.replace({"b": "2", "c": "3"})

@@ -1,4 +1,4 @@
-"""Fair shares: a hot queue gets what is left over, and another one gets what it asks for within its share."""
+"""Fair shares: a queue within its share is not delayed by one with much traffic, which gets the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIB = 1024 * 1024
 
 
 class Sender:
-    """A connection that has one more request of a mebibyte every so many steps; what it cannot send waits."""
+    """A connection with a request of 1 MiB every few steps; requests wait while it is not read."""
 
     def __init__(self, door: Door, topic: str, every: int = 1) -> None:
         self.door = door
@@ -37,7 +37,7 @@ class Sender:
 
 
 class Door:
-    """Takes what is sent and commits one mebibyte a step, in the order it came."""
+    """A door that commits 1 MiB a step, in the order of arrival."""
 
     def __init__(self) -> None:
         self.fairness = Fairness()
@@ -67,7 +67,7 @@ class Door:
                 resume()
 
 
-def test_a_hot_queue_leaves_another_what_it_asks_for() -> None:
+def test_a_hot_queue_does_not_delay_another_within_its_share() -> None:
     door = Door()
     hot = [Sender(door, "hot") for _ in range(8)]
     steady = Sender(door, "steady", every=4)
@@ -80,7 +80,7 @@ def test_a_hot_queue_leaves_another_what_it_asks_for() -> None:
     assert door.fairness.held_bytes <= WINDOW_BYTES + len(hot) * MIB
 
 
-def test_two_hot_queues_have_equal_shares_whoever_has_more_clients() -> None:
+def test_two_hot_queues_have_equal_shares_with_any_number_of_clients() -> None:
     door = Door()
     many = [Sender(door, "many") for _ in range(9)]
     one = Sender(door, "one")
@@ -96,7 +96,7 @@ def test_one_queue_alone_is_not_held_back() -> None:
     assert door.fairness.held_bytes > 10 * WINDOW_BYTES
 
 
-def test_a_queue_that_nobody_sends_to_any_more_counts_no_more() -> None:
+def test_a_queue_without_traffic_has_no_share() -> None:
     fairness = Fairness()
     fairness.release(fairness.hold("gone", 10, 0.0), 10)
     lane = fairness.hold("hot", 2 * WINDOW_BYTES, 0.5)
@@ -106,7 +106,7 @@ def test_a_queue_that_nobody_sends_to_any_more_counts_no_more() -> None:
     assert not fairness.is_over_share(lane)
 
 
-def test_every_queue_may_hold_something_however_many_there_are() -> None:
+def test_a_share_has_a_minimum_with_many_queues() -> None:
     fairness = Fairness()
     for number in range(1000):
         lane = fairness.hold(f"q{number}", WINDOW_BYTES // 500, 0.0)
@@ -114,7 +114,7 @@ def test_every_queue_may_hold_something_however_many_there_are() -> None:
     assert not fairness.is_over_share(fairness.hold("one-more", SHARE_BYTES_MIN - 1, 0.0))
 
 
-def test_whoever_hangs_up_waits_no_more() -> None:
+def test_a_closed_connection_is_not_resumed() -> None:
     fairness = Fairness()
     fairness.hold("other", 1, 0.0)
     lane = fairness.hold("hot", 2 * WINDOW_BYTES, 0.0)

@@ -1,4 +1,4 @@
-"""A connection by itself: however its bytes are cut and whenever its answers come, it leaves, and holds nothing."""
+"""An HTTP connection on a fake transport: it ends and releases its memory, however its bytes and answers arrive."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from longhall.front.http import SLOTS_MAX, HttpConnection
 
 
 class Pipe:
-    """A transport as asyncio's: nothing is heard while reading is paused, and the end of the client is heard once."""
+    """A transport like asyncio's: it delivers nothing while reading is paused, and the client's end once."""
 
     def __init__(self, connection: HttpConnection, arriving: list[bytes]) -> None:
         self.said = b""
         self.closed = False
         self._arriving = deque(arriving)
         self._reading = True
-        self._end_heard = False
+        self._end_delivered = False
         self._connection = connection
         connection.connection_made(cast(asyncio.Transport, self))
 
-    def hear(self) -> None:
-        """The next piece, or the end behind the last one."""
-        if not self._reading or self.closed or self._end_heard:
+    def deliver(self) -> None:
+        """Deliver the next piece, or the end after the last one."""
+        if not self._reading or self.closed or self._end_delivered:
             return
         if self._arriving:
             self._connection.data_received(self._arriving.popleft())
             return
-        self._end_heard = True
+        self._end_delivered = True
         if not self._connection.eof_received():
             self.close()
 
@@ -63,7 +63,7 @@ class Pipe:
 
 
 class Gate(HttpGate):
-    """Answers `/now` at once and everything else when it is told to; `/wait` may be dropped when the client goes."""
+    """A server that answers `/now` at once and the rest on `answer`; `/wait` is cancelled when the client closes."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget = Budget(budget_bytes)
@@ -108,10 +108,10 @@ BEHIND_BYTES = 10_000
 
 
 async def settle(gate: Gate, pipe: Pipe) -> None:
-    """All that is left happens: the client's bytes and its end come as they are read, and every call is answered."""
+    """Deliver all bytes and the client's end as far as they are read, and answer every call."""
     for _ in range(200):
-        pipe.hear()
-        pipe.hear()
+        pipe.deliver()
+        pipe.deliver()
         await asyncio.sleep(0)
         if gate.under_way:
             gate.answer(0)
@@ -137,7 +137,7 @@ BEHIND = post("/late", BEHIND_BYTES) * 5
         len(FULL + BEHIND + GARBAGE),
     ],
 )
-async def test_what_is_refused_leaves_wherever_its_bytes_were_cut(cut: int) -> None:
+async def test_a_refused_connection_ends_wherever_its_bytes_were_cut(cut: int) -> None:
     data = FULL + BEHIND + GARBAGE
     gate = Gate(1 << 20)
     connection = HttpConnection(gate, asyncio.get_running_loop())
@@ -149,11 +149,11 @@ async def test_what_is_refused_leaves_wherever_its_bytes_were_cut(cut: int) -> N
     assert pipe.said.count(b"[/late]") == len(gate.served) >= SLOTS_MAX
 
 
-async def test_what_waits_behind_a_refusal_gives_its_memory_back_and_is_not_served() -> None:
+async def test_a_refusal_drops_the_requests_that_wait_for_a_slot() -> None:
     gate = Gate(1 << 20)
     connection = HttpConnection(gate, asyncio.get_running_loop())
     pipe = Pipe(connection, [FULL + BEHIND, GARBAGE])
-    pipe.hear()
+    pipe.deliver()
     assert gate.budget.used_bytes == 5 * BEHIND_BYTES
     connection.data_received(GARBAGE)  # As if it had come in the same piece: reading is paused by now.
     assert gate.budget.used_bytes == 0
@@ -172,7 +172,7 @@ async def test_a_last_request_whose_body_is_given_up_is_refused() -> None:
     )
     eldest = Arrival(lambda: None, lambda: None)
     gate.budget.hold(eldest, 1)
-    pipe.hear()
+    pipe.deliver()
     assert connection.is_kept_waiting
     assert gate.budget.given_up == 1  # More than five quarters of the budget are held.
     await settle(gate, pipe)
@@ -188,12 +188,12 @@ REQUESTS = st.lists(
 ENDS = st.sampled_from(
     [b"", GARBAGE, b"GET / HTTP/1.1\r\nConnection: close\r\nHost: x\r\n\r\n", b"POST / HTTP/1.1\r\n"]
 )
-STEPS = st.lists(st.sampled_from(["hear", "turn", "answer", "answer last", "stall", "go on"]), max_size=100)
+STEPS = st.lists(st.sampled_from(["deliver", "turn", "answer", "answer last", "stall", "go on"]), max_size=100)
 
 
 @settings(max_examples=300)
 @given(REQUESTS, ENDS, st.lists(st.integers(0, 400_000), max_size=8), STEPS, st.sampled_from([6_000, 20_000, 1 << 20]))
-def test_every_connection_ends_and_holds_nothing(
+def test_every_connection_ends_and_releases_its_memory(
     requests: list[tuple[str, int]], end: bytes, cuts: list[int], steps: list[str], budget_bytes: int
 ) -> None:
     data = b"".join(post(target, size) for target, size in requests) + end
@@ -204,8 +204,8 @@ def test_every_connection_ends_and_holds_nothing(
         places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
         pipe = Pipe(connection, [data[a:b] for a, b in itertools.pairwise(places)])
         for step in steps:
-            if step == "hear":
-                pipe.hear()
+            if step == "deliver":
+                pipe.deliver()
             elif step == "turn":
                 await asyncio.sleep(0)
             elif step == "stall" and not connection.stalled_since_s:

@@ -1,4 +1,4 @@
-"""Refused connections are counted, and the log says so without being flooded."""
+"""Refused connections: the counter, and the rate limit of its log line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from longhall.front.refused_connections import APART_S, RefusedConnections
 
 
-def test_the_first_is_said_at_once_and_the_others_together(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_refusal_is_logged_at_once_and_later_ones_together(caplog: pytest.LogCaptureFixture) -> None:
     refused = RefusedConnections("sqs")
     with caplog.at_level(logging.WARNING, "longhall.connections"):
         for _ in range(100):
