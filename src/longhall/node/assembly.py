@@ -121,7 +121,7 @@ class Node:
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
         shares = shares_of(settings.memory_bytes)
-        budget = Budget(shares.requests_bytes, shares.strangers_bytes)
+        budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         door = Door(
             self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings), self.service
         )
