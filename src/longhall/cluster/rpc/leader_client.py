@@ -27,7 +27,8 @@ from longhall.names import CATALOGUE_SHARD
 CALL: Final = "call"
 CALLS_MAX: Final = 512  # Under way from this process to one group.
 CALLS_BYTES_MAX: Final = 64 * 1024 * 1024
-ANSWER_S_MAX: Final = 35.0  # The longest that a receiver may wait for messages, and some.
+ANSWER_S_MAX: Final = 35.0
+WAITED_ANSWER_S_MAX: Final = 75.0  # To an operation that waits: the longest that a receiver may wait, and some.
 LEADERLESS_S_MAX: Final = 8.0
 LOOK_S: Final = 0.02  # How often a call that waits for a leader looks for one.
 BREAK_S: Final = 0.25  # After a leader could not be reached.
@@ -50,7 +51,8 @@ class _Call:
         self.now = now
         self.leader = NOBODY
         self.leaderless_until_s = began_s + LEADERLESS_S_MAX
-        self.late_s = began_s + ANSWER_S_MAX
+        self.late_s = began_s + (WAITED_ANSWER_S_MAX if operation.waits else ANSWER_S_MAX)
+        self.sent_s = began_s
         self.pending: Pending[Any] = Pending()
         self.on_late: OnLate | None = None
         self.cancel: Callable[[], None] | None = None  # Tells the leader that the answer is not needed.
@@ -134,6 +136,7 @@ class LeaderClient:
             self._carry_out(call)
             return
         try:
+            call.sent_s = self._loop.time()
             call.cancel = self._peers.send(leader, CALL, call.body, call)
         except LonghallError as error:
             self._fail(call, error)
@@ -242,6 +245,7 @@ class LeaderClient:
         self._fail(call, error)
         if cancel is not None:
             cancel()
+        self._peers.note_silence(call.leader, call.sent_s)
 
     def _complete(self, call: _Call, reply: Any) -> None:
         self._forget(call)

@@ -93,8 +93,8 @@ class RequestClient:
                 link.write(encode_request(number, verb, body))
                 return await answer.future
             except asyncio.CancelledError:
-                if self._link is link and self._answered_s < asked_s:
-                    self._give_up(link, asked_s)
+                if self._link is link:
+                    self.note_silence(asked_s)
                 raise
             finally:
                 self._targets.pop(number, None)
@@ -165,8 +165,13 @@ class RequestClient:
         self._number += 1
         return self._number
 
-    def _give_up(self, link: Link, asked_s: float) -> None:
-        """No answer has come since this was asked. Short requests count together: each alone would never be enough."""
+    def note_silence(self, asked_s: float) -> None:
+        """A request was given up. If no answer to any has come since it was asked, the connection may be dead: short
+        requests count together, since each alone would never be enough.
+        """
+        link = self._link
+        if link is None or self._answered_s >= asked_s:
+            return
         if self._unanswered_s <= self._answered_s:
             self._unanswered_s = asked_s
         if self._unanswered_s <= self._loop.time() - SILENCE_S:
