@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker.pending import Pending
+from longhall.broker.pending import Pending, started
+from longhall.broker.queues.delivery.settle import change_leases
+from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.errors import LonghallError
 from longhall.service import placed_queues
@@ -42,7 +44,7 @@ def _keep_what_nobody_waits_for() -> _Exchanges:
     def keep(self: Any, number: int, queue: str, deliveries: Any) -> None:
         """They stay leased."""
 
-    return [(PlacedReceive, "_return", keep)]
+    return [(PlacedReceive, "_return", keep), (QueueService, "_return_undelivered", lambda *arguments: None)]
 
 
 def _count_what_nobody_saw() -> _Exchanges:
@@ -51,7 +53,10 @@ def _count_what_nobody_saw() -> _Exchanges:
         if changes:
             self._groups.call(number, ChangeLeases(queue, changes))
 
-    return [(PlacedReceive, "_return", count)]
+    def count_here(self: Any, queue: Any, deliveries: Any) -> None:
+        started(change_leases(self._hall, queue, [(delivery.receipt, 0) for delivery in deliveries]))
+
+    return [(PlacedReceive, "_return", count), (QueueService, "_return_undelivered", count_here)]
 
 
 def _end_in_the_middle() -> _Exchanges:

@@ -44,6 +44,7 @@ class Near:
         self.lost: set[int] = set()
         self.share = 1  # Where the next one goes.
         self.asked: list[tuple[int, str]] = []
+        self.cancelled = 0  # Calls that were still under way when they were cancelled.
         self._main = main
         self._groups = groups
 
@@ -86,6 +87,7 @@ class Near:
             await asyncio.shield(served.wait())
         except asyncio.CancelledError:
             if not served.done:
+                self.cancelled += 1
                 served.cancel()
                 if on_late is not None:
                     served.when_done(lambda done: on_late(done.reply) if done.error is None else None)

@@ -110,7 +110,9 @@ class Pending(Acknowledgeable, Generic[R]):
         then, self._then = self._then, None
         if self._is_abandoned and self._on_abandoned is not None and self.error is None:
             self._on_abandoned(self._reply)
-        elif then is not None:
+            self.known = False
+            self.error = asyncio.CancelledError()
+        if then is not None:
             then(self)
         if self._future is not None and not self._future.done():
             self._future.set_result(None)

@@ -45,8 +45,12 @@ class Running:
         """A verb of the desk, for what this door has no words for."""
         assert self.node is not None
         assert self.loop is not None
-        asked = getattr(self.node.queues, verb)(*arguments)
-        return asyncio.run_coroutine_threadsafe(asked, self.loop).result(30)
+
+        async def ask() -> Any:
+            assert self.node is not None
+            return await getattr(self.node.queues, verb)(*arguments)
+
+        return asyncio.run_coroutine_threadsafe(ask(), self.loop).result(30)
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ class Peers:
         return self._client(node).send(verb, body, target)
 
     def note_silence(self, node: int, since_s: float) -> None:
-        """A request to this node since then was given up. A connection on which nothing comes is ended after a while."""
+        """A request to this node since then was given up. A connection on which nothing comes is ended."""
         self._client(node).note_silence(since_s)
 
     async def open_stream(self, node: int, verb: str, body: bytes, credit: int) -> IncomingStream:
