@@ -1,8 +1,8 @@
-"""What was written lately stays in memory; what is older gives its memory back.
+"""Recently written ranges of files, so that older ones can be dropped from the page cache.
 
-Readers near the end of a log find their bytes in the page cache, and the cache does not grow with every byte that was
-ever written. A page that was used before is many times cheaper than one that the machine never touched, and a node
-stays as small as it is. Whoever reads older bytes brings them back, and those are left to the system.
+Readers near the end of a log find their bytes in the page cache, and the cache does not grow with every byte written. A
+reused page is many times cheaper than a new one, and the memory of a node stays bounded. Older bytes that a reader
+brings back into memory are left to the kernel.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Final, final
 
-STEP_BYTES: Final = 256 * 1024  # Given back at once: fewer calls, and few pages cut in two.
-GROWING_MAX: Final = 4096  # Files whose last stretch is remembered. What is forgotten is left to the system.
+STEP_BYTES: Final = 256 * 1024  # Dropped at once: fewer calls, and few pages split.
+GROWING_MAX: Final = 4096  # Files whose last range is tracked. Forgotten ranges are left to the kernel.
 PAGE_BYTES: Final = 4096
 
-Stretch = tuple[str, int, int]  # Path, first byte, byte behind the last.
+Stretch = tuple[str, int, int]  # Path, first byte, byte after the last.
 
 
 @final
 class Recent:
-    """Stretches of files in the order in which they were filled, of `bytes_max` in all; 0 remembers nothing."""
+    """Ranges of files in the order in which they were filled, `bytes_max` in total; 0 tracks nothing."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._growing: OrderedDict[str, tuple[int, int]] = OrderedDict()  # First byte and the one behind, by path.
+        # First byte and the one after the last, by path.
+        self._growing: OrderedDict[str, tuple[int, int]] = OrderedDict()
         self._filled: deque[Stretch] = deque()
 
     def wrote(self, path: str, position: int, size: int) -> Stretch | None:
-        """Note a write. Returns a stretch that is not recent any more, if there is one."""
+        """Note a write. Returns a range that is no longer recent, if there is one."""
         if self._bytes_max == 0 or size <= 0:
             return None
         first, behind = self._growing.get(path, (position, position))
@@ -40,7 +41,7 @@ class Recent:
             if len(self._growing) > GROWING_MAX:
                 self._growing.popitem(last=False)
             return None
-        # The page that it ends in goes with the next stretch.
+        # The page in which it ends belongs to the next range.
         self._growing[path] = (behind - behind % PAGE_BYTES, behind)
         self._filled.append((path, first, behind))
         self._bytes += behind - first

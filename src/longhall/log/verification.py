@@ -1,12 +1,12 @@
-"""What is at rest, verified a slice at a time: chores of the janitor for the background scrub.
+"""Verification of stored data, one slice at a time: background jobs for the scrub.
 
-    segment    every batch: checksum, size, ascending offsets                       (`log.scanning`)
+    segment    every batch: checksum, size, ascending offsets                       (`log.segment_scan`)
     index      checksum, and that it covers its segment
     snapshot   checksum of the newest one of a shard
-    log        every frame that was promised: checksum, place, entries              (`log.frames`)
+    log        every durable frame: checksum, position, entries                     (`log.frames`)
 
 A slice is short, because other jobs of the janitor wait for it. Bytes are read from the disk, past the page cache.
-These chores repair nothing, and know nothing of what is being written: the caller names the bytes that are at rest.
+These jobs repair nothing and do not know what is being written: the caller names a range that no longer changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class OfSlice(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of a segment of so many bytes: from `position` on, where offsets from `expected` on stand."""
+    """A part of a segment of `size_bytes`: from `position` on, where offsets from `expected` on follow."""
 
     path: str
     size_bytes: Natural
@@ -45,7 +45,7 @@ class OfIndex(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class OfShards(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Shards, each with its newest snapshot."""
+    """Shards whose newest snapshot is verified."""
 
     shards: list[Natural]
 
@@ -63,7 +63,7 @@ class OfLog(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def verify_slice(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Check the batches of a slice. Returns where the next one begins (`position`, `expected`), and in `damaged` the
+    """Check the batches of a slice. Returns where the next slice begins (`position`, `expected`), and in `damaged` the
     first offset that cannot be trusted, or -1.
     """
     task = msgspec.convert(arguments, OfSlice)
@@ -86,8 +86,8 @@ def verify_slice(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def verify_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """How many bytes of its segment the index beside it `covers`, -1 if it is not whole; its own `size_bytes`, -1 if
-    there is none; and how many bytes the segment has (`segment_bytes`), -1 if there is none.
+    """The number of bytes of the segment that its index `covers`, -1 if the index is damaged; its own `size_bytes`, -1
+    if it does not exist; and the size of the segment (`segment_bytes`), -1 if it does not exist.
     """
     segment = msgspec.convert(arguments, OfIndex).path
     segment_bytes = -1
@@ -107,7 +107,7 @@ def verify_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def verify_snapshots(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """The shards whose newest snapshot is `damaged`, and the `size_bytes` of all of them."""
+    """The shards whose newest snapshot is `damaged`, and the total `size_bytes` of these snapshots."""
     damaged: list[int] = []
     size_bytes = 0
     for shard in msgspec.convert(arguments, OfShards).shards:
@@ -120,15 +120,15 @@ def verify_snapshots(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
             size_bytes += len(data)
             open_snapshot(data, names[-1])
         except FileNotFoundError:
-            continue  # A newer one has just taken its place.
+            continue  # A newer snapshot has just replaced it.
         except LonghallError:
             damaged.append(shard)
     return {"damaged": damaged, "size_bytes": size_bytes}
 
 
 def verify_log(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Check the frames of a slice of the write-ahead log. Returns where the next one begins (`position`; at or behind
-    `until` when there is none), and in `damaged` the position of the first that is not whole, or -1.
+    """Check the frames of a slice of the write-ahead log. Returns where the next slice begins (`position`; at or after
+    `until` when there is none), and in `damaged` the position of the first invalid frame, or -1.
     """
     task = msgspec.convert(arguments, OfLog)
     file = disk.open(task.path)
