@@ -90,7 +90,7 @@ class RealRig:
         return ZooKeeperTree(self._address, session_timeout_ms=20_000)
 
     def cut_off(self, tree: ZooKeeperTree) -> None:
-        tree._break_off()
+        tree._disconnect()
 
     async def expire(self, tree: ZooKeeperTree) -> None:
         """Somebody else takes the session over and closes it."""

@@ -172,7 +172,7 @@ async def test_what_is_protected_is_for_those_who_know_the_password(zookeeper: E
     await mine.start()
     await mine.change_shard(None, ShardState(shard=1, epoch=1))
     stranger = zookeeper_coordinator(f"{url}/protected")
-    with pytest.raises(CoordinationError, match="does not let us"):
+    with pytest.raises(CoordinationError, match="denies access"):
         await stranger.start()
     friend = zookeeper_coordinator(protected)
     await friend.start()

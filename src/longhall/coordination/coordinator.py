@@ -1,15 +1,15 @@
-"""The Coordinator over any tree: one code for one machine, for ZooKeeper and for the simulation.
+"""The Coordinator over any tree: the same code for one machine, for ZooKeeper and for the simulation.
 
-    /members/N       what node N says of itself; ends with its session
-    /manager         who manages, and in which term; ends with its session
+    /members/N       the description of node N; ends with its session
+    /manager         the controller and its term; ends with its session
     /terms           written by every election: its version is the term
-    /shards/N        who keeps shard N, who leads it, under which epoch
+    /shards/N        replicas, leader and epoch of shard N
     /epoch           the last epoch given            /ids/KIND       the next number of a kind
     /feature-level   what all nodes may write        /drains/N       node N is to be emptied
-    /cluster-id      given once                      /wings/NAME     a wing; below it all of this once more
-    /lives/N         the last start of node N        /progress       how far the log is known to be committed
+    /cluster-id      given once                      /wings/NAME     a wing; below it the same tree once more
+    /lives/N         the last start of node N        /progress       the committed position of the log
 
-After a connection was lost, the next read waits until its server has caught up: reading back tells the truth.
+After a lost connection the next read waits until its server has caught up, so that reading back a write is reliable.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from longhall.coordination.ports import (
 from longhall.coordination.subtree import Subtree
 from longhall.coordination.tree import Check, Create, Delete, Node, Operation, Put, Tree
 
-TRIES_MAX: Final = 32  # Of a number that everybody wants at once. Each refusal means that somebody else got one.
+TRIES_MAX: Final = 32  # Attempts to advance a counter. Each failed one means that another node advanced it.
 
 
 @final
 class TreeCoordinator:
-    """See the module, and `ports.Coordinator` for what each call promises."""
+    """A coordinator over one tree. `ports.Coordinator` says what each call promises."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -104,19 +104,19 @@ class TreeCoordinator:
         path = f"{at.MEMBERS}/{member.node_id}"
         data = at.encode_member(member)
         for _ in range(TRIES_MAX):
-            self._behind = True  # Nobody is refused for a node that has just left.
+            self._behind = True  # The node may have left a moment ago: read the current state before refusing.
             there = await self._read(path)
             if there is None and await self._tree.get(at.MEMBERS) is None:
                 await self.prepare()
             if there is not None and there.owner != self._tree.session_id:
                 other = at.decode_member(path, there)
                 if other.directory != member.directory:
-                    raise Conflict(f"node {member.node_id} lives, on another data directory ({other.directory})")
+                    raise Conflict(f"node {member.node_id} is alive with another data directory ({other.directory})")
             if await self._try(*_replace_ephemeral(path, data, there, self._tree.session_id)):
                 mine = await self._read(path)
                 if mine is not None and mine.owner == self._tree.session_id:
                     return at.decode_member(path, mine)
-        raise Conflict(f"somebody else registers as node {member.node_id}, again and again")
+        raise Conflict(f"another process repeatedly registers as node {member.node_id}")
 
     async def member(self, node_id: int) -> MemberDescription | None:
         path = f"{at.MEMBERS}/{node_id}"
@@ -146,7 +146,7 @@ class TreeCoordinator:
                 return known
             if await self._try(Create(path, data) if there is None else Put(path, data, there.version)):
                 return known
-        raise Conflict(f"somebody else starts as node {node_id}, again and again")
+        raise Conflict(f"another process repeatedly starts as node {node_id}")
 
     # The manager.
 
@@ -160,14 +160,14 @@ class TreeCoordinator:
                     return manager
             terms = await self._read(at.TERMS)
             if terms is None:
-                raise Conflict("the coordinator has lost its data; it is made anew when this node registers")
+                raise Conflict("the coordinator has lost its data; registering this node recreates it")
             manager = Manager(node_id=node_id, epoch=terms.version + 1)
-            # What an earlier session of this very node left is replaced: nobody has to wait until it is forgotten.
+            # The entry of an earlier session of this node is replaced: the election need not wait until it expires.
             left = [Delete(at.MANAGER, there.version)] if there is not None else []
             office = Create(at.MANAGER, at.encode_manager(manager), ephemeral=True)
             if await self._try(Put(at.TERMS, b"", terms.version), *left, office):
                 return manager
-        raise Conflict("somebody else is elected, again and again")
+        raise Conflict("other nodes repeatedly won the election")
 
     async def resign(self, manager: Manager) -> None:
         await self._try(Check(at.TERMS, manager.epoch), Delete(at.MANAGER, 0))
@@ -237,21 +237,21 @@ class TreeCoordinator:
         return await self._advance(at.EPOCH, above, 1) + 1
 
     async def take_ids(self, kind: Ids, count: int, *, first_min: int = 0) -> range:
-        assert count > 0, "an empty block"
+        assert count > 0, "a block of ids is not empty"
         first = await self._advance(at.counter_path(kind), first_min, count)
         return range(first, first + count)
 
     async def _advance(self, path: str, at_least: int, by: int) -> int:
-        """Move a counter up by so much and return where it stood, or `at_least` if that is more."""
+        """Advance a counter by `by`; returns its value before, or `at_least` if that is more."""
         for _ in range(TRIES_MAX):
             node = await self._read(path)
             stood = max(at_least, 0 if node is None else at.decode_number(path, node))
             data = at.encode_number(stood + by)
             if await self._try(Create(path, data) if node is None else Put(path, data, node.version)):
                 return stood
-        raise Conflict(f"others move {path} on, again and again")
+        raise Conflict(f"other nodes repeatedly advanced {path}")
 
-    # What all nodes obey.
+    # Settings of the cluster.
 
     async def feature_level(self) -> FeatureLevel:
         return at.decode_level(at.LEVEL, await self._read(at.LEVEL))
@@ -312,7 +312,7 @@ class TreeCoordinator:
     def beside(self, wing: str) -> TreeCoordinator:
         return TreeCoordinator(Subtree(self._tree, f"{at.WINGS}/{wing}", self))
 
-    # What they share.
+    # Shared helpers.
 
     async def _read(self, path: str) -> Node | None:
         await self._catch_up()
@@ -328,7 +328,7 @@ class TreeCoordinator:
             self._behind = False
 
     async def _try(self, *operations: Operation) -> bool:
-        """Whether they could be done."""
+        """True if the operations were committed."""
         try:
             await self._commit(*operations)
         except Conflict:
@@ -336,7 +336,7 @@ class TreeCoordinator:
         return True
 
     async def _commit(self, *operations: Operation) -> list[int]:
-        """After a refusal, or none of the two answers, the next read is of now."""
+        """Commit. After a conflict or an unknown outcome the next read is up to date."""
         try:
             return await self._tree.commit(*operations)
         except (Conflict, OutcomeUnknown):
@@ -360,7 +360,7 @@ class TreeCoordinator:
 
 @final
 class _Listener:
-    """Somebody who hears of the session."""
+    """A subscription to changes of the session."""
 
     def __init__(self, heard: Callable[[Session], None], listeners: list[_Listener]) -> None:
         self.heard = heard

@@ -1,4 +1,4 @@
-"""A part of a tree, as if it were one: another root, and the session of whoever has the whole."""
+"""A part of a tree as a tree: its own root, in the session of the whole tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longhall.coordination.tree import Fired, Heard, Node, Operation, Tree
 
 
 class Owner(Protocol):
-    """Whoever has the session."""
+    """The owner of the session."""
 
     @property
     def session(self) -> Session: ...
@@ -22,7 +22,7 @@ class Owner(Protocol):
 
 @final
 class Subtree:
-    """See the module, and `tree.Tree`. The root is there already: whoever wants it has made it."""
+    """A `tree.Tree` below a path of another one. The root exists already; its owner created it."""
 
     def __init__(self, tree: Tree, root: str, owner: Owner) -> None:
         self._tree = tree
@@ -43,7 +43,7 @@ class Subtree:
             self._listener.cancel()
 
     async def make_root(self) -> None:
-        """The root belongs to whoever has the whole tree, and is made there."""
+        """Do nothing: the owner of the whole tree creates the root."""
 
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         return await self._tree.get(self._full(path), fired)
