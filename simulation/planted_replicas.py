@@ -166,7 +166,7 @@ def _elect_without_asking() -> _Exchanges:
 
 
 def _one_is_a_quorum() -> _Exchanges:
-    return [(Leading, "_kept_by_most", lambda self, nodes: self.synced)]
+    return [(Leading, "_synced_by_majority", lambda self, nodes: self.synced)]
 
 
 def _forget_the_last_part() -> _Exchanges:

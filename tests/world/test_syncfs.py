@@ -46,7 +46,7 @@ def test_many_files_are_synced_either_way(release: str, tmp_path: Path, monkeypa
     monkeypatch.setattr(syncfs, "_file_system_of", lambda path: 0xEF53)
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "host", release, "", "x86_64")))
     disk = RealDisk(str(tmp_path))
-    assert disk.how_many_are_synced.startswith("one by one" if release == "5.7.0" else "with one call")
+    assert disk.sync_method.startswith("one by one" if release == "5.7.0" else "with one call")
     monkeypatch.undo()
 
     async def sync() -> OSError | None:
