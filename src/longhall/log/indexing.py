@@ -16,7 +16,7 @@ _SCAN_BYTES: Final = 4 * 1024 * 1024
 
 
 def save_index(files: OpenFiles, partition: int, segment: Segment) -> None:
-    """Write the index file of a segment in its current state. The checksum is verified on load, so no sync is needed."""
+    """Write the current index of a segment to its file. The checksum is verified on load, so no sync is needed."""
     assert segment.index is not None
     _write_index(files, partition, segment, segment.index)
 

@@ -17,7 +17,7 @@ _SLOTS_MIN: Final = 1024
 
 @final
 class KeyMap:
-    """A table for `keys_wanted` keys, or for as many as `memory_bytes_max` allows; at most three quarters are filled."""
+    """A table for `keys_wanted` keys, or as many as `memory_bytes_max` allows; at most three quarters are filled."""
 
     def __init__(self, keys_wanted: int, memory_bytes_max: int) -> None:
         slots = _SLOTS_MIN

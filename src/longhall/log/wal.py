@@ -304,7 +304,7 @@ class Wal:
         """Every valid frame from `from_position` on, and the damaged ranges that were durable; ends at the torn tail.
 
         `durable` is a position that the caller knows to be synced, for instance from the newest snapshot. May be called
-        again before `resume`; each call reads the files anew.
+        again before `resume`; each call reads the files again.
         """
         if not self._used and not self._free:
             self._find_files()

@@ -59,7 +59,7 @@ class Committable:
 
 @final
 class Shard:
-    """One sequence over the write-ahead log. `sequence` is the last entry appended, `committed` the last one released."""
+    """One sequence in the write-ahead log. `sequence` is the last appended entry, `committed` the last released one."""
 
     def __init__(self, number: int, wal: Wal) -> None:
         self.number = number

@@ -17,7 +17,7 @@ OffsetEvent = OffsetsCommitted | OffsetsPending | TransactionOffsetsEnded | Offs
 
 @final
 class OffsetTable:
-    """Topic to partition to a tuple. The order number says which of two commits came later, when both become effective."""
+    """Topic to partition to a tuple. The order number says which of two commits came later."""
 
     __slots__ = ("_committed", "_order", "_pending")
 

@@ -58,7 +58,7 @@ class Quota:
             self._messages.take(messages, now_ms)
 
     def debt_ms(self, now_ms: int) -> int:
-        """How long the sender should wait before the next send, in milliseconds; 0 for not at all."""
+        """How long the sender should wait before the next send, in milliseconds; 0 if it need not wait."""
         debt_ms = 0
         if self._bytes is not None:
             debt_ms = self._bytes.debt_ms(now_ms)

@@ -63,7 +63,7 @@ def listing(group: Group) -> GroupListing:
 
 
 def describe(group: Group) -> GroupDescription:
-    """The description of a group. Metadata and assignments are included only for a stable group, where they are valid."""
+    """The description of a group. Metadata and assignments are included only for a stable group."""
     stable = group.state is State.STABLE and group.protocol is not None
     protocol = group.protocol if stable and group.protocol is not None else ""
     return GroupDescription(

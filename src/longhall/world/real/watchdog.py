@@ -34,7 +34,7 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start watching, when the loop has no long work to do any more. Without a free process there is no watchdog."""
+        """Start watching, after the long work of the start. If no process can be started, there is no watchdog."""
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-I", "-S", watchdog_process.__file__, str(os.getpid()), str(self._hang_ms_max)]
