@@ -185,7 +185,7 @@ class IndexBuilder:
 
 
 def decode_index(data: bytes) -> tuple[Index, Summary]:
-    """Decode an index file. A damaged or truncated one, or one of another version, is refused as damaged: rebuild it."""
+    """Decode an index file. A damaged one, or one of another version, is refused as damaged: rebuild it."""
     if len(data) < _HEADER.size + _CRC.size:
         raise LonghallError(Code.STORAGE_DAMAGED, "an index file is truncated")
     end = len(data) - _CRC.size
