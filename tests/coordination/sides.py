@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
-from longhall.coordination.keeper import keep_tree
-from longhall.coordination.worker import worker_coordinator
+from longhall.coordination.tree_client import worker_coordinator
+from longhall.coordination.tree_server import serve_tree
 from longhall.coordination.zookeeper import zookeeper_coordinator
 from longhall.world.real.world import real_world
 from simulation.world import Simulation
@@ -61,7 +61,7 @@ class Workers:
         world = real_world(str(self._directory))
 
         async def begin() -> None:
-            keeper = await keep_tree(EmbeddedStore(world.disk), world.network, world.entropy)
+            keeper = await serve_tree(EmbeddedStore(world.disk), world.network, world.entropy)
             try:
                 await _with_coordinators(lambda: worker_coordinator(world.network, keeper.port, keeper.token), scenario)
             finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from longhall.coordination import saved
+from longhall.coordination import tree_file
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree, embedded_coordinator
 from longhall.coordination.ports import Conflict, Ids, MemberDescription, OutcomeUnknown, ShardState
@@ -72,7 +72,7 @@ def test_a_damaged_tree_is_refused(tmp_path: Path) -> None:
         await coordinator.cluster_id("hall")
 
     on(tmp_path, write)
-    file = tmp_path / saved.PATH
+    file = tmp_path / tree_file.PATH
     whole = file.read_bytes()
     for damaged in (whole[:10], whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
         file.write_bytes(damaged)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from longhall.log.rewriting import install_segment
-from longhall.log.scanning import Found, scan_segment
+from longhall.log.segment_rewrite import install_segment
+from longhall.log.segment_scan import Found, scan_segment
 from longhall.records.batch import BatchHeader, Record, read_records
 from longhall.records.control import parse_marker
 from longhall.world.ports import Disk

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
-from longhall.log.reading import Read, Supplied
+from longhall.log.segment_reads import Read, Supplied
 from longhall.records.batch import Record, build_batch, parse_header
 from simulation.world import Host, Simulation
 
@@ -49,7 +49,7 @@ def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 
         if cold is None:
             return result
         if cold.rebuild is not None:
-            said = CHORES["rebuild_index"](
+            said = BACKGROUND_JOBS["rebuild_index"](
                 log._files.disk,
                 {
                     "partition": PARTITION,

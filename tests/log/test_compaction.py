@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.records.batch import Record, assemble, build_batch, read_records
 from longhall.records.control import build_marker
 from longhall.world.real.disk import RealDisk
@@ -52,7 +52,7 @@ def compact(disk: RealDisk, segments: Segments, until: int, now_ms: int = 0, **m
         "delete_retention_ms": DAY_MS,
         **more,
     }
-    return CHORES["compact_segments"](disk, arguments)
+    return BACKGROUND_JOBS["compact_segments"](disk, arguments)
 
 
 def keys_at(disk: RealDisk, bases: list[int]) -> list[tuple[int, bytes | None]]:

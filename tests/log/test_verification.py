@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from longhall.log.chores import CHORES, rebuild_index
+from longhall.log.background_jobs import BACKGROUND_JOBS, rebuild_index
 from longhall.log.snapshots import write_snapshot
 from longhall.world.ports import File
 from longhall.world.real.disk import RealDisk
 from tests.log.hall import read_file, segment_path, write_file, write_segment
-from tests.log.test_chores import BASE, batches
+from tests.log.test_background_jobs import BASE, batches
 from tests.log.waldesk import WalDesk
 
 COUNT = 12  # Batches, of two records each.
@@ -33,7 +33,7 @@ def disk(tmp_path: Path) -> Iterator[RealDisk]:
 
 
 def verify(disk: Any, job: str, **arguments: object) -> Any:
-    return CHORES[job](disk, arguments)
+    return BACKGROUND_JOBS[job](disk, arguments)
 
 
 def slices(disk: RealDisk, bytes_max: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from longhall.world.ports import World
 from longhall.world.real import real_world
 from simulation.world import Simulation
 
-CHORES = "tests.world.chores"
+JOBS_MODULE = "tests.world.jobs"
 
 
 class Bench:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhall.world.real.direct import read_direct
+from longhall.world.real.direct_read import read_direct
 from longhall.world.real.disk import RealDisk
 
 DATA = random.Random(1).randbytes(2_500_123)

@@ -16,9 +16,9 @@ import pytest
 import uvloop
 
 from longhall.errors import Code, LonghallError
-from longhall.world.real import RealWorld, real_world, writing
+from longhall.world.real import RealWorld, real_world, write_lane
 from longhall.world.real.file import RealFile
-from longhall.world.real.writing import wait_for_writes
+from longhall.world.real.write_lane import wait_for_writes
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealWorld]:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT}")
-    world = real_world(str(tmp_path / "data"), chores="tests.world.chores")
+    world = real_world(str(tmp_path / "data"), jobs="tests.world.jobs")
     yield world
     world.close()
 
@@ -268,7 +268,7 @@ def test_a_successor_waits_until_nothing_is_written_for_the_dead(
     asyncio.run(play())
     pid = world.disk.writer_pid
     assert pid is not None
-    monkeypatch.setattr(writing, "LOCK_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(write_lane, "LOCK_SECONDS_MAX", 0.05)
     with pytest.raises(OSError, match="an earlier node still writes"):
         wait_for_writes(root)
     world.close()

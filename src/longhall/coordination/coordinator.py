@@ -21,7 +21,6 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.coordination import encoding as at
-from longhall.coordination.following import Collection, Follower, Single, read_all
 from longhall.coordination.ports import (
     ABSENT,
     Conflict,
@@ -38,6 +37,7 @@ from longhall.coordination.ports import (
 )
 from longhall.coordination.subtree import Subtree
 from longhall.coordination.tree import Check, Create, Delete, Node, Operation, Put, Tree
+from longhall.coordination.watches import TreeWatch, WatchedChildren, WatchedValue, read_all
 
 TRIES_MAX: Final = 32  # Attempts to advance a counter. Each failed one means that another node advanced it.
 
@@ -52,7 +52,7 @@ class TreeCoordinator:
         self._behind = False
         self._connected = asyncio.Event()
         self._listeners: list[_Listener] = []
-        self._followed: dict[Follower[Any], Single | Collection] = {}
+        self._watches: dict[TreeWatch[Any], WatchedValue | WatchedChildren] = {}
 
     # The session.
 
@@ -65,8 +65,8 @@ class TreeCoordinator:
         await self.prepare()
 
     async def close(self) -> None:
-        for follower in list(self._followed):
-            follower.cancel()
+        for watch in list(self._watches):
+            watch.cancel()
         await self._tree.close()
 
     async def prepare(self) -> None:
@@ -85,9 +85,9 @@ class TreeCoordinator:
         if session is Session.CONNECTED:
             self._behind = True
             self._connected.set()
-            for follower, what in self._followed.items():
+            for watch, what in self._watches.items():
                 what.forget()
-                follower.waken()
+                watch.waken()
         else:
             self._connected.clear()
         for listener in list(self._listeners):
@@ -128,8 +128,8 @@ class TreeCoordinator:
 
     def watch_members(
         self, heard: Callable[[Mapping[int, MemberDescription]], None]
-    ) -> Follower[dict[int, MemberDescription]]:
-        collection = Collection(self._tree, at.MEMBERS)
+    ) -> TreeWatch[dict[int, MemberDescription]]:
+        collection = WatchedChildren(self._tree, at.MEMBERS)
 
         async def refresh() -> dict[int, MemberDescription]:
             return _members(await collection.refresh())
@@ -175,8 +175,8 @@ class TreeCoordinator:
     async def manager(self) -> Manager | None:
         return _manager(await self._read(at.MANAGER))
 
-    def watch_manager(self, heard: Callable[[Manager | None], None]) -> Follower[Manager | None]:
-        single = Single(self._tree, at.MANAGER)
+    def watch_manager(self, heard: Callable[[Manager | None], None]) -> TreeWatch[Manager | None]:
+        single = WatchedValue(self._tree, at.MANAGER)
 
         async def refresh() -> Manager | None:
             return _manager(await single.refresh())
@@ -210,8 +210,8 @@ class TreeCoordinator:
     async def remove_shard(self, before: ShardState) -> None:
         await self._commit(Delete(f"{at.SHARDS}/{before.shard}", before.version))
 
-    def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> Follower[dict[int, ShardState]]:
-        collection = Collection(self._tree, at.SHARDS)
+    def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> TreeWatch[dict[int, ShardState]]:
+        collection = WatchedChildren(self._tree, at.SHARDS)
 
         async def refresh() -> dict[int, ShardState]:
             return _shards(await collection.refresh())
@@ -262,8 +262,8 @@ class TreeCoordinator:
         change = Create(at.LEVEL, data) if new else Put(at.LEVEL, data, before.version)
         return FeatureLevel(level=level, version=(await self._commit(change))[0])
 
-    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> Follower[FeatureLevel]:
-        single = Single(self._tree, at.LEVEL)
+    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> TreeWatch[FeatureLevel]:
+        single = WatchedValue(self._tree, at.LEVEL)
 
         async def refresh() -> FeatureLevel:
             return at.decode_level(at.LEVEL, await single.refresh())
@@ -280,8 +280,8 @@ class TreeCoordinator:
     async def clear_drain(self, node_id: int) -> None:
         await self._try(Delete(f"{at.DRAINS}/{node_id}", 0))
 
-    def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> Follower[frozenset[int]]:
-        collection = Collection(self._tree, at.DRAINS)
+    def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> TreeWatch[frozenset[int]]:
+        collection = WatchedChildren(self._tree, at.DRAINS)
 
         async def refresh() -> frozenset[int]:
             return at.decode_numbers(at.DRAINS, list(await collection.refresh()))
@@ -301,8 +301,8 @@ class TreeCoordinator:
 
     def watch_wings(
         self, heard: Callable[[Mapping[str, ReplicationGroup]], None]
-    ) -> Follower[dict[str, ReplicationGroup]]:
-        collection = Collection(self._tree, at.WINGS)
+    ) -> TreeWatch[dict[str, ReplicationGroup]]:
+        collection = WatchedChildren(self._tree, at.WINGS)
 
         async def refresh() -> dict[str, ReplicationGroup]:
             return _wings(await collection.refresh())
@@ -347,15 +347,15 @@ class TreeCoordinator:
         await self._try(Create(path, data))
 
     def _follow(
-        self, what: Single | Collection, refresh: Callable[[], Awaitable[Any]], heard: Callable[[Any], None]
-    ) -> Follower[Any]:
-        follower: Follower[Any] = Follower(refresh, heard, self._connected, self._forget)
-        what.waken = follower.waken
-        self._followed[follower] = what
-        return follower
+        self, what: WatchedValue | WatchedChildren, refresh: Callable[[], Awaitable[Any]], heard: Callable[[Any], None]
+    ) -> TreeWatch[Any]:
+        watch: TreeWatch[Any] = TreeWatch(refresh, heard, self._connected, self._forget)
+        what.waken = watch.waken
+        self._watches[watch] = what
+        return watch
 
-    def _forget(self, follower: Follower[Any]) -> None:
-        self._followed.pop(follower, None)
+    def _forget(self, watch: TreeWatch[Any]) -> None:
+        self._watches.pop(watch, None)
 
 
 @final

@@ -15,8 +15,8 @@ from typing import final
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.nodes import CHILDREN, DATA, Event, Nodes
 from longhall.coordination.ports import Expired, OutcomeUnknown, Session
-from longhall.coordination.saved import load, settle, stage
 from longhall.coordination.tree import Fired, Heard, Node, Operation
+from longhall.coordination.tree_file import load, publish, stage
 from longhall.world.ports import Disk
 
 
@@ -92,7 +92,7 @@ class EmbeddedStore:
         except OSError as failure:  # The disk may be full. Nothing has changed, and the next commit may succeed.
             raise OutcomeUnknown(f"the change could not be written: {failure}") from failure
         try:
-            await settle(self._disk, file)
+            await publish(self._disk, file)
         except OSError as failure:
             self._broken = True
             raise OutcomeUnknown(f"the change could not be made durable: {failure}") from failure

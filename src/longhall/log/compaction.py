@@ -26,8 +26,8 @@ from typing import Final, final
 
 from longhall.errors import LonghallError
 from longhall.log.keymap import KeyMap
-from longhall.log.rewriting import DROP, HOLLOW, KEEP, OPEN
-from longhall.log.scanning import Damage, Found
+from longhall.log.segment_rewrite import DROP, HOLLOW, KEEP, OPEN
+from longhall.log.segment_scan import Damage, Found
 from longhall.records.batch import BatchHeader, Record, read_records
 from longhall.records.control import parse_marker
 from longhall.records.seal import open_sealed

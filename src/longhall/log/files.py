@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import final
 
-from longhall.log.recent import Recent
+from longhall.log.recent_writes import RecentWrites
 from longhall.world.ports import Disk, File
 
 
@@ -22,7 +22,7 @@ class OpenFiles:
         self._written_directories: set[str] = set()  # Since the start. Names in others may not be durable.
         self._files_max = files_max
         self._open: OrderedDict[str, File] = OrderedDict()
-        self._recent = Recent(recent_bytes_max)
+        self._recent = RecentWrites(recent_bytes_max)
 
     def get(self, path: str) -> File:
         """The open file at `path`. FileNotFoundError if there is none."""

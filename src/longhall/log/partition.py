@@ -19,10 +19,10 @@ from longhall.log.epochs import Epochs
 from longhall.log.files import OpenFiles
 from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.index import Index, decode_index
-from longhall.log.indexing import discard_index, load_index, save_index
+from longhall.log.index_files import discard_index, load_index, save_index
 from longhall.log.layout import index_path, partition_directory, segment_path
-from longhall.log.reading import Cold, Read, Supplied, cut_batches, read_bytes
 from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentNumbers, from_numbers
+from longhall.log.segment_reads import Cold, Read, Supplied, cut_batches, read_bytes
 from longhall.records.batch import BatchHeader
 from longhall.world.ports import Buffer, File
 
@@ -31,7 +31,7 @@ RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 CHAIN_FACTOR: Final = 1_000_003  # Odd, so that the order of batches matters.
 CHAIN_MASK: Final = (1 << 32) - 1
 
-Told = Callable[[int], None]
+OnWritten = Callable[[int], None]
 
 PartitionNumbers = tuple[int, int, list[SegmentNumbers], list[tuple[int, int]], list[tuple[int, int]], int]
 
@@ -59,7 +59,7 @@ class PartitionLog:
         self._files = files
         self._directory = partition_directory(partition)
         self._tail: list[tuple[int, bytes, Segment]] = []  # Base offset, batch, its segment.
-        self._behind: Behind | None = None  # The part of the tail that is being written to the disk.
+        self._behind: TailWrite | None = None  # The part of the tail that is being written to the disk.
         self._unindexed: list[Segment] = []  # Closed segments whose index is not saved yet.
 
     # Appending
@@ -118,7 +118,7 @@ class PartitionLog:
     def flush(self) -> int:
         """Write the tail to its segments and return its bytes. On OSError the unwritten part stays in the tail."""
         if self._behind is not None:
-            self._behind.told = None  # The caller of `flush` counts the bytes that left the tail itself.
+            self._behind.on_written = None  # The caller of `flush` counts the bytes that left the tail itself.
             self._files.disk.finish_writes()
         written = 0
         while self._tail:
@@ -132,23 +132,23 @@ class PartitionLog:
             self._save_closed_indexes()
         return written
 
-    def flush_behind(self, told: Told) -> bool:
-        """Begin to write the tail to its segments in the writer process. The tail stays readable; `told` is called with
-        the number of bytes that left it. Returns True also if a write is in progress already, False if the writer has
-        no room. On OSError (the file cannot be created) nothing has changed.
+    def flush_behind(self, on_written: OnWritten) -> bool:
+        """Begin to write the tail to its segments in the writer process. The tail stays readable; `on_written` gets the
+        number of bytes that left it. Returns True also if a write is in progress already, False if the writer has no
+        room. On OSError (the file cannot be created) nothing has changed.
         """
         if self._behind is not None:
             return True
         segment = self._tail[0][2]
         parts = self._parts_of(segment)
         file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
-        behind = Behind(self, segment, len(parts), sum([len(part) for part in parts]), told)
+        behind = TailWrite(self, segment, len(parts), sum([len(part) for part in parts]), on_written)
         if not self._files.disk.write_behind(file, segment.written_bytes, parts, behind.done):
             return False
         self._behind = behind
         return True
 
-    def arrived(self, behind: Behind, error: OSError | None) -> bool:
+    def arrived(self, behind: TailWrite, error: OSError | None) -> bool:
         """Take the result of a write that `flush_behind` began. False if nothing was written."""
         if self._behind is not behind:
             return False  # The tail was written or dropped meanwhile.
@@ -555,20 +555,20 @@ class PartitionLog:
 
 
 @final
-class Behind:
+class TailWrite:
     """One write of a tail in progress."""
 
-    def __init__(self, log: PartitionLog, segment: Segment, count: int, size_bytes: int, told: Told) -> None:
+    def __init__(self, log: PartitionLog, segment: Segment, count: int, size_bytes: int, on_written: OnWritten) -> None:
         self.segment = segment
         self.count = count
         self.size_bytes = size_bytes
-        self.told: Told | None = told
+        self.on_written: OnWritten | None = on_written
         self._log = log
 
     def done(self, error: OSError | None) -> None:
         """Handle the end of the write."""
-        if self._log.arrived(self, error) and self.told is not None:
-            self.told(self.size_bytes)
+        if self._log.arrived(self, error) and self.on_written is not None:
+            self.on_written(self.size_bytes)
 
 
 def _tail_base(entry: tuple[int, bytes, Segment]) -> int:

@@ -12,10 +12,10 @@ from typing import Final, final
 
 from longhall.world.ports import Buffer, Done, File
 from longhall.world.real.file import RealFile
+from longhall.world.real.sync_lane import SyncLane
 from longhall.world.real.syncer import TOGETHER_FILES_MIN
 from longhall.world.real.syncfs import obstacle_to_syncfs
-from longhall.world.real.syncing import SyncLane
-from longhall.world.real.writing import WriteLane, wait_for_writes
+from longhall.world.real.write_lane import WriteLane, wait_for_writes
 
 LOCK_NAME: Final = "lock"
 DIRECTORY_MODE: Final = 0o700  # Messages and the secret of receipts are private.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from longhall.world.ports import Buffer
-from longhall.world.real.direct import read_direct
+from longhall.world.real.direct_read import read_direct
 
 IOV_MAX: Final = 1024
 SCRATCH_BYTES: Final = 128 * 1024  # Larger reads are not worth the second copy.

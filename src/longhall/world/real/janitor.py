@@ -32,11 +32,11 @@ _PROGRAM: Final = "longhall.world.real.janitor_process"
 
 @final
 class RealJanitor:
-    """The janitor's process and threads. `jobs` names the module with the table BACKGROUND_JOBS."""
+    """The janitor's process and threads. `jobs_module` is the module with the table BACKGROUND_JOBS."""
 
-    def __init__(self, data_directory: str, chores: str) -> None:
+    def __init__(self, data_directory: str, jobs_module: str) -> None:
         self._data_directory = os.path.abspath(data_directory)
-        self._chores = chores
+        self._jobs_module = jobs_module
         self._turn = asyncio.Lock()
         self._jobs = 0
         self._reads = 0
@@ -111,7 +111,15 @@ class RealJanitor:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            command = [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), self._data_directory, self._chores]
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                _PROGRAM,
+                str(theirs.fileno()),
+                self._data_directory,
+                self._jobs_module,
+            ]
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         self._socket = ours
 

@@ -29,28 +29,28 @@ _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _IOPRIO_WHO_PROCESS: Final = 1
 _IOPRIO_BEST_EFFORT_LAST: Final = (2 << 13) | 7
 
-Chore = Callable[[Disk, dict[str, object]], dict[str, object]]
+Job = Callable[[Disk, dict[str, object]], dict[str, object]]
 
 
-def serve(source: socket.socket, disk: Disk, chores: dict[str, Chore]) -> None:
+def serve(source: socket.socket, disk: Disk, jobs: dict[str, Job]) -> None:
     """Run jobs until the other end is closed."""
     while True:
         size = int.from_bytes(_receive(source, 4), "little")
-        _serve_one(source, size, disk, chores)
+        _serve_one(source, size, disk, jobs)
         if size > MUCH_BYTES:
             give_back_memory()
 
 
-def _serve_one(source: socket.socket, size: int, disk: Disk, chores: dict[str, Chore]) -> None:
+def _serve_one(source: socket.socket, size: int, disk: Disk, jobs: dict[str, Job]) -> None:
     """Run one job, in a function so that a large request is freed before the next one."""
     job, arguments = msgspec.msgpack.decode(_receive(source, size), type=tuple[str, dict[str, object]])
-    answer = msgspec.msgpack.encode(_run(disk, chores, job, arguments))
+    answer = msgspec.msgpack.encode(_run(disk, jobs, job, arguments))
     source.sendall(len(answer).to_bytes(4, "little") + answer)
 
 
-def _run(disk: Disk, chores: dict[str, Chore], job: str, arguments: dict[str, object]) -> dict[str, Any]:
+def _run(disk: Disk, jobs: dict[str, Job], job: str, arguments: dict[str, object]) -> dict[str, Any]:
     try:
-        return {"outcome": "done", "result": chores[job](disk, arguments)}
+        return {"outcome": "done", "result": jobs[job](disk, arguments)}
     except OSError as error:
         return {
             "outcome": "os",
@@ -86,10 +86,10 @@ def main() -> None:
         # These signals are for the parent, which ends this process by closing the socket.
         signal.signal(number, signal.SIG_IGN)
     _lower_priority()
-    descriptor, directory, chores = sys.argv[1:4]
+    descriptor, directory, jobs = sys.argv[1:4]
     with socket.socket(fileno=int(descriptor)) as source:
         try:
-            serve(source, RealDisk(directory), importlib.import_module(chores).CHORES)
+            serve(source, RealDisk(directory), importlib.import_module(jobs).BACKGROUND_JOBS)
         except (BrokenPipeError, ConnectionResetError):
             sys.exit(0)
 

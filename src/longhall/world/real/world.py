@@ -14,7 +14,7 @@ from longhall.world.real.entropy import RealEntropy
 from longhall.world.real.janitor import RealJanitor
 from longhall.world.real.network import RealNetwork
 
-CHORES: Final = "longhall.log.chores"
+JOBS_MODULE: Final = "longhall.log.background_jobs"
 
 _log = logging.getLogger("longhall.disk")
 
@@ -23,13 +23,13 @@ _log = logging.getLogger("longhall.disk")
 class RealWorld:
     """All interfaces for one node. `close` ends the processes and releases the directory."""
 
-    def __init__(self, data_directory: str, *, chores: str, lock: bool) -> None:
+    def __init__(self, data_directory: str, *, jobs: str, lock: bool) -> None:
         self.clock = RealClock()
         self.entropy = RealEntropy()
         self.network = RealNetwork()
         self.disk = RealDisk(data_directory)
         self._lock = DirectoryLock(data_directory) if lock else None
-        self.janitor = RealJanitor(data_directory, chores)
+        self.janitor = RealJanitor(data_directory, jobs)
         _log.debug("many files are synced %s", self.disk.sync_method)
 
     def close(self) -> None:
@@ -40,10 +40,10 @@ class RealWorld:
             self._lock.release()
 
 
-def real_world(data_directory: str, *, chores: str = CHORES, lock: bool = True) -> RealWorld:
+def real_world(data_directory: str, *, jobs: str = JOBS_MODULE, lock: bool = True) -> RealWorld:
     """The platform for one data directory, which is created if it is missing.
 
     With `lock` the directory belongs to this process until `close`; without it, the caller only reads (`longhall
     doctor`). Raises OSError with a message that names the holder when another process has the directory.
     """
-    return RealWorld(data_directory, chores=chores, lock=lock)
+    return RealWorld(data_directory, jobs=jobs, lock=lock)

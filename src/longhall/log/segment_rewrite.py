@@ -15,7 +15,7 @@ from typing import Final, Protocol, final
 
 from longhall.errors import Code, LonghallError
 from longhall.log.index import IndexBuilder
-from longhall.log.scanning import CHUNK_BYTES, Damage, scan_segment
+from longhall.log.segment_scan import CHUNK_BYTES, Damage, scan_segment
 from longhall.records.batch import BatchHeader, Record, build_batch, parse_header, read_records
 from longhall.records.seal import open_sealed, seal
 from longhall.world.ports import Disk, File

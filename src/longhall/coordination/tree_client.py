@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Final, cast, final
 
 from longhall.coordination.coordinator import TreeCoordinator
-from longhall.coordination.following import report_failure
 from longhall.coordination.frames import FIRED, FrameError, FrameReader, Reply, Request, error_of, frame, read_reply
 from longhall.coordination.ports import Expired, OutcomeUnknown, Session
 from longhall.coordination.tree import Fired, Heard, Node, Operation
+from longhall.coordination.watches import report_failure
 from longhall.world.ports import Network
 
 CONNECT_S: Final = 15.0

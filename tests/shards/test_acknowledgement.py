@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.log.wal import FILE_BYTES_MIN, Wal
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.shard import ALL, ONE, QUORUM, Committable, Shard
 from longhall.world.real.disk import RealDisk
 
@@ -61,17 +61,17 @@ def test_what_is_committed_is_enough_for_everybody(tmp_path: Path) -> None:
 
 
 def test_a_quorum_is_more_than_half_of_those_in_sync() -> None:
-    state = Leading(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
+    state = CommitTracker(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
     state.synced_here(10)
     assert state.quorum == 0
     state.answered(3, 8)
     assert (state.quorum, state.committed) == (8, 0)
     state.answered(2, 4)
     assert (state.quorum, state.committed) == (8, 4)
-    alone = Leading(1, 7, frozenset({1}), 1, 0, 0, 0)
+    alone = CommitTracker(1, 7, frozenset({1}), 1, 0, 0, 0)
     alone.synced_here(5)
     assert alone.quorum == 5
-    two = Leading(1, 7, frozenset({1, 2}), 1, 0, 0, 0)
+    two = CommitTracker(1, 7, frozenset({1, 2}), 1, 0, 0, 0)
     two.synced_here(5)
     assert two.quorum == 0
     two.answered(2, 3)
@@ -79,7 +79,7 @@ def test_a_quorum_is_more_than_half_of_those_in_sync() -> None:
 
 
 def test_while_a_change_is_under_way_both_sets_need_their_quorum() -> None:
-    state = Leading(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
+    state = CommitTracker(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
     state.ask(frozenset({1, 2}))
     state.synced_here(10)
     state.answered(3, 10)
@@ -90,7 +90,7 @@ def test_while_a_change_is_under_way_both_sets_need_their_quorum() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 50)), max_size=40))
 def test_one_is_never_behind_a_quorum_nor_that_behind_all(answers: list[tuple[int, int]]) -> None:
-    state = Leading(1, 7, frozenset({1, 2, 3, 4}), 1, 0, 0, 0)
+    state = CommitTracker(1, 7, frozenset({1, 2, 3, 4}), 1, 0, 0, 0)
     state.synced_here(1)  # Before that nothing is committed: a restart could forget the epoch.
     before = (0, 0)
     for node, index in answers:

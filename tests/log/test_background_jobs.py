@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.index import decode_index
 from longhall.records.batch import Record, build_batch, parse_header
 from longhall.world.real.disk import RealDisk
@@ -31,7 +31,7 @@ def disk(tmp_path: Path) -> Iterator[RealDisk]:
 def run(disk: Any, job: str, **arguments: Any) -> dict[str, Any]:
     """As the janitor does it: everything travels as msgpack."""
     travelled = msgspec.msgpack.decode(msgspec.msgpack.encode(arguments))
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(CHORES[job](disk, travelled)), type=dict[str, Any])
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(BACKGROUND_JOBS[job](disk, travelled)), type=dict[str, Any])
 
 
 def batches(count: int, value_bytes: int = 50) -> list[bytes]:

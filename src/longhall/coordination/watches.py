@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @final
-class Follower(Generic[T]):
+class TreeWatch(Generic[T]):
     """Reads with `refresh` and calls `heard` with each new value. `waken` says that something may have changed."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Follower(Generic[T]):
         refresh: Callable[[], Awaitable[T]],
         heard: Callable[[T], None],
         connected: asyncio.Event,
-        ended: Callable[[Follower[T]], None],
+        ended: Callable[[TreeWatch[T]], None],
     ) -> None:
         self._refresh = refresh
         self._heard = heard
@@ -83,7 +83,7 @@ def report_failure(task: asyncio.Task[None]) -> None:
 
 
 @final
-class Single:
+class WatchedValue:
     """One watched value."""
 
     def __init__(self, tree: Tree, path: str) -> None:
@@ -102,7 +102,7 @@ class Single:
 
 
 @final
-class Collection:
+class WatchedChildren:
     """The watched values below a path. Only values whose watch fired are read again."""
 
     def __init__(self, tree: Tree, path: str) -> None:

@@ -14,11 +14,11 @@ STEP_BYTES: Final = 256 * 1024  # Dropped at once: fewer calls, and few pages sp
 GROWING_MAX: Final = 4096  # Files whose last range is tracked. Forgotten ranges are left to the kernel.
 PAGE_BYTES: Final = 4096
 
-Stretch = tuple[str, int, int]  # Path, first byte, byte after the last.
+Range = tuple[str, int, int]  # Path, first byte, byte after the last.
 
 
 @final
-class Recent:
+class RecentWrites:
     """Ranges of files in the order in which they were filled, `bytes_max` in total; 0 tracks nothing."""
 
     def __init__(self, bytes_max: int) -> None:
@@ -26,9 +26,9 @@ class Recent:
         self._bytes = 0
         # First byte and the one after the last, by path.
         self._growing: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        self._filled: deque[Stretch] = deque()
+        self._filled: deque[Range] = deque()
 
-    def wrote(self, path: str, position: int, size: int) -> Stretch | None:
+    def wrote(self, path: str, position: int, size: int) -> Range | None:
         """Note a write. Returns a range that is no longer recent, if there is one."""
         if self._bytes_max == 0 or size <= 0:
             return None

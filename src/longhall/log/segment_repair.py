@@ -13,10 +13,10 @@ import msgspec
 
 from longhall.errors import LonghallError
 from longhall.log.index import IndexBuilder
-from longhall.log.indexing import publish_index
+from longhall.log.index_files import publish_index
 from longhall.log.layout import base_offset_of
-from longhall.log.scanning import AtRest, Damage, Found, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.log.segment_scan import AtRest, Damage, Found, scan_segment
 from longhall.records.batch import BatchHeader, check_batch
 from longhall.world.ports import Disk, File
 
@@ -25,7 +25,7 @@ STRETCH_BYTES_MAX: Final = 65 * 1024 * 1024  # The largest stretch repaired at o
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class OfWritten(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class WrittenSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A segment: how many of its bytes count, and the offset after its last batch."""
 
     path: str
@@ -33,14 +33,14 @@ class OfWritten(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     next_offset: Natural
 
 
-class OfMany(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class SegmentsArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Segments to check, and whether to rebuild their indexes."""
 
-    segments: list[OfWritten]
+    segments: list[WrittenSegment]
     index: bool = False
 
 
-class OfStretch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class StretchArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A range of bytes of a segment with the batches from one offset up to another."""
 
     path: str
@@ -49,10 +49,10 @@ class OfStretch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     size_bytes: Natural
 
 
-class OfPatches(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PatchesArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A segment, the numbers of damaged stretches in it, and their replacements."""
 
-    segment: OfWritten
+    segment: WrittenSegment
     patches: list[tuple[list[Natural], bytes]]
 
 
@@ -75,7 +75,7 @@ def find_damage(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Check every batch of some segments. `damaged` has for each segment the list of (position, size, first offset,
     offset after the last); a missing file is damaged as a whole.
     """
-    task = msgspec.convert(arguments, OfMany)
+    task = msgspec.convert(arguments, SegmentsArguments)
     return {
         "damaged": [[one.numbers() for one in _check_segment(disk, segment, task.index)] for segment in task.segments]
     }
@@ -83,7 +83,7 @@ def find_damage(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 def read_stretch(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """The batches of these offsets if they are valid and have this size; else nothing."""
-    task = msgspec.convert(arguments, OfStretch)
+    task = msgspec.convert(arguments, StretchArguments)
     if not disk.exists(task.path):
         return {"data": b""}
     found: list[bytes] = []
@@ -108,7 +108,7 @@ def mend_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
     The file is opened once: if another file replaces it meanwhile, the write has no effect.
     """
-    task = msgspec.convert(arguments, OfPatches)
+    task = msgspec.convert(arguments, PatchesArguments)
     segment = task.segment
     base_offset = base_offset_of(segment.path)
     file = disk.open(segment.path)
@@ -128,7 +128,7 @@ def restore_from_memory(disk: Disk, arguments: dict[str, object]) -> dict[str, o
     """Write the intact copy in memory over stretches that are damaged on the disk, durably. `damaged` has the stretches
     that memory could not restore.
     """
-    segment = msgspec.convert(arguments, OfWritten)
+    segment = msgspec.convert(arguments, WrittenSegment)
     base_offset = base_offset_of(segment.path)
     if not disk.exists(segment.path):
         return {"damaged": [[0, segment.size_bytes, base_offset, segment.next_offset]]}
@@ -151,7 +151,7 @@ def restore_from_memory(disk: Disk, arguments: dict[str, object]) -> dict[str, o
 
 def _fits(numbers: list[int], data: bytes) -> bool:
     _, size, first, behind = numbers
-    return len(data) == size and headers_in(data, first, behind) is not None
+    return len(data) == size and valid_headers(data, first, behind) is not None
 
 
 def _touched(numbers: list[int], damaged: list[Stretch]) -> bool:
@@ -159,7 +159,7 @@ def _touched(numbers: list[int], damaged: list[Stretch]) -> bool:
     return any(one.position < end and numbers[0] < one.position + one.size_bytes for one in damaged)
 
 
-def headers_in(data: bytes, first: int, behind: int) -> list[BatchHeader] | None:
+def valid_headers(data: bytes, first: int, behind: int) -> list[BatchHeader] | None:
     """The headers of the batches in `data`; None unless all are valid, ascend and have exactly these offsets."""
     headers: list[BatchHeader] = []
     at = 0
@@ -182,7 +182,7 @@ def stretches(file: File, base_offset: int, size_bytes: int, next_offset: int) -
     return _scan(file, base_offset, size_bytes, next_offset, IndexBuilder(base_offset, INDEX_INTERVAL_BYTES))
 
 
-def _check_segment(disk: Disk, segment: OfWritten, index: bool) -> list[Stretch]:
+def _check_segment(disk: Disk, segment: WrittenSegment, index: bool) -> list[Stretch]:
     base_offset = base_offset_of(segment.path)
     if not disk.exists(segment.path):
         return [Stretch(0, segment.size_bytes, base_offset, segment.next_offset)] if segment.size_bytes else []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.world.ports import Disk
 from simulation.world import Simulation
 
-remove = CHORES["remove"]
+remove = BACKGROUND_JOBS["remove"]
 
 
 def test_large_files_go_in_steps_and_small_ones_at_once() -> None:

@@ -43,7 +43,7 @@ def stage(disk: Disk, nodes: Nodes) -> File:
     return file
 
 
-async def settle(disk: Disk, file: File) -> None:
+async def publish(disk: Disk, file: File) -> None:
     """Make the staged tree the saved one, durably. After OSError it is unknown which of the two a restart finds."""
     synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

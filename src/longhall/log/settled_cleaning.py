@@ -13,8 +13,8 @@ from typing import Annotated, final
 import msgspec
 
 from longhall.errors import Code, LonghallError
-from longhall.log.rewriting import DROP, KEEP, OPEN, rewrite_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.log.segment_rewrite import DROP, KEEP, OPEN, rewrite_segment
 from longhall.records.batch import BatchHeader, Record
 from longhall.world.ports import Disk
 
@@ -29,7 +29,7 @@ class SettledSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     settled: list[Natural]
 
 
-class SettledSegments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class SettledArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Segments of one partition to rewrite."""
 
     directory: str
@@ -77,7 +77,7 @@ def free_settled(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     Returns for each segment that changed its base offset, new size and newest time. Damaged segments are listed and not
     rewritten.
     """
-    task = msgspec.convert(arguments, SettledSegments)
+    task = msgspec.convert(arguments, SettledArguments)
     changed: list[dict[str, int]] = []
     damaged: list[int] = []
     for segment in task.segments:

@@ -13,17 +13,17 @@ from typing import Annotated, Final
 
 import msgspec
 
+from longhall.log.checkpoint_jobs import SMALL_FILE, publish_snapshot, remove, sync_directories, write_small_file
 from longhall.log.compaction import AbortedRanges, Compaction, Survey
-from longhall.log.errands import SMALL_FILE, publish_snapshot, remove, sync_directories, write_small_file
-from longhall.log.freeing import free_settled
 from longhall.log.index import IndexBuilder
-from longhall.log.indexing import publish_index
+from longhall.log.index_files import publish_index
 from longhall.log.keymap import KeyMap
 from longhall.log.layout import base_offset_of, segment_path
-from longhall.log.mending import find_damage, mend_segment, read_stretch, restore_from_memory
-from longhall.log.rewriting import discard_cleaned, install_segment, rewrite_segment
-from longhall.log.scanning import Damage, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.log.segment_repair import find_damage, mend_segment, read_stretch, restore_from_memory
+from longhall.log.segment_rewrite import discard_cleaned, install_segment, rewrite_segment
+from longhall.log.segment_scan import Damage, scan_segment
+from longhall.log.settled_cleaning import free_settled
 from longhall.log.verification import verify_index, verify_log, verify_slice, verify_snapshots
 from longhall.world.ports import Disk
 
@@ -33,7 +33,7 @@ Natural = Annotated[int, msgspec.Meta(ge=0)]
 Interval = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class OfSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class SegmentArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A segment, given by its path or by its partition and base offset. Without a size the whole file counts."""
 
     path: str = ""
@@ -49,7 +49,7 @@ class OfSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return segment_path(self.partition, self.base_offset)
 
 
-class OfPartition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PartitionArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """All closed segments of a partition, in order (base offset and size), and the bound of the compaction.
 
     `until_offset` is at most the last stable offset and the base of the active segment. `aborted` has all aborted
@@ -69,7 +69,7 @@ class OfPartition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     interval_bytes: Interval = INDEX_INTERVAL_BYTES
 
 
-class OfDirectory(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class DirectoryArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The directory of a partition, and the base offsets of some of its segments."""
 
     directory: str
@@ -78,7 +78,7 @@ class OfDirectory(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def verify_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Check every batch of a segment. `damaged` lists (position, size, first offset, next offset or -1)."""
-    result, _ = _scan_segment(disk, msgspec.convert(arguments, OfSegment))
+    result, _ = _scan_segment(disk, msgspec.convert(arguments, SegmentArguments))
     return result
 
 
@@ -88,7 +88,7 @@ def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]
     If the disk is too full for the index file, the result has the index as `index`, so that the segment can still be
     read.
     """
-    task = msgspec.convert(arguments, OfSegment)
+    task = msgspec.convert(arguments, SegmentArguments)
     result, encoded = _scan_segment(disk, task)
     try:
         publish_index(disk, task.place(), encoded)
@@ -104,7 +104,7 @@ def compact_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
     did not fit into memory: install, then run the job again. Returns also, for each segment that changed, its base
     offset, old and new size, and newest time. Damaged segments are not rewritten; they are listed by base offset.
     """
-    task = msgspec.convert(arguments, OfPartition)
+    task = msgspec.convert(arguments, PartitionArguments)
     keys = KeyMap(max(task.until_offset - task.dirty_from, 0), task.key_memory_bytes_max)
     survey = Survey(keys, AbortedRanges(task.aborted), task.dirty_from, task.until_offset)
     damaged: list[int] = []
@@ -142,18 +142,18 @@ def install_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
 
     The caller keeps readers away from these segments until the job is done and the new sizes are known.
     """
-    task = msgspec.convert(arguments, OfDirectory)
+    task = msgspec.convert(arguments, DirectoryArguments)
     installed = [base for base in task.segments if install_segment(disk, _segment_path(task.directory, base))]
     return {"installed": installed}
 
 
 def discard_rewritten(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Remove rewritten segments that were never installed. Runs at every start, before the next compaction."""
-    task = msgspec.convert(arguments, OfDirectory)
+    task = msgspec.convert(arguments, DirectoryArguments)
     return {"removed": discard_cleaned(disk, task.directory)}
 
 
-def _scan_segment(disk: Disk, task: OfSegment) -> tuple[dict[str, object], bytes]:
+def _scan_segment(disk: Disk, task: SegmentArguments) -> tuple[dict[str, object], bytes]:
     """Scan a segment. Returns the result of the job and the encoded index."""
     path = task.place()
     base_offset = base_offset_of(path)
@@ -185,7 +185,7 @@ def _segment_path(directory: str, base_offset: int) -> str:
     return f"{directory}/{base_offset:020d}.log"
 
 
-CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]] = {
+BACKGROUND_JOBS: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]] = {
     "verify_segment": verify_segment,
     "rebuild_index": rebuild_index,
     "compact_segments": compact_segments,

@@ -23,7 +23,7 @@ HELLO_S: Final = 10.0
 
 
 @final
-class TreeKeeper:
+class TreeServer:
     """A listening socket and the connections of the workers, until it is closed."""
 
     def __init__(self, store: EmbeddedStore, token: bytes) -> None:
@@ -31,10 +31,10 @@ class TreeKeeper:
         self.token = token
         self.port = 0
         self._listener: Listener | None = None
-        self._connections: set[_Worker] = set()
+        self._connections: set[_Connection] = set()
 
     async def listen(self, network: Network) -> None:
-        self._listener, self.port = await network.listen(partial(_Worker, self), "127.0.0.1", 0)
+        self._listener, self.port = await network.listen(partial(_Connection, self), "127.0.0.1", 0)
 
     def close(self) -> None:
         """Close the listener and all connections, which ends their sessions."""
@@ -43,25 +43,25 @@ class TreeKeeper:
         for connection in list(self._connections):
             connection.close()
 
-    def came(self, connection: _Worker) -> None:
+    def came(self, connection: _Connection) -> None:
         self._connections.add(connection)
 
-    def went(self, connection: _Worker) -> None:
+    def went(self, connection: _Connection) -> None:
         self._connections.discard(connection)
 
 
-async def keep_tree(store: EmbeddedStore, network: Network, entropy: Entropy) -> TreeKeeper:
+async def serve_tree(store: EmbeddedStore, network: Network, entropy: Entropy) -> TreeServer:
     """Serve a store. Workers need the `port` and the `token` of the result."""
-    server = TreeKeeper(store, entropy.bytes(TOKEN_BYTES))
+    server = TreeServer(store, entropy.bytes(TOKEN_BYTES))
     await server.listen(network)
     return server
 
 
 @final
-class _Worker(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One connection, with a session once it has sent the token."""
 
-    def __init__(self, server: TreeKeeper) -> None:
+    def __init__(self, server: TreeServer) -> None:
         self._server = server
         self._tree = EmbeddedTree(server.store)
         self._frames = FrameReader()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhall.coordination import worker as module
+from longhall.coordination import tree_client as module
 from longhall.coordination.embedded import EmbeddedStore
 from longhall.coordination.frames import (
     FRAME_BYTES_MAX,
@@ -22,20 +22,20 @@ from longhall.coordination.frames import (
     read_reply,
     read_request,
 )
-from longhall.coordination.keeper import TreeKeeper, keep_tree
 from longhall.coordination.ports import MemberDescription, OutcomeUnknown, Session
 from longhall.coordination.tree import Check, Create, Delete, Node, Put
-from longhall.coordination.worker import worker_coordinator
+from longhall.coordination.tree_client import worker_coordinator
+from longhall.coordination.tree_server import TreeServer, serve_tree
 from longhall.world.real.world import RealWorld, real_world
 from tests.coordination.sides import eventually
 
-Kept = tuple[RealWorld, TreeKeeper]
+Kept = tuple[RealWorld, TreeServer]
 
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
     world = real_world(str(tmp_path / "data"))
-    keeper = await keep_tree(EmbeddedStore(world.disk), world.network, world.entropy)
+    keeper = await serve_tree(EmbeddedStore(world.disk), world.network, world.entropy)
     yield world, keeper
     keeper.close()
     await asyncio.sleep(0)

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 
 LAG_MS = 3_000
 
 
-def leading(*others: int, index: int = 0, committed: int = 0) -> Leading:
-    return Leading(1, 7, frozenset({1, *others}), 1, index, committed, 0)
+def leading(*others: int, index: int = 0, committed: int = 0) -> CommitTracker:
+    return CommitTracker(1, 7, frozenset({1, *others}), 1, index, committed, 0)
 
 
 def test_the_slowest_in_sync_decides() -> None:
@@ -128,7 +128,7 @@ class Cluster(RuleBasedStateMachine):
         self.index = 5
         self.disks = {2: 5, 3: 5, 4: 0}
         self.record = (1, frozenset({1, 2, 3}))
-        self.state = Leading(1, 7, self.record[1], 1, 5, 5, 0)
+        self.state = CommitTracker(1, 7, self.record[1], 1, 5, 5, 0)
         self.state.synced_here(5)
         for node in (2, 3):
             self.state.met(node, 5, 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from longhall.log.recent import GROWING_MAX, STEP_BYTES, Recent, Stretch
+from longhall.log.recent_writes import GROWING_MAX, STEP_BYTES, Range, RecentWrites
 
 MIB = 1024 * 1024
 
 
-def write(recent: Recent, path: str, from_bytes: int, size_bytes: int, piece_bytes: int = MIB) -> list[Stretch]:
+def write(recent: RecentWrites, path: str, from_bytes: int, size_bytes: int, piece_bytes: int = MIB) -> list[Range]:
     """Write a stretch in pieces; returns what was given up meanwhile."""
     gone = []
     for position in range(from_bytes, from_bytes + size_bytes, piece_bytes):
@@ -20,24 +20,24 @@ def write(recent: Recent, path: str, from_bytes: int, size_bytes: int, piece_byt
 
 
 def test_nothing_goes_before_the_bound() -> None:
-    assert write(Recent(16 * MIB), "a", 0, 16 * MIB) == []
+    assert write(RecentWrites(16 * MIB), "a", 0, 16 * MIB) == []
 
 
 def test_behind_the_bound_the_oldest_goes_first() -> None:
-    gone = write(Recent(16 * MIB), "a", 0, 32 * MIB, STEP_BYTES // 4)
+    gone = write(RecentWrites(16 * MIB), "a", 0, 32 * MIB, STEP_BYTES // 4)
     assert gone == [("a", first, first + STEP_BYTES) for first in range(0, 16 * MIB, STEP_BYTES)]
 
 
 def test_no_page_is_left_between_two_stretches() -> None:
-    gone = write(Recent(8 * MIB), "a", 77, 40 * MIB, 333_333)
+    gone = write(RecentWrites(8 * MIB), "a", 77, 40 * MIB, 333_333)
     assert len(gone) > 4
     for (_, _, behind), (_, first, _) in pairwise(gone):
         assert first <= behind < first + 4096
 
 
 def test_files_written_in_turn_go_in_turn() -> None:
-    recent = Recent(8 * MIB)
-    gone: list[Stretch] = []
+    recent = RecentWrites(8 * MIB)
+    gone: list[Range] = []
     for position in range(0, 16 * MIB, MIB):
         for path in ("a", "b"):
             stretch = recent.wrote(path, position, MIB)
@@ -46,17 +46,17 @@ def test_files_written_in_turn_go_in_turn() -> None:
 
 
 def test_a_jump_begins_a_new_stretch() -> None:
-    recent = Recent(1)
+    recent = RecentWrites(1)
     assert recent.wrote("a", 0, STEP_BYTES - 1) is None
     assert recent.wrote("a", 10 * MIB, STEP_BYTES) == ("a", 10 * MIB, 10 * MIB + STEP_BYTES)
 
 
 def test_many_small_files_are_not_remembered_for_ever() -> None:
-    recent = Recent(1)
+    recent = RecentWrites(1)
     for number in range(2 * GROWING_MAX):
         assert recent.wrote(f"{number}", 0, 1) is None
     assert recent.wrote("0", 1, STEP_BYTES - 1) is None  # Its first byte was forgotten, so this is no whole step.
 
 
 def test_without_a_bound_it_is_left_to_the_system() -> None:
-    assert write(Recent(0), "a", 0, 64 * MIB) == []
+    assert write(RecentWrites(0), "a", 0, 64 * MIB) == []

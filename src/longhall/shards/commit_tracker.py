@@ -35,7 +35,7 @@ class Follower:
 
 
 @final
-class Leading:
+class CommitTracker:
     """The commit index and the in-sync set of one leader in one epoch. `committed` and `quorum` never decrease."""
 
     def __init__(

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longhall.log.index import decode_index
-from longhall.log.mending import headers_in
+from longhall.log.segment_repair import valid_headers
 from longhall.world.real.disk import RealDisk
 from tests.log.hall import read_file, segment_path, write_file, write_segment
-from tests.log.test_chores import BASE, batches, run
+from tests.log.test_background_jobs import BASE, batches, run
 
 PARTS = batches(10)
 WHOLE = b"".join(PARTS)
@@ -128,9 +128,11 @@ def test_batches_are_given_only_if_they_are_whole_and_of_that_size(disk: RealDis
 
 
 def test_headers_of_batches_that_do_not_belong_together_are_none() -> None:
-    assert [header.base_offset for header in headers_in(WHOLE, BASE, NEXT) or []] == [BASE + 2 * n for n in range(10)]
-    assert headers_in(b"", BASE, NEXT) == []
-    assert headers_in(WHOLE, BASE + 1, NEXT) is None
-    assert headers_in(WHOLE, BASE, NEXT - 1) is None
-    assert headers_in(PARTS[1] + PARTS[0], BASE, NEXT) is None
-    assert headers_in(WHOLE[:-1], BASE, NEXT) is None
+    assert [header.base_offset for header in valid_headers(WHOLE, BASE, NEXT) or []] == [
+        BASE + 2 * n for n in range(10)
+    ]
+    assert valid_headers(b"", BASE, NEXT) == []
+    assert valid_headers(WHOLE, BASE + 1, NEXT) is None
+    assert valid_headers(WHOLE, BASE, NEXT - 1) is None
+    assert valid_headers(PARTS[1] + PARTS[0], BASE, NEXT) is None
+    assert valid_headers(WHOLE[:-1], BASE, NEXT) is None

@@ -29,4 +29,4 @@ def stumble(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     raise ZeroDivisionError("of all things")
 
 
-CHORES = {"count": count, "die": die, "miss": miss, "refuse": refuse, "stumble": stumble}
+BACKGROUND_JOBS = {"count": count, "die": die, "miss": miss, "refuse": refuse, "stumble": stumble}

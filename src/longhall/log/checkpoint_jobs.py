@@ -12,7 +12,7 @@ from longhall.world.ports import Disk
 SMALL_FILE: Final = "write_small_file"
 
 
-class OfSnapshot(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class SnapshotArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The state of a shard at a position of the write-ahead log."""
 
     shard: int
@@ -20,20 +20,20 @@ class OfSnapshot(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     body: bytes
 
 
-class OfSmallFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class SmallFileArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A file that is replaced as a whole, and its new content."""
 
     path: str
     data: bytes
 
 
-class OfPaths(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PathsArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Paths of files or directories."""
 
     paths: list[str]
 
 
-class OfRemoval(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class RemovalArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Paths of files or directories to remove, and how many bytes one call may remove; 0 for all."""
 
     paths: list[str]
@@ -42,14 +42,14 @@ class OfRemoval(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def publish_snapshot(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Make this the newest snapshot of its shard, durably."""
-    task = msgspec.convert(arguments, OfSnapshot)
+    task = msgspec.convert(arguments, SnapshotArguments)
     write_snapshot(disk, task.shard, task.position, task.body)
     return {}
 
 
 def write_small_file(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Replace a file as a whole. Its name is not synced: after a crash the old file may be there again."""
-    task = msgspec.convert(arguments, OfSmallFile)
+    task = msgspec.convert(arguments, SmallFileArguments)
     file = disk.open(task.path + ".new", create=True)
     try:
         file.truncate(0)
@@ -63,7 +63,7 @@ def write_small_file(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
 
 def sync_directories(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Make the names in these directories durable; a directory that no longer exists is skipped."""
-    disk.sync_directories(msgspec.convert(arguments, OfPaths).paths)
+    disk.sync_directories(msgspec.convert(arguments, PathsArguments).paths)
     return {}
 
 
@@ -73,7 +73,7 @@ def remove(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     A file system that frees a gigabyte delays every sync meanwhile, so large files are truncated in steps from their
     end. A reader with an old reference to such a file gets an error.
     """
-    task = msgspec.convert(arguments, OfRemoval)
+    task = msgspec.convert(arguments, RemovalArguments)
     room = task.bytes_max or 1 << 62
     for at, path in enumerate(task.paths):
         if not disk.exists(path):
