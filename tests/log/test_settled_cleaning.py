@@ -1,4 +1,4 @@
-"""Settled messages leave closed segments; everything else stays, at its offset and byte for byte."""
+"""Settled messages are removed from closed segments; all others stay at their offset, byte for byte."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def records_of(disk: Disk, size: int) -> list[Record]:
 
 
 @given(BATCHES, st.sets(st.integers(0, 80)), st.integers(0, 2))
-def test_exactly_what_is_settled_goes(shape: list[tuple[int, bool]], dead: set[int], gap: int) -> None:
+def test_exactly_the_settled_messages_are_removed(shape: list[tuple[int, bool]], dead: set[int], gap: int) -> None:
     disk = Simulation(1).host("node").boot(BACKGROUND_JOBS).disk
     batches: list[bytes] = []
     wanted: list[Record] = []
@@ -71,7 +71,9 @@ def test_exactly_what_is_settled_goes(shape: list[tuple[int, bool]], dead: set[i
     assert [(one.offset, one.value, one.key, one.timestamp_ms) for one in found] == [
         (one.offset, one.value, one.key, one.timestamp_ms) for one in wanted
     ]
-    assert BACKGROUND_JOBS["free_settled"](disk, _again(arguments, size))["segments"] == [], "twice is the same as once"
+    assert BACKGROUND_JOBS["free_settled"](disk, _again(arguments, size))["segments"] == [], (
+        "a second run changes nothing"
+    )
 
 
 def _again(arguments: dict[str, object], size: int) -> dict[str, object]:
@@ -80,7 +82,7 @@ def _again(arguments: dict[str, object], size: int) -> dict[str, object]:
     return {**arguments, "segments": [{**segments[0], "size_bytes": size}]}
 
 
-def test_markers_stay_and_damage_is_left_alone() -> None:
+def test_markers_stay_and_damaged_segments_are_not_rewritten() -> None:
     marker = build_batch([Record(5, 0, b"\0\0\0\1", b"\0\0\0\0\0\0")], base_offset=5, control=True, transactional=True)
     keeper = Settled([0, 100])
     assert keeper.fate(parse_header(marker, 0), marker) == KEEP
