@@ -75,8 +75,8 @@ class TreeCoordinator:
             if await self._tree.get(path) is None:
                 await self._create_if_missing(path, b"")
 
-    def on_session(self, heard: Callable[[Session], None]) -> _Listener:
-        listener = _Listener(heard, self._listeners)
+    def on_session(self, callback: Callable[[Session], None]) -> _Listener:
+        listener = _Listener(callback, self._listeners)
         self._listeners.append(listener)
         return listener
 
@@ -91,7 +91,7 @@ class TreeCoordinator:
         else:
             self._connected.clear()
         for listener in list(self._listeners):
-            listener.heard(session)
+            listener.callback(session)
 
     async def cluster_id(self, proposed: str) -> str:
         while (node := await self._read(at.CLUSTER)) is None:
@@ -127,14 +127,14 @@ class TreeCoordinator:
         return _members(await self._read_all(at.MEMBERS))
 
     def watch_members(
-        self, heard: Callable[[Mapping[int, MemberDescription]], None]
+        self, callback: Callable[[Mapping[int, MemberDescription]], None]
     ) -> TreeWatch[dict[int, MemberDescription]]:
         collection = WatchedChildren(self._tree, at.MEMBERS)
 
         async def refresh() -> dict[int, MemberDescription]:
             return _members(await collection.refresh())
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
         path = f"{at.LIVES}/{node_id}"
@@ -175,13 +175,13 @@ class TreeCoordinator:
     async def manager(self) -> Manager | None:
         return _manager(await self._read(at.MANAGER))
 
-    def watch_manager(self, heard: Callable[[Manager | None], None]) -> TreeWatch[Manager | None]:
+    def watch_manager(self, callback: Callable[[Manager | None], None]) -> TreeWatch[Manager | None]:
         single = WatchedValue(self._tree, at.MANAGER)
 
         async def refresh() -> Manager | None:
             return _manager(await single.refresh())
 
-        return self._follow(single, refresh, heard)
+        return self._follow(single, refresh, callback)
 
     # Shards.
 
@@ -210,13 +210,13 @@ class TreeCoordinator:
     async def remove_shard(self, before: ShardState) -> None:
         await self._commit(Delete(f"{at.SHARDS}/{before.shard}", before.version))
 
-    def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> TreeWatch[dict[int, ShardState]]:
+    def watch_shards(self, callback: Callable[[Mapping[int, ShardState]], None]) -> TreeWatch[dict[int, ShardState]]:
         collection = WatchedChildren(self._tree, at.SHARDS)
 
         async def refresh() -> dict[int, ShardState]:
             return _shards(await collection.refresh())
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     async def note_progress(self, progress: Progress) -> None:
         for _ in range(TRIES_MAX):
@@ -262,13 +262,13 @@ class TreeCoordinator:
         change = Create(at.LEVEL, data) if new else Put(at.LEVEL, data, before.version)
         return FeatureLevel(level=level, version=(await self._commit(change))[0])
 
-    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> TreeWatch[FeatureLevel]:
+    def watch_feature_level(self, callback: Callable[[FeatureLevel], None]) -> TreeWatch[FeatureLevel]:
         single = WatchedValue(self._tree, at.LEVEL)
 
         async def refresh() -> FeatureLevel:
             return at.decode_level(at.LEVEL, await single.refresh())
 
-        return self._follow(single, refresh, heard)
+        return self._follow(single, refresh, callback)
 
     async def drains(self) -> frozenset[int]:
         await self._catch_up()
@@ -280,13 +280,13 @@ class TreeCoordinator:
     async def clear_drain(self, node_id: int) -> None:
         await self._try(Delete(f"{at.DRAINS}/{node_id}", 0))
 
-    def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> TreeWatch[frozenset[int]]:
+    def watch_drains(self, callback: Callable[[frozenset[int]], None]) -> TreeWatch[frozenset[int]]:
         collection = WatchedChildren(self._tree, at.DRAINS)
 
         async def refresh() -> frozenset[int]:
             return at.decode_numbers(at.DRAINS, list(await collection.refresh()))
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     # Wings.
 
@@ -300,14 +300,14 @@ class TreeCoordinator:
         return msgspec.structs.replace(after, version=(await self._commit(change))[0])
 
     def watch_wings(
-        self, heard: Callable[[Mapping[str, ReplicationGroup]], None]
+        self, callback: Callable[[Mapping[str, ReplicationGroup]], None]
     ) -> TreeWatch[dict[str, ReplicationGroup]]:
         collection = WatchedChildren(self._tree, at.WINGS)
 
         async def refresh() -> dict[str, ReplicationGroup]:
             return _wings(await collection.refresh())
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     def beside(self, wing: str) -> TreeCoordinator:
         return TreeCoordinator(Subtree(self._tree, f"{at.WINGS}/{wing}", self))
@@ -347,9 +347,12 @@ class TreeCoordinator:
         await self._try(Create(path, data))
 
     def _follow(
-        self, what: WatchedValue | WatchedChildren, refresh: Callable[[], Awaitable[Any]], heard: Callable[[Any], None]
+        self,
+        what: WatchedValue | WatchedChildren,
+        refresh: Callable[[], Awaitable[Any]],
+        callback: Callable[[Any], None],
     ) -> TreeWatch[Any]:
-        watch: TreeWatch[Any] = TreeWatch(refresh, heard, self._connected, self._forget)
+        watch: TreeWatch[Any] = TreeWatch(refresh, callback, self._connected, self._forget)
         what.waken = watch.waken
         self._watches[watch] = what
         return watch
@@ -362,8 +365,8 @@ class TreeCoordinator:
 class _Listener:
     """A subscription to changes of the session."""
 
-    def __init__(self, heard: Callable[[Session], None], listeners: list[_Listener]) -> None:
-        self.heard = heard
+    def __init__(self, callback: Callable[[Session], None], listeners: list[_Listener]) -> None:
+        self.callback = callback
         self._listeners = listeners
 
     def cancel(self) -> None:

@@ -15,7 +15,7 @@ from typing import final
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.nodes import CHILDREN, DATA, Event, Nodes
 from longhall.coordination.ports import Expired, OutcomeUnknown, Session
-from longhall.coordination.tree import Fired, Heard, Node, Operation
+from longhall.coordination.tree import Fired, Node, OnSession, Operation
 from longhall.coordination.tree_file import load, publish, stage
 from longhall.world.ports import Disk
 
@@ -110,23 +110,23 @@ class EmbeddedTree:
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store
         self._session = 0
-        self._heard: Callable[[Session], None] = _ignore
+        self._on_session: Callable[[Session], None] = _ignore
 
     @property
     def session_id(self) -> int:
         return self._session
 
-    async def start(self, heard: Heard) -> None:
+    async def start(self, on_session: OnSession) -> None:
         assert not self._session, "the session has begun"
-        self._heard = heard
+        self._on_session = on_session
         self._session = self._store.begin_session()
-        heard(Session.CONNECTED)
+        on_session(Session.CONNECTED)
 
     async def close(self) -> None:
         session, self._session = self._session, 0
         if session:
             await self._store.end_session(session)
-            self._heard(Session.CLOSED)
+            self._on_session(Session.CLOSED)
 
     async def make_root(self) -> None:
         """Do nothing: the root always exists."""

@@ -164,7 +164,7 @@ class Coordinator(Protocol):
     async def close(self) -> None:
         """End the session: its registered values are removed at once."""
 
-    def on_session(self, heard: Callable[[Session], None]) -> Watch:
+    def on_session(self, callback: Callable[[Session], None]) -> Watch:
         """Call with every change of `session` from now on, in order."""
 
     async def cluster_id(self, proposed: str) -> str:
@@ -184,7 +184,7 @@ class Coordinator(Protocol):
 
     async def member(self, node_id: int) -> MemberDescription | None: ...
 
-    def watch_members(self, heard: Callable[[Mapping[int, MemberDescription]], None]) -> Watch: ...
+    def watch_members(self, callback: Callable[[Mapping[int, MemberDescription]], None]) -> Watch: ...
 
     async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
         """Record this start of a node, unless a later one with the same directory is known; returns the previous
@@ -201,7 +201,7 @@ class Coordinator(Protocol):
 
     async def manager(self) -> Manager | None: ...
 
-    def watch_manager(self, heard: Callable[[Manager | None], None]) -> Watch: ...
+    def watch_manager(self, callback: Callable[[Manager | None], None]) -> Watch: ...
 
     # Shards.
 
@@ -220,7 +220,7 @@ class Coordinator(Protocol):
 
     async def remove_shard(self, before: ShardState) -> None: ...
 
-    def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> Watch: ...
+    def watch_shards(self, callback: Callable[[Mapping[int, ShardState]], None]) -> Watch: ...
 
     async def note_progress(self, progress: Progress) -> None:
         """Record a committed position. A recorded one that is further is preserved."""
@@ -242,7 +242,7 @@ class Coordinator(Protocol):
 
     async def change_feature_level(self, before: FeatureLevel, level: int) -> FeatureLevel: ...
 
-    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> Watch: ...
+    def watch_feature_level(self, callback: Callable[[FeatureLevel], None]) -> Watch: ...
 
     async def drains(self) -> frozenset[int]:
         """The nodes that are to lead and store nothing, alive or not."""
@@ -251,7 +251,7 @@ class Coordinator(Protocol):
 
     async def clear_drain(self, node_id: int) -> None: ...
 
-    def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> Watch: ...
+    def watch_drains(self, callback: Callable[[frozenset[int]], None]) -> Watch: ...
 
     # Wings.
 
@@ -260,7 +260,7 @@ class Coordinator(Protocol):
     async def change_wing(self, before: ReplicationGroup | None, after: ReplicationGroup) -> ReplicationGroup:
         """Replace `before` by `after` (None: the group must not exist yet); returns it with its new version."""
 
-    def watch_wings(self, heard: Callable[[Mapping[str, ReplicationGroup]], None]) -> Watch: ...
+    def watch_wings(self, callback: Callable[[Mapping[str, ReplicationGroup]], None]) -> Watch: ...
 
     def beside(self, wing: str) -> Coordinator:
         """The coordinator for the nodes of a wing, in the same session. The wing must exist. Start and close it like

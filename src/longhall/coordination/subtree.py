@@ -8,7 +8,7 @@ from typing import Protocol, final
 import msgspec
 
 from longhall.coordination.ports import Session, Watch
-from longhall.coordination.tree import Fired, Heard, Node, Operation, Tree
+from longhall.coordination.tree import Fired, Node, OnSession, Operation, Tree
 
 
 class Owner(Protocol):
@@ -17,7 +17,7 @@ class Owner(Protocol):
     @property
     def session(self) -> Session: ...
 
-    def on_session(self, heard: Callable[[Session], None]) -> Watch: ...
+    def on_session(self, callback: Callable[[Session], None]) -> Watch: ...
 
 
 @final
@@ -34,9 +34,9 @@ class Subtree:
     def session_id(self) -> int:
         return self._tree.session_id
 
-    async def start(self, heard: Heard) -> None:
-        self._listener = self._owner.on_session(heard)
-        heard(self._owner.session)
+    async def start(self, on_session: OnSession) -> None:
+        self._listener = self._owner.on_session(on_session)
+        on_session(self._owner.session)
 
     async def close(self) -> None:
         if self._listener is not None:

@@ -14,7 +14,7 @@ import msgspec
 from longhall.coordination.ports import Session
 
 Fired = Callable[[], None]
-Heard = Callable[[Session], None]
+OnSession = Callable[[Session], None]
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -70,8 +70,8 @@ class Tree(Protocol):
     def session_id(self) -> int:
         """The owner of what this session creates; 0 while there is none."""
 
-    async def start(self, heard: Heard) -> None:
-        """Begin a session, create the root, and call `heard` with every change of the session."""
+    async def start(self, on_session: OnSession) -> None:
+        """Begin a session, create the root, and call `on_session` with every change of the session."""
 
     async def close(self) -> None: ...
 

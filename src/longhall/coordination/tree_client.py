@@ -12,7 +12,7 @@ from typing import Final, cast, final
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.frames import FIRED, FrameError, FrameReader, Reply, Request, error_of, frame, read_reply
 from longhall.coordination.ports import Expired, OutcomeUnknown, Session
-from longhall.coordination.tree import Fired, Heard, Node, Operation
+from longhall.coordination.tree import Fired, Node, OnSession, Operation
 from longhall.coordination.watches import report_failure
 from longhall.world.ports import Network
 
@@ -33,7 +33,7 @@ class WorkerTree:
         self._network = network
         self._port = port
         self._token = token
-        self._heard: Callable[[Session], None] = _ignore
+        self._on_session: Callable[[Session], None] = _ignore
         self._link: _Link | None = None
         self._session = 0
         self._task: asyncio.Task[None] | None = None
@@ -43,9 +43,9 @@ class WorkerTree:
     def session_id(self) -> int:
         return self._session
 
-    async def start(self, heard: Heard) -> None:
+    async def start(self, on_session: OnSession) -> None:
         assert self._task is None, "the session has begun"
-        self._heard = heard
+        self._on_session = on_session
         self._task = asyncio.get_running_loop().create_task(self._stay_connected(), name="stay connected")
         self._task.add_done_callback(report_failure)
         try:
@@ -70,7 +70,7 @@ class WorkerTree:
         self._link = None
         self._session = 0
         self._connected.clear()
-        self._heard(Session.CLOSED)
+        self._on_session(Session.CLOSED)
 
     async def make_root(self) -> None:
         """Do nothing: the root always exists."""
@@ -104,12 +104,12 @@ class WorkerTree:
                 continue
             self._link = link
             self._connected.set()
-            self._heard(Session.CONNECTED)
+            self._on_session(Session.CONNECTED)
             await link.lost.wait()
             self._link = None
             self._session = 0
-            self._heard(Session.SUSPENDED)
-            self._heard(Session.EXPIRED)
+            self._on_session(Session.SUSPENDED)
+            self._on_session(Session.EXPIRED)
 
     async def _connect(self) -> _Link | None:
         try:

@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 @final
 class TreeWatch(Generic[T]):
-    """Reads with `refresh` and calls `heard` with each new value. `waken` says that something may have changed."""
+    """Reads with `refresh` and calls `callback` with each new value. `waken` says that something may have changed."""
 
     def __init__(
         self,
         refresh: Callable[[], Awaitable[T]],
-        heard: Callable[[T], None],
+        callback: Callable[[T], None],
         connected: asyncio.Event,
         ended: Callable[[TreeWatch[T]], None],
     ) -> None:
         self._refresh = refresh
-        self._heard = heard
+        self._callback = callback
         self._connected = connected
         self._ended = ended
         self._changed = asyncio.Event()
@@ -48,7 +48,7 @@ class TreeWatch(Generic[T]):
         self._ended(self)
 
     async def _follow(self) -> None:
-        told: list[T] = []
+        reported: list[T] = []
         while True:
             await self._connected.wait()
             self._changed.clear()
@@ -59,14 +59,14 @@ class TreeWatch(Generic[T]):
                 # both cases.
                 await asyncio.sleep(PAUSE_S)
                 continue
-            if not told or told[0] != value:
-                told = [value]
+            if not reported or reported[0] != value:
+                reported = [value]
                 self._tell(value)
             await self._changed.wait()
 
     def _tell(self, value: T) -> None:
         try:
-            self._heard(value)
+            self._callback(value)
         except Exception as failure:
             # A callback that fails for one value still gets the next; the loop reports the failure like that of any
             # callback.
@@ -78,8 +78,8 @@ def report_failure(task: asyncio.Task[None]) -> None:
     """Report the failure of a task that must not end to the loop's exception handler, which stops the node."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        told = {"message": f"the task {task.get_name()!r} failed", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(told)
+        reported = {"message": f"the task {task.get_name()!r} failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(reported)
 
 
 @final

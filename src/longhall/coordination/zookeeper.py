@@ -24,7 +24,7 @@ from kazoo.security import CREATOR_ALL_ACL
 from longhall.coordination.address import ZooKeeperAddress, parse_address
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.ports import ABSENT, Conflict, CoordinationError, Expired, OutcomeUnknown, Session
-from longhall.coordination.tree import Check, Create, Fired, Heard, Node, Operation, Put
+from longhall.coordination.tree import Check, Create, Fired, Node, OnSession, Operation, Put
 
 SESSION_TIMEOUT_MS: Final = 6000
 SESSION_TIMEOUT_MS_MIN: Final = 1000
@@ -66,7 +66,7 @@ class ZooKeeperTree:
         self._closing = True
         self._state = Session.CLOSED
         self._changed = asyncio.Event()
-        self._heard: Callable[[Session], None] = _ignore
+        self._on_session: Callable[[Session], None] = _ignore
         self._overdue: asyncio.TimerHandle | None = None
 
     @property
@@ -74,9 +74,9 @@ class ZooKeeperTree:
         identity = None if self._client is None else self._client.client_id
         return 0 if identity is None else int(identity[0])
 
-    async def start(self, heard: Heard) -> None:
+    async def start(self, on_session: OnSession) -> None:
         assert self._closing, "the session has begun"
-        self._heard = heard
+        self._on_session = on_session
         self._loop = asyncio.get_running_loop()
         self._closing = False
         self._client = self._make_client()
@@ -250,7 +250,7 @@ class ZooKeeperTree:
             self._overdue = None
         if session is Session.SUSPENDED:
             self._overdue = self._loop.call_later(self._session_s, self._forget_position)
-        self._heard(session)
+        self._on_session(session)
 
     def _forget_position(self) -> None:
         """Forget the position in ZooKeeper's history. A ZooKeeper that lost data or was restored refuses every client

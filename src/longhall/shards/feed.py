@@ -35,8 +35,8 @@ class Feed:
         """Everything up to `index` is on the disk, unless it was truncated meanwhile."""
         raise NotImplementedError
 
-    def damage_found(self, partition: int, offset: int, told: Callable[[], None]) -> bool:
-        """A stored message cannot be read. True if another replica may have it: it is requested, and `told` is called
-        when another read is worthwhile.
+    def damage_found(self, partition: int, offset: int, on_repaired: Callable[[], None]) -> bool:
+        """A stored message cannot be read. True if another replica may have it: it is requested, and `on_repaired` is
+        called when another read is worthwhile.
         """
         raise NotImplementedError

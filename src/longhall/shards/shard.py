@@ -71,7 +71,10 @@ class Shard:
         self._wal = wal
         self._waiting: deque[tuple[int, Committable, int]] = deque()
         self._reached = [0, 0]  # The last entries that ONE and QUORUM have.
-        self._content: list[deque[tuple[int, Committable, int]]] = [deque(), deque()]  # Waiting for ONE and for QUORUM.
+        self._waiting_for: list[deque[tuple[int, Committable, int]]] = [
+            deque(),
+            deque(),
+        ]  # Waiting for ONE and for QUORUM.
 
     def append_batch(self, partition: int, flags: int, stored: bytes) -> None:
         """Append a small batch: its bytes are stored in the write-ahead log."""
@@ -124,36 +127,36 @@ class Shard:
         else:
             self._waiting.append((self.sequence, target, value))
 
-    def wait_for(self, whom: int, target: Committable, value: int) -> None:
+    def wait_for(self, level: int, target: Committable, value: int) -> None:
         """The same when everything appended so far is stored by ONE host, by a QUORUM, or by ALL."""
-        if whom == ALL:
+        if level == ALL:
             self.wait(target, value)
-        elif max(self._reached[whom], self.committed) >= self.sequence and not self._content[whom]:
+        elif max(self._reached[level], self.committed) >= self.sequence and not self._waiting_for[level]:
             target.committed(value)
         else:
-            self._content[whom].append((self.sequence, target, value))
+            self._waiting_for[level].append((self.sequence, target, value))
 
     def advance(self, sequence: int) -> None:
         """Everything up to `sequence` is committed: release the waiting callbacks in order."""
         if sequence <= self.committed:
             return
         self.committed = sequence
-        for content in self._content:
+        for content in self._waiting_for:
             if content:
                 _release(content, sequence)
         _release(self._waiting, sequence)
 
-    def reach(self, whom: int, sequence: int) -> None:
+    def reach(self, level: int, sequence: int) -> None:
         """Everything up to `sequence` is stored by ONE or by a QUORUM: release the callbacks that wait for that."""
-        if sequence > self._reached[whom]:
-            self._reached[whom] = sequence
-            if self._content[whom]:
-                _release(self._content[whom], sequence)
+        if sequence > self._reached[level]:
+            self._reached[level] = sequence
+            if self._waiting_for[level]:
+                _release(self._waiting_for[level], sequence)
 
     @property
     def waiting(self) -> int:
         """How many callbacks wait."""
-        return len(self._waiting) + len(self._content[ONE]) + len(self._content[QUORUM])
+        return len(self._waiting) + len(self._waiting_for[ONE]) + len(self._waiting_for[QUORUM])
 
 
 def _release(waiting: deque[tuple[int, Committable, int]], sequence: int) -> None:

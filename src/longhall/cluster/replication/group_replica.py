@@ -299,7 +299,7 @@ class GroupReplica(Feed):
         self._notes = ReplicaNotes(hall, replica, self._leading)
         self._notes.write()
 
-    # CommitTracker: what the shards and the journal tell
+    # Leading: what the shards and the journal tell
 
     def damage_found(self, partition: int, offset: int, told: Callable[[], None]) -> bool:
         """Somebody else may have it: see `mending`."""
