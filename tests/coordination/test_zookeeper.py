@@ -157,7 +157,7 @@ async def test_numbers_stay_unique_while_connections_break(zookeeper: Ensemble, 
         for _ in range(6):
             await asyncio.sleep(0.05)
             for node in nodes:
-                node._tree._break_off()
+                node._tree._disconnect()
 
     async with asyncio.timeout(60):
         await asyncio.gather(*map(take, nodes), disturb())
