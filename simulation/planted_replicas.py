@@ -16,7 +16,7 @@ from longhall.log.layout import IDENTITY
 from longhall.log.wal import Wal
 from longhall.node import join_state
 from longhall.shards.backlog import ENTRY_BYTES, Backlog
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.replica import Replica
 from simulation.bug import Bug
 
@@ -27,7 +27,7 @@ def _commit_without_followers() -> _Exchanges:
     def advance(self: Any) -> None:
         self.committed = max(self.committed, self.synced)
 
-    return [(Leading, "_advance", advance)]
+    return [(CommitTracker, "_advance", advance)]
 
 
 def _commit_by_majority() -> _Exchanges:
@@ -37,7 +37,7 @@ def _commit_by_majority() -> _Exchanges:
         synced = sorted([self.synced, *(self.followers[node].synced for node in self.in_sync if node != self.node)])
         self.committed = max(self.committed, synced[(len(synced) - 1) // 2])
 
-    return [(Leading, "_advance", advance)]
+    return [(CommitTracker, "_advance", advance)]
 
 
 def _answer_before_the_sync() -> _Exchanges:
@@ -87,7 +87,7 @@ def _leave_before_it_is_recorded() -> _Exchanges:
         self.in_sync = self.in_sync & in_sync
         self._advance()
 
-    return [(Leading, "ask", ask)]
+    return [(CommitTracker, "ask", ask)]
 
 
 def _publish_what_is_not_committed() -> _Exchanges:
@@ -166,7 +166,7 @@ def _elect_without_asking() -> _Exchanges:
 
 
 def _one_is_a_quorum() -> _Exchanges:
-    return [(Leading, "_kept_by_most", lambda self, nodes: self.synced)]
+    return [(CommitTracker, "_synced_by_majority", lambda self, nodes: self.synced)]
 
 
 def _forget_the_last_part() -> _Exchanges:

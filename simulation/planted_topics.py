@@ -10,7 +10,7 @@ from longhall.broker import recover
 from longhall.broker.commits import Commits
 from longhall.broker.partition import Partition
 from longhall.broker.transact import Transactor
-from longhall.log import chores, compaction, frames, partition, reading, wal
+from longhall.log import background_jobs, compaction, frames, partition, segment_reads, wal
 from longhall.log.files import OpenFiles
 from longhall.log.frames import decode_frame
 from longhall.log.partition import PartitionLog
@@ -127,7 +127,7 @@ def _read_open_transactions() -> list[tuple[Any, str, Any]]:
 def _forget_directory_syncs() -> list[tuple[Any, str, Any]]:
     return [
         (OpenFiles, "sync_names", lambda self, directory: None),
-        (chores.CHORES, "sync_directories", lambda disk, arguments: {}),
+        (background_jobs.BACKGROUND_JOBS, "sync_directories", lambda disk, arguments: {}),
     ]
 
 
@@ -179,10 +179,10 @@ def _cut_too_early() -> list[tuple[Any, str, Any]]:
 
 
 def _serve_damage() -> list[tuple[Any, str, Any]]:
-    good: Any = reading.cut_batches
+    good: Any = segment_reads.cut_batches
 
     def cut(chunk: bytes, *bounds: Any) -> Any:
-        with exchanged(reading, "crc_of", lambda *_: _Anything()):
+        with exchanged(segment_reads, "crc_of", lambda *_: _Anything()):
             return good(chunk, *bounds)
 
     return [(partition, "cut_batches", cut)]

@@ -22,7 +22,7 @@ BIRTH_MS: Final = 1_800_000_000_000  # What people's clocks say when a simulatio
 JOB_MS: Final = (1.0, 50.0)
 COLD_READ_MS: Final = (0.1, 10.0)
 
-Chores = Mapping[str, Callable[[Disk, dict[str, object]], dict[str, object]]]
+Jobs = Mapping[str, Callable[[Disk, dict[str, object]], dict[str, object]]]
 
 _T = TypeVar("_T")
 
@@ -87,12 +87,12 @@ class Host:
         self.boots = 0
         self._chance = simulation.stream(f"disk/{name}")
 
-    def boot(self, chores: Chores | None = None) -> SimulatedWorld:
+    def boot(self, jobs: Jobs | None = None) -> SimulatedWorld:
         assert self.process is None or not self.process.alive, f"{self.name} is running"
         self.boots += 1
         self.process = Process(self.simulation.loop, f"{self.name}#{self.boots}")
         self.simulation.trace.note("boot", self.process.name)
-        return SimulatedWorld(self, self.process, chores or {})
+        return SimulatedWorld(self, self.process, jobs or {})
 
     def ward(self, name: str) -> Host:
         """The place of another process on this machine, made on first use."""
@@ -172,14 +172,14 @@ class Host:
 class SimulatedWorld:
     """The World port for one process."""
 
-    def __init__(self, host: Host, process: Process, chores: Chores) -> None:
+    def __init__(self, host: Host, process: Process, jobs: Jobs) -> None:
         simulation = host.simulation
         self.process = process
         self.clock = SimulatedClock(host.machine)
         self.disk = host.disk_for(process)
         self.network = SimulatedNetwork(simulation.fabric, process, host.machine.name)
         self.entropy = SimulatedEntropy(simulation.stream(f"entropy/{process.name}"))
-        self.janitor = SimulatedJanitor(self.disk, chores, simulation.stream(f"janitor/{process.name}"))
+        self.janitor = SimulatedJanitor(self.disk, jobs, simulation.stream(f"janitor/{process.name}"))
 
     def close(self) -> None:
         """The process goes on until its tasks end; there is nothing to give back."""
@@ -221,16 +221,16 @@ class SimulatedEntropy:
 class SimulatedJanitor:
     """Jobs run after a delay, one at a time, in one instant of virtual time."""
 
-    def __init__(self, disk: SimulatedDisk, chores: Chores, chance: random.Random) -> None:
+    def __init__(self, disk: SimulatedDisk, jobs: Jobs, chance: random.Random) -> None:
         self._disk = disk
-        self._chores = chores
+        self._jobs = jobs
         self._chance = chance
         self._turn = asyncio.Lock()
 
     async def run(self, job: str, arguments: dict[str, object]) -> dict[str, object]:
         async with self._turn:
             await asyncio.sleep(self._chance.uniform(*JOB_MS) / 1000)
-            return self._chores[job](self._disk, arguments)
+            return self._jobs[job](self._disk, arguments)
 
     async def read(self, file: File, position: int, size: int) -> bytes:
         assert isinstance(file, SimulatedFile), "a file of another world"

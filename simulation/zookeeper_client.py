@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from longhall.coordination.nodes import CHILDREN, DATA
 from longhall.coordination.ports import CoordinationError, Expired, OutcomeUnknown, Session
-from longhall.coordination.tree import Fired, Heard, Node, Operation
+from longhall.coordination.tree import Fired, Node, OnSession, Operation
 from simulation.loop import Process
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class SimulatedTree:
         self.timeout_s = timeout_s
         self._ensemble = ensemble
         self._process = process
-        self._heard: Callable[[Session], None] = _nobody
+        self._on_session: Callable[[Session], None] = _nobody
         self._state = Session.CLOSED
         self._session = 0
         self._connection: Connection | None = None
@@ -68,9 +68,9 @@ class SimulatedTree:
     def dead(self) -> bool:
         return self._process is not None and not self._process.alive
 
-    async def start(self, heard: Heard) -> None:
+    async def start(self, on_session: OnSession) -> None:
         assert not self._started, "it has begun"
-        self._heard = heard
+        self._on_session = on_session
         self._started = True
         self._ensemble.later(self._delay(), self._connect)
         try:
@@ -93,7 +93,7 @@ class SimulatedTree:
         self._session = 0
         if self._state is not Session.CLOSED:
             self._state = Session.CLOSED
-            self._heard(Session.CLOSED)
+            self._on_session(Session.CLOSED)
 
     async def make_root(self) -> None:
         """The root is always there."""
@@ -299,7 +299,7 @@ class SimulatedTree:
 
     def _change(self, session: Session) -> None:
         self._state = session
-        self._heard(session)
+        self._on_session(session)
 
     def _deliver(self, call: Callable[..., object], *arguments: object) -> None:
         """Into the process, unless it is dead or its host is paused."""

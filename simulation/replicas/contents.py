@@ -7,8 +7,8 @@ from typing import Final
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.errors import Code
-from longhall.log.chores import CHORES
-from longhall.log.reading import Supplied
+from longhall.log.background_jobs import BACKGROUND_JOBS
+from longhall.log.segment_reads import Supplied
 from longhall.records.batch import parse_header, read_records
 from simulation.checkers.violation import demand
 
@@ -35,7 +35,7 @@ def _messages(partition: Partition, damage_allowed: bool) -> dict[int, str]:
         if result.cold is not None:
             cold = result.cold
             if cold.rebuild is not None:
-                CHORES["rebuild_index"](
+                BACKGROUND_JOBS["rebuild_index"](
                     log._files.disk, {"partition": log.partition, "base_offset": cold.rebuild.base_offset}
                 )
                 supplied = Supplied(cold.path, cold.position, b"", True)

@@ -28,7 +28,7 @@ from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.encoding import LEVEL, SHARDS, WINGS, decode_level, decode_shard
 from longhall.coordination.ports import CoordinationError, Coordinator, ReplicationGroup, ShardState
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node, options_of
@@ -250,7 +250,7 @@ class Fleet:
     async def start_copy(self, node: int, seconds: float) -> None:
         host = self.simulation.host(f"copy-of-{name_of(node)}")
         host.platter = self.host(node).platter.copy()
-        world = host.boot(CHORES)
+        world = host.boot(BACKGROUND_JOBS)
         life = world.process.start(self._live(world, node, host.name))
         waited: list[asyncio.Future[Any]] = [life, world.process.ended]
         await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -268,7 +268,7 @@ class Fleet:
             if not self._may_live(node):
                 await asyncio.sleep(0.1)
                 continue
-            world = host.boot(CHORES)
+            world = host.boot(BACKGROUND_JOBS)
             life = world.process.start(self._live(world, node, name_of(node)))
             waited: list[asyncio.Future[Any]] = [life, world.process.ended]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)

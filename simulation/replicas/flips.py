@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast, final
 
 from longhall.log.layout import base_offset_of
-from longhall.log.scanning import Damage, Found, scan_segment
+from longhall.log.segment_scan import Damage, Found, scan_segment
 from longhall.world.ports import File
 
 BEHIND_ALL: Final = 1000  # More offsets than the end of a segment has, where nobody can tell how many there were.

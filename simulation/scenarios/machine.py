@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, final
 
 from longhall.broker.queues.service import QueueService
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from simulation.checkers.violation import Violation
 from simulation.loop import PowerCut, Process
 from simulation.world import SimulatedWorld, Simulation
@@ -152,7 +152,7 @@ class Machine:
     async def _supervise(self) -> None:
         while True:
             self._running = None
-            world = self.host.boot(CHORES)
+            world = self.host.boot(BACKGROUND_JOBS)
             life = world.process.start(self._live(world))
             await asyncio.wait([life, world.process.ended], return_when=asyncio.FIRST_COMPLETED)
             if self._stopping:

@@ -12,7 +12,7 @@ from typing import Final, final
 
 from longhall.cluster.membership.election import REPLICAS_MAX
 from longhall.log.layout import base_offset_of, segment_path
-from longhall.log.scanning import Damage, scan_segment
+from longhall.log.segment_scan import Damage, scan_segment
 from simulation.checkers.violation import demand
 from simulation.replicas.disks import newest_segments
 from simulation.replicas.names import name_of

@@ -16,8 +16,8 @@ from longhall.broker.recover import Recovered, identify, recover
 from longhall.broker.send import Sent, send, wait
 from longhall.broker.transact import Transactor
 from longhall.broker.waiting import Commit
-from longhall.log.chores import CHORES
-from longhall.log.reading import Supplied
+from longhall.log.background_jobs import BACKGROUND_JOBS
+from longhall.log.segment_reads import Supplied
 from longhall.records.batch import BatchHeader, Record, build_batch, parse_header
 from simulation.loop import PowerCut
 from simulation.world import SimulatedWorld, Simulation
@@ -79,7 +79,7 @@ class Desk:
     def live(self, play: Callable[[Life], Coroutine[Any, Any, Any]], *, end: str = "kill") -> Any:
         """Start the hall, let `play` run until it ends or the power is cut, and end it as told. Its result, or None."""
         self.host.kill()
-        world = self.host.boot(CHORES)
+        world = self.host.boot(BACKGROUND_JOBS)
 
         async def inside() -> Any:
             life = Life(world, self.options)
@@ -129,7 +129,7 @@ def stored_batches(partition: Partition) -> list[tuple[BatchHeader, bytes]]:
             cold = result.cold
             if cold.rebuild is not None:
                 arguments: dict[str, object] = {"partition": log.partition, "base_offset": cold.rebuild.base_offset}
-                CHORES["rebuild_index"](log._files.disk, arguments)
+                BACKGROUND_JOBS["rebuild_index"](log._files.disk, arguments)
                 supplied = None
             else:
                 data = log._files.get(cold.path).read_at(cold.position, cold.size)

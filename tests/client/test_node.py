@@ -15,7 +15,7 @@ from longhall.client.reader import Reader
 from longhall.client.records import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
 from longhall.client.refusals import Refused
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from simulation.world import SimulatedWorld, Simulation
@@ -27,7 +27,7 @@ def play(scene: Scene) -> None:
     simulation = Simulation(11)
 
     async def run() -> None:
-        world = simulation.host("hall").boot(CHORES)
+        world = simulation.host("hall").boot(BACKGROUND_JOBS)
         node = Node(world, Settings(data="hall", kafka="hall:9092", http="hall:8080"))
         await world.process.start(node.start(_fail))
         here = simulation.host("client").boot()

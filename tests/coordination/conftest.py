@@ -1,4 +1,4 @@
-"""One real ZooKeeper for all tests of this room; each test has a root of its own in it."""
+"""One real ZooKeeper for all tests of this room; each test has its own root in it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def zookeeper() -> Iterator[Ensemble]:
 
 @pytest.fixture
 def url(zookeeper: Ensemble) -> str:
-    """An empty place in ZooKeeper."""
+    """An empty root in ZooKeeper."""
     return f"{zookeeper.url}/longhall/test-{next(_roots)}"
 
 
 @pytest.fixture(params=["embedded", "workers", "zookeeper", "simulated"])
 def side(request: pytest.FixtureRequest, tmp_path: Path) -> Side:
-    """Where a scenario runs: everything in it must hold in all places."""
+    """An implementation of the coordinator; a scenario must hold for each."""
     if request.param == "embedded":
         return Embedded(tmp_path / "data")
     if request.param == "workers":

@@ -1,7 +1,7 @@
-"""The sides of the coordinator behind one face: what holds for one must hold for the others.
+"""The implementations of the coordinator behind one interface: a scenario must hold for each.
 
-A scenario is a coroutine function that is given a way to make coordinators of the same cluster; time is real for all
-sides but the simulated one.
+A scenario is a coroutine function; its argument makes coordinators of the same cluster. Time is real for all sides but
+the simulated one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
-from longhall.coordination.keeper import keep_tree
-from longhall.coordination.worker import worker_coordinator
+from longhall.coordination.tree_client import worker_coordinator
+from longhall.coordination.tree_server import serve_tree
 from longhall.coordination.zookeeper import zookeeper_coordinator
 from longhall.world.real.world import real_world
 from simulation.world import Simulation
@@ -27,13 +27,13 @@ Scenario = Callable[[Make], Coroutine[Any, Any, None]]
 
 
 class Side(Protocol):
-    """Somewhere a scenario can run."""
+    """Runs scenarios over one implementation."""
 
     def run(self, scenario: Scenario) -> None: ...
 
 
 class Embedded:
-    """One machine."""
+    """The embedded tree of one machine."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -52,7 +52,7 @@ class Embedded:
 
 
 class Workers:
-    """One machine, and every coordinator a worker that is connected to the process that keeps the tree."""
+    """The embedded tree of one machine, with every coordinator a worker connected to its server."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -61,11 +61,11 @@ class Workers:
         world = real_world(str(self._directory))
 
         async def begin() -> None:
-            keeper = await keep_tree(EmbeddedStore(world.disk), world.network, world.entropy)
+            server = await serve_tree(EmbeddedStore(world.disk), world.network, world.entropy)
             try:
-                await _with_coordinators(lambda: worker_coordinator(world.network, keeper.port, keeper.token), scenario)
+                await _with_coordinators(lambda: worker_coordinator(world.network, server.port, server.token), scenario)
             finally:
-                keeper.close()
+                server.close()
 
         try:
             asyncio.run(begin())
@@ -74,7 +74,7 @@ class Workers:
 
 
 class ZooKeeper:
-    """A real one."""
+    """A real ZooKeeper."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -84,7 +84,7 @@ class ZooKeeper:
 
 
 class Simulated:
-    """The model, without any fault."""
+    """The simulated ZooKeeper, without faults."""
 
     def run(self, scenario: Scenario) -> None:
         simulation = Simulation(11)
@@ -113,14 +113,14 @@ async def _with_coordinators(new: Callable[[], TreeCoordinator], scenario: Scena
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that others bring about."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(WAIT_S):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 async def until(read: Callable[[], Awaitable[T]], wanted: Callable[[T], bool]) -> T:
-    """Read until the value is as wanted."""
+    """Read until the value satisfies a condition."""
     async with asyncio.timeout(WAIT_S):
         while not wanted(value := await read()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)

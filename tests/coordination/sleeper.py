@@ -1,7 +1,7 @@
-"""A node that registers and tells what it hears of its session, for tests that put it to sleep and kill it in the end.
+"""A node that registers and prints changes of its session, for tests that suspend it and finally kill it.
 
-Prints `registered GENERATION`, a line for every change of the session, and after each session that has expired the
-generation under which it is registered again.
+Prints `registered GENERATION`, a line for every change of the session, and after each expired session the generation of
+the new registration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses of a ZooKeeper as people write them."""
+"""ZooKeeper addresses as written in settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_addresses(text: str, expected: ZooKeeperAddress) -> None:
         "zk://" + ",".join(["a:1"] * 33),
     ],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_malformed_addresses_are_refused(text: str) -> None:
     with pytest.raises(LonghallError) as refused:
         parse_address(text)
     assert refused.value.code is Code.INVALID_CONFIGURATION

@@ -1,4 +1,4 @@
-"""What nodes agree on, on one machine, through a real ZooKeeper and in the simulation alike."""
+"""The coordinator on one machine, through a real ZooKeeper and in the simulation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.coordination.sides import Make, Side, eventually, until
 ONE = MemberDescription(node_id=1, directory="a", addresses={"kafka": "127.0.0.1:9092"}, rack="r1", feature_level_max=2)
 
 
-def test_a_cluster_is_named_once(side: Side) -> None:
+def test_the_cluster_id_is_set_once(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         assert await first.cluster_id("hall") == "hall"
@@ -53,7 +53,7 @@ def test_members_are_seen_until_they_leave(side: Side) -> None:
     side.run(scenario)
 
 
-def test_a_node_that_comes_back_replaces_itself(side: Side) -> None:
+def test_a_restarted_node_replaces_its_registration(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         before = await first.register(ONE)
@@ -79,7 +79,7 @@ def test_a_second_host_under_the_same_number_is_refused(side: Side) -> None:
     side.run(scenario)
 
 
-def test_there_is_one_manager_and_each_term_is_a_new_one(side: Side) -> None:
+def test_there_is_one_controller_and_each_term_is_new(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         seen: list[Manager | None] = []
@@ -92,10 +92,10 @@ def test_there_is_one_manager_and_each_term_is_a_new_one(side: Side) -> None:
         await eventually(lambda: seen[-1] == office)
         await first.resign(office)
         await eventually(lambda: seen[-1] is None)
-        await first.resign(office)  # Twice does not hurt.
+        await first.resign(office)  # A repeat is harmless.
         later = await second.campaign(2)
         assert later == Manager(node_id=2, epoch=2)
-        await first.resign(office)  # A term that is over has no power over the next.
+        await first.resign(office)  # A resignation from a past term does not end the next one.
         await until(first.manager, lambda manager: manager == later)
         await second.close()
         await until(first.manager, lambda manager: manager is None)
@@ -104,7 +104,7 @@ def test_there_is_one_manager_and_each_term_is_a_new_one(side: Side) -> None:
     side.run(scenario)
 
 
-def test_a_manager_that_comes_back_has_a_new_term_at_once(side: Side) -> None:
+def test_a_restarted_controller_gets_a_new_term_at_once(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         before = await first.campaign(1)
@@ -116,7 +116,7 @@ def test_a_manager_that_comes_back_has_a_new_term_at_once(side: Side) -> None:
     side.run(scenario)
 
 
-def test_many_candidates_and_one_winner(side: Side) -> None:
+def test_one_of_many_candidates_is_elected(side: Side) -> None:
     async def scenario(make: Make) -> None:
         nodes = [await make() for _ in range(5)]
         said = await asyncio.gather(*(node.campaign(number) for number, node in enumerate(nodes, 1)))
@@ -126,7 +126,7 @@ def test_many_candidates_and_one_winner(side: Side) -> None:
     side.run(scenario)
 
 
-def test_a_shard_is_changed_by_whoever_read_it_last(side: Side) -> None:
+def test_a_shard_is_changed_by_compare_and_set(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         assert await first.shard(7) is None
@@ -150,7 +150,7 @@ def test_a_shard_is_changed_by_whoever_read_it_last(side: Side) -> None:
     side.run(scenario)
 
 
-def test_of_many_changes_at_once_one_is_made(side: Side) -> None:
+def test_one_of_many_concurrent_changes_succeeds(side: Side) -> None:
     async def scenario(make: Make) -> None:
         nodes = [await make() for _ in range(4)]
         made = await nodes[0].change_shard(None, ShardState(shard=1, epoch=1))
@@ -172,7 +172,7 @@ def test_of_many_changes_at_once_one_is_made(side: Side) -> None:
     side.run(scenario)
 
 
-def test_a_manager_whose_term_is_over_changes_nothing(side: Side) -> None:
+def test_a_deposed_controller_changes_nothing(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         old = await first.campaign(1)
@@ -192,7 +192,7 @@ def test_a_manager_whose_term_is_over_changes_nothing(side: Side) -> None:
     side.run(scenario)
 
 
-def test_shards_are_followed(side: Side) -> None:
+def test_shards_are_watched(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         seen: list[dict[int, ShardState]] = []
@@ -205,7 +205,7 @@ def test_shards_are_followed(side: Side) -> None:
             states[number] = await first.change_shard(states[number], after)
         await first.remove_shard(states.pop(5))
         await eventually(lambda: seen[-1] == states)
-        # Gone and back between two looks: what is there now counts.
+        # Removed and created between two reads: the current value counts.
         await first.remove_shard(states.pop(6))
         states[6] = await first.change_shard(None, ShardState(shard=6, leader=9, epoch=8))
         await eventually(lambda: seen[-1] == states)
@@ -219,7 +219,7 @@ def test_shards_are_followed(side: Side) -> None:
     side.run(scenario)
 
 
-def test_fields_of_a_later_version_stay(side: Side) -> None:
+def test_fields_of_a_later_version_are_preserved(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         made = await first.change_shard(None, ShardState(shard=1, epoch=1, more={"color": ["red"], "size": 3}))
@@ -265,7 +265,7 @@ def test_the_feature_level_is_raised_by_compare_and_set(side: Side) -> None:
     side.run(scenario)
 
 
-def test_hosts_are_marked_to_be_emptied(side: Side) -> None:
+def test_hosts_are_marked_for_draining(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         seen: list[frozenset[int]] = []
@@ -282,7 +282,7 @@ def test_hosts_are_marked_to_be_emptied(side: Side) -> None:
     side.run(scenario)
 
 
-def test_wings_are_made_by_one_and_heard_of_by_all(side: Side) -> None:
+def test_wings_are_created_by_one_node_and_seen_by_all(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         seen: list[dict[str, ReplicationGroup]] = []
@@ -301,7 +301,7 @@ def test_wings_are_made_by_one_and_heard_of_by_all(side: Side) -> None:
     side.run(scenario)
 
 
-def test_a_wing_has_what_a_cluster_has_in_the_same_session(side: Side) -> None:
+def test_a_wing_has_its_own_coordinator_in_the_same_session(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first, second = await make(), await make()
         await first.change_wing(None, ReplicationGroup(name="a", number=1))
@@ -315,7 +315,7 @@ def test_a_wing_has_what_a_cluster_has_in_the_same_session(side: Side) -> None:
         here.watch_members(lambda members: seen.append(dict(members)))
         mine = await there.register(ONE)
         await eventually(lambda: seen[-1:] == [{1: mine}])
-        assert await second.members() == {}, "it is a node of the wing, not of the hall"
+        assert await second.members() == {}, "a node of the wing is not a node of the hall"
         state = await there.change_shard(None, ShardState(shard=0, leader=1, epoch=1, replicas=(1,), in_sync=(1,)))
         await until(lambda: here.shard(0), lambda found: found == state)
         assert await first.shard(0) is None
@@ -323,7 +323,7 @@ def test_a_wing_has_what_a_cluster_has_in_the_same_session(side: Side) -> None:
         await until(here.manager, lambda found: found == manager)
         assert await first.manager() is None
         await here.close()
-        assert await second.cluster_id("") == "hall", "the session goes on"
+        assert await second.cluster_id("") == "hall", "the session continues"
         await first.close()
         await eventually(lambda: there.session is Session.CLOSED)
         again = second.beside("a")
@@ -333,7 +333,7 @@ def test_a_wing_has_what_a_cluster_has_in_the_same_session(side: Side) -> None:
     side.run(scenario)
 
 
-def test_after_closing_nothing_is_done(side: Side) -> None:
+def test_a_closed_coordinator_does_nothing(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first = await make()
         heard: list[Session] = []
@@ -347,7 +347,7 @@ def test_after_closing_nothing_is_done(side: Side) -> None:
     side.run(scenario)
 
 
-def test_a_watch_whose_owner_fails_goes_on(side: Side) -> None:
+def test_a_watch_continues_after_its_callback_failed(side: Side) -> None:
     async def scenario(make: Make) -> None:
         first = await make()
         failures: list[object] = []

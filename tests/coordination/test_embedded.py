@@ -1,4 +1,4 @@
-"""The tree of one machine: what was agreed on is there after a crash, and what was not written was not agreed on."""
+"""The embedded tree: acknowledged commits survive a crash, and failed writes change nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from longhall.coordination import saved
+from longhall.coordination import tree_file
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree, embedded_coordinator
 from longhall.coordination.ports import Conflict, Ids, MemberDescription, OutcomeUnknown, ShardState
@@ -36,7 +36,7 @@ def on(directory: Path, scenario: Any) -> None:
         world.close()
 
 
-def test_everything_but_sessions_outlives_the_process(tmp_path: Path) -> None:
+def test_everything_but_sessions_survives_a_restart(tmp_path: Path) -> None:
     generations: list[int] = []
     state = ShardState(shard=3, leader=1, epoch=4, replicas=(1,), in_sync=(1,))
 
@@ -72,7 +72,7 @@ def test_a_damaged_tree_is_refused(tmp_path: Path) -> None:
         await coordinator.cluster_id("hall")
 
     on(tmp_path, write)
-    file = tmp_path / saved.PATH
+    file = tmp_path / tree_file.PATH
     whole = file.read_bytes()
     for damaged in (whole[:10], whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
         file.write_bytes(damaged)
@@ -85,14 +85,14 @@ def test_a_damaged_tree_is_refused(tmp_path: Path) -> None:
     assert newer.value.code is Code.UNSUPPORTED_VERSION
 
 
-def test_a_change_that_has_begun_is_finished_without_its_caller(tmp_path: Path) -> None:
+def test_a_commit_is_finished_although_its_caller_is_cancelled(tmp_path: Path) -> None:
     async def scenario(coordinator: TreeCoordinator) -> None:
         change = asyncio.ensure_future(coordinator.change_shard(None, ShardState(shard=1, epoch=1)))
         await asyncio.sleep(0)
         change.cancel()
         with pytest.raises(asyncio.CancelledError):
             await change
-        # The next one stands behind it in the line.
+        # The next commit waits for it.
         with pytest.raises(Conflict):
             await coordinator.change_shard(None, ShardState(shard=1, epoch=1))
 
@@ -107,7 +107,7 @@ def host() -> Any:
 
 
 def started(host: Host, scenario: Coroutine[Any, Any, None]) -> None:
-    """Run it in the host's process, to its end or to that of the process."""
+    """Run a scenario in the host's process until either ends."""
     process = host.process
     assert process is not None
 
@@ -120,8 +120,8 @@ def started(host: Host, scenario: Coroutine[Any, Any, None]) -> None:
     host.simulation.run(watch())
 
 
-def test_no_power_cut_takes_back_a_change(host: Host) -> None:
-    """Cut at every change of the disk in turn: what was answered is there, and at most one change more."""
+def test_no_power_failure_loses_a_commit(host: Host) -> None:
+    """A power failure at every change of the disk: every answered commit is there, and at most one more."""
     answered = 0
     cuts = 0
     for changes in range(1, 120):
@@ -154,7 +154,7 @@ def test_no_power_cut_takes_back_a_change(host: Host) -> None:
     assert answered > 100
 
 
-def test_a_full_disk_changes_nothing_and_heals(host: Host) -> None:
+def test_a_full_disk_changes_nothing_and_later_commits_succeed(host: Host) -> None:
     disk = host.boot().disk
     tree = EmbeddedTree(EmbeddedStore(disk))
 
@@ -174,7 +174,7 @@ def test_a_full_disk_changes_nothing_and_heals(host: Host) -> None:
     assert EmbeddedStore(disk).nodes.get("/a").data == b"three"  # type: ignore[union-attr]
 
 
-def test_after_a_failed_sync_nothing_is_believed(host: Host) -> None:
+def test_after_a_failed_sync_every_outcome_is_unknown(host: Host) -> None:
     disk = host.boot().disk
     tree = EmbeddedTree(EmbeddedStore(disk))
 
@@ -185,7 +185,7 @@ def test_after_a_failed_sync_nothing_is_believed(host: Host) -> None:
         with pytest.raises(OutcomeUnknown, match="made durable"):
             await tree.commit(Put("/a", b"two", 0))
         host.faults.sync_error_chance = 0.0
-        with pytest.raises(OutcomeUnknown, match="start anew"):
+        with pytest.raises(OutcomeUnknown, match="restart the process"):
             await tree.commit(Put("/a", b"two", 0))
 
     started(host, fail())

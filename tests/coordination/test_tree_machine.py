@@ -1,8 +1,7 @@
-"""One machine, two ZooKeepers: the model of the simulation behaves as the real one does.
+"""One state machine over two ZooKeepers: the simulated one behaves like the real one.
 
-Hypothesis lets three clients commit, read, watch, lose connections and sessions, and an oracle of a few lines says
-what each must see. The same machine runs on the model and on a real server, so that what the simulation proves about
-coordination holds outside of it.
+Hypothesis lets three clients commit, read, watch, lose connections and sessions; a small oracle computes what each must
+see. The same machine runs on the model and on a real server, so that the results of the simulation hold outside of it.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ CLIENTS = 3
 PATHS = ["/a", "/b", "/a/x", "/a/y", "/b/x"]
 PARENTS = ["/", "/a", "/b"]
 
-State = dict[str, tuple[bytes, int, int]]  # Data, version, and which client's session it ends with (ABSENT: none).
+State = dict[str, tuple[bytes, int, int]]  # Data, version, and the client of its session (ABSENT: none).
 Event = tuple[str, str]
 
 
 class Rig(Protocol):
-    """A ZooKeeper, and what can be done to its clients."""
+    """A ZooKeeper, with faults for its clients."""
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None: ...
 
@@ -51,7 +50,7 @@ class Rig(Protocol):
 
 
 class ModelRig:
-    """The simulated one, with servers that lag and connections that break by themselves now and then."""
+    """The simulated one, with servers that lag and connections that break at random."""
 
     def __init__(self) -> None:
         self._simulation = Simulation(5)
@@ -75,7 +74,7 @@ class ModelRig:
 
 
 class RealRig:
-    """A place of its own in a real one."""
+    """A root of a real one."""
 
     _places = itertools.count(1)
 
@@ -90,10 +89,10 @@ class RealRig:
         return ZooKeeperTree(self._address, session_timeout_ms=20_000)
 
     def cut_off(self, tree: ZooKeeperTree) -> None:
-        tree._break_off()
+        tree._disconnect()
 
     async def expire(self, tree: ZooKeeperTree) -> None:
-        """Somebody else takes the session over and closes it."""
+        """Another client takes the session over and closes it."""
         before = tree.session_id
         identity = tree._client.client_id
         while tree.session_id in (0, before):
@@ -112,7 +111,7 @@ def _close_session(hosts: str, identity: tuple[int, bytes] | None) -> None:
 
 
 def expected(state: State, operations: list[Operation], who: int) -> tuple[State, list[int], set[Event]] | None:
-    """What a commit leaves, returns and announces; None if it must be refused."""
+    """The state, the versions and the events of a commit; None if it must be refused."""
     after, versions, events = dict(state), [], set()
     for operation in operations:
         path = operation.path
@@ -140,7 +139,7 @@ def expected(state: State, operations: list[Operation], who: int) -> tuple[State
 
 
 class Watch:
-    """A watch that somebody set: how often it fired, and whether it should have."""
+    """A watch: how often it fired, and whether it should have."""
 
     def __init__(self, who: int, event: Event) -> None:
         self.who = who
@@ -166,7 +165,7 @@ clients = st.integers(0, CLIENTS - 1)
 
 
 class TreeMachine(RuleBasedStateMachine):
-    """See the module."""
+    """Three clients of one tree, checked against the oracle after every step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +201,7 @@ class TreeMachine(RuleBasedStateMachine):
         self.rig.run(self._children(who, path, watch))
 
     @rule(who=clients, path=paths)
-    def read_what_may_be_old(self, who: int, path: str) -> None:
+    def read_without_sync(self, who: int, path: str) -> None:
         async def read() -> None:
             self._must_not_go_back(who, path, await self.trees[who].get(path))
 
@@ -288,7 +287,7 @@ class TreeMachine(RuleBasedStateMachine):
             known = False
         except OutcomeUnknown:
             pass
-        # Reading back tells, once the server has caught up.
+        # Reading back shows the outcome, once the server has caught up.
         await self.trees[who].sync()
         now = await self._everything(self.trees[who])
         done = foreseen is not None and now == foreseen[0] and (now != self.state or known is True)
@@ -351,7 +350,7 @@ class TreeMachine(RuleBasedStateMachine):
             watch.due = watch.due or watch.event in events
 
     def _expect_all_of(self, who: int) -> None:
-        """Watches go with their connection, and say so."""
+        """A lost connection fires all its watches."""
         for watch in self.watches:
             watch.due = watch.due or watch.who == who
 
@@ -370,14 +369,14 @@ def _settings(examples: int, steps: int) -> settings:
     )
 
 
-def test_the_model_is_as_the_oracle_says() -> None:
+def test_the_model_agrees_with_the_oracle() -> None:
     run_state_machine_as_test(TreeMachine, settings=_settings(40, 25))
 
 
 @pytest.mark.slow
-def test_the_real_one_is_as_the_oracle_says(zookeeper: Ensemble) -> None:
+def test_the_real_zookeeper_agrees_with_the_oracle(zookeeper: Ensemble) -> None:
     class RealTreeMachine(TreeMachine):
-        """The same rules."""
+        """The same rules on a real ZooKeeper."""
 
         def make_rig(self) -> Rig:
             return RealRig(zookeeper)

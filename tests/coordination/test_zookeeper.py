@@ -1,4 +1,4 @@
-"""A real ZooKeeper that is stopped, paused and killed, and nodes that sleep through the end of their session."""
+"""A real ZooKeeper that is stopped, paused and killed, and nodes that are suspended past the end of their session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ME = MemberDescription(node_id=1, directory="d")
 
 @pytest.fixture(scope="module")
 def trio(zookeeper: Ensemble) -> Iterator[Ensemble]:
-    """Three servers, for tests that break them and mend them again."""
+    """Three servers, for tests that break and restart them."""
     with tempfile.TemporaryDirectory(prefix="longhall-ensemble-") as directory:
         ensemble = Ensemble(Path(directory), servers=3, durable=False)
         ensemble.start()
@@ -47,7 +47,7 @@ def trio(zookeeper: Ensemble) -> Iterator[Ensemble]:
 
 
 async def persistently(coordinator: TreeCoordinator, state: ShardState) -> ShardState:
-    """Change a shard as a careful caller does: where the outcome is unknown, read back, and only then try again."""
+    """Change a shard: after an unknown outcome read back, and only then try again."""
     async with asyncio.timeout(60):
         while True:
             try:
@@ -60,7 +60,7 @@ async def persistently(coordinator: TreeCoordinator, state: ShardState) -> Shard
 
 
 @pytest.mark.slow
-async def test_a_sleeper_is_forgotten_and_comes_back_as_another(url: str) -> None:
+async def test_a_suspended_node_expires_and_returns_with_a_new_generation(url: str) -> None:
     observer = zookeeper_coordinator(url)
     await observer.start()
     sleeper = await asyncio.create_subprocess_exec(
@@ -83,7 +83,7 @@ async def test_a_sleeper_is_forgotten_and_comes_back_as_another(url: str) -> Non
         async with asyncio.timeout(60):
             while not heard or not (heard[-1].startswith("registered") and int(heard[-1].split()[1]) > before):
                 heard.append((await sleeper.stdout.readline()).decode().strip())
-        # It is told that its session is over before it has a new one, and is somebody else from then on.
+        # It learns of the end of its session before it has a new one, with a new generation.
         assert "expired" in heard
         members = await until(observer.members, lambda found: set(found) == {5})
         assert members[5].generation >= int(heard[-1].split()[1])
@@ -94,7 +94,7 @@ async def test_a_sleeper_is_forgotten_and_comes_back_as_another(url: str) -> Non
 
 
 @pytest.mark.slow
-async def test_the_same_session_goes_on_when_the_leader_is_killed(trio: Ensemble) -> None:
+async def test_the_session_survives_the_death_of_the_leader(trio: Ensemble) -> None:
     coordinator = zookeeper_coordinator(f"{trio.url}/killed", session_timeout_ms=20_000)
     await coordinator.start()
     heard: list[Session] = []
@@ -104,7 +104,7 @@ async def test_the_same_session_goes_on_when_the_leader_is_killed(trio: Ensemble
     mine = await coordinator.register(ME)
     leader = trio.leader()
     leader.kill()
-    # What is committed during the election is either done or not, and reading back tells which.
+    # A commit during the election is either done or not, and reading back shows which.
     state = ShardState(shard=1, leader=1, epoch=1)
     done = await persistently(coordinator, state)
     assert done.version == 0
@@ -117,8 +117,8 @@ async def test_the_same_session_goes_on_when_the_leader_is_killed(trio: Ensemble
 
 
 @pytest.mark.slow
-async def test_servers_that_fall_silent_are_left(trio: Ensemble) -> None:
-    """Paused servers keep their connections open; overdue answers end them, and after the pause everything goes on."""
+async def test_silent_servers_are_disconnected(trio: Ensemble) -> None:
+    """Paused servers keep connections open; overdue answers close them, and work continues after the pause."""
     coordinator = zookeeper_coordinator(f"{trio.url}/silent", session_timeout_ms=2000)
     await coordinator.start()
     heard: list[Session] = []
@@ -157,7 +157,7 @@ async def test_numbers_stay_unique_while_connections_break(zookeeper: Ensemble, 
         for _ in range(6):
             await asyncio.sleep(0.05)
             for node in nodes:
-                node._tree._break_off()
+                node._tree._disconnect()
 
     async with asyncio.timeout(60):
         await asyncio.gather(*map(take, nodes), disturb())
@@ -166,13 +166,13 @@ async def test_numbers_stay_unique_while_connections_break(zookeeper: Ensemble, 
         await node.close()
 
 
-async def test_what_is_protected_is_for_those_who_know_the_password(zookeeper: Ensemble, url: str) -> None:
+async def test_protected_values_need_the_password(zookeeper: Ensemble, url: str) -> None:
     protected = url.replace("zk://", "zk://hall:secret@") + "/protected"
     mine = zookeeper_coordinator(protected)
     await mine.start()
     await mine.change_shard(None, ShardState(shard=1, epoch=1))
     stranger = zookeeper_coordinator(f"{url}/protected")
-    with pytest.raises(CoordinationError, match="does not let us"):
+    with pytest.raises(CoordinationError, match="denies access"):
         await stranger.start()
     friend = zookeeper_coordinator(protected)
     await friend.start()
@@ -193,16 +193,16 @@ async def test_two_halls_share_a_zookeeper(url: str) -> None:
         await hall.close()
 
 
-async def test_nobody_there_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_zookeeper_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECT_S", 0.3)
     coordinator = zookeeper_coordinator("zk://127.0.0.1:1/hall")
-    with pytest.raises(OutcomeUnknown, match=r"nobody answers at zk://127\.0\.0\.1:1/hall"):
+    with pytest.raises(OutcomeUnknown, match=r"ZooKeeper at zk://127\.0\.0\.1:1/hall did not answer"):
         await coordinator.start()
     assert coordinator.session is Session.CLOSED
 
 
 @pytest.mark.slow
-def test_a_zookeeper_keeps_what_it_knows_over_a_restart(zookeeper: Ensemble, tmp_path: Path) -> None:
+def test_values_survive_a_restart_of_zookeeper(zookeeper: Ensemble, tmp_path: Path) -> None:
     ensemble = Ensemble(tmp_path)
 
     async def write() -> None:
@@ -230,8 +230,8 @@ def test_a_zookeeper_keeps_what_it_knows_over_a_restart(zookeeper: Ensemble, tmp
 
 
 @pytest.mark.slow
-async def test_a_client_comes_back_to_a_zookeeper_that_has_lost_its_data(zookeeper: Ensemble, tmp_path: Path) -> None:
-    """Servers refuse whoever has seen a later transaction than they have; they would do so for ever."""
+async def test_a_client_reconnects_to_a_zookeeper_that_has_lost_its_data(zookeeper: Ensemble, tmp_path: Path) -> None:
+    """Servers permanently refuse a client that has seen a later transaction than they have."""
     ensemble = Ensemble(tmp_path)
     await asyncio.to_thread(ensemble.start)
     coordinator = zookeeper_coordinator(ensemble.url, session_timeout_ms=2000)
@@ -269,7 +269,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow
-async def test_no_server_outlives_who_started_it(zookeeper: Ensemble, tmp_path: Path) -> None:
+async def test_a_server_ends_with_its_parent_process(zookeeper: Ensemble, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", LEAVER, str(tmp_path)]
     done = await asyncio.to_thread(subprocess.run, command, env=environment, stdout=subprocess.PIPE, check=False)
@@ -277,7 +277,7 @@ async def test_no_server_outlives_who_started_it(zookeeper: Ensemble, tmp_path: 
     pid = int(done.stdout)
 
     def gone() -> bool:
-        """What is dead but not yet buried has no command line left."""
+        """True if the process has ended; a zombie process has no command line."""
         try:
             return not Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
@@ -286,7 +286,7 @@ async def test_no_server_outlives_who_started_it(zookeeper: Ensemble, tmp_path: 
     await eventually(gone)
 
 
-def test_what_is_missing_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_or_pyspark_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     with pytest.raises(PartMissing, match=r"JAVA_HOME is .* which has no bin/java; on Debian: apt-get install"):
         Ensemble(tmp_path).start()
@@ -296,12 +296,12 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest
         Ensemble(tmp_path).start()
 
 
-def test_a_zookeeper_that_cannot_start_says_why(
+def test_a_failed_start_reports_the_reason(
     zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("longhall.coordination.ensemble.STARTS_MAX", 1)
     (tmp_path / "zookeeper-1").mkdir()
     (tmp_path / "zookeeper-1" / "data").mkdir()
     (tmp_path / "zookeeper-1" / "data" / "version-2").write_text("not a directory")
-    with pytest.raises(EnsembleError, match="ZooKeeper does not start; it says: "):
+    with pytest.raises(EnsembleError, match="ZooKeeper did not start; its log ends with: "):
         Ensemble(tmp_path).start()

@@ -1,11 +1,11 @@
-"""A partition directory for tests: segments written from batches, and what a reader makes of them."""
+"""A partition directory for tests: segments written from batches, and what a reader sees of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from longhall.log.rewriting import install_segment
-from longhall.log.scanning import Found, scan_segment
+from longhall.log.segment_rewrite import install_segment
+from longhall.log.segment_scan import Found, scan_segment
 from longhall.records.batch import BatchHeader, Record, read_records
 from longhall.records.control import parse_marker
 from longhall.world.ports import Disk
@@ -82,7 +82,7 @@ def latest(records: Sequence[Record]) -> dict[bytes, bytes]:
 
 
 def open_transactions(disk: Disk, segments: Sequence[int]) -> set[int]:
-    """Producers whose transaction seems open to somebody who folds over these headers."""
+    """Producers with an open transaction according to these headers."""
     producers: set[int] = set()
     for base_offset in segments:
         for header, batch in batches_of(disk, base_offset):
@@ -94,7 +94,7 @@ def open_transactions(disk: Disk, segments: Sequence[int]) -> set[int]:
 
 
 def last_sequences(disk: Disk, segments: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Producer to its newest epoch and last sequence, as they are rebuilt from headers."""
+    """Producer to its newest epoch and last sequence, rebuilt from headers."""
     table: dict[int, tuple[int, int]] = {}
     for base_offset in segments:
         for header, _ in batches_of(disk, base_offset):
@@ -106,7 +106,7 @@ def last_sequences(disk: Disk, segments: Sequence[int]) -> dict[int, tuple[int, 
 
 
 def install_all(disk: Disk, segments: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Install what was rewritten and return the segments with their new sizes."""
+    """Install the rewritten segments and return all with their new sizes."""
     out: list[tuple[int, int]] = []
     for base_offset, _ in segments:
         install_segment(disk, segment_path(base_offset))

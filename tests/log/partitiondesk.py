@@ -1,11 +1,11 @@
-"""A partition's log in a simulated world: opened, filled, read as a fetch reads."""
+"""A partition's log in a simulated world: open, fill, and read as a fetch does."""
 
 from __future__ import annotations
 
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
-from longhall.log.reading import Read, Supplied
+from longhall.log.segment_reads import Read, Supplied
 from longhall.records.batch import Record, build_batch, parse_header
 from simulation.world import Host, Simulation
 
@@ -32,7 +32,7 @@ def batch_at(offset: int, size: int, records: int = 1, epoch: int = 0, timestamp
 
 
 def append(log: PartitionLog, batch: bytes, *, direct: bool = False, now_ms: int = 0) -> tuple[int, int]:
-    """Append; returns flags and place (-1 for a batch in the tail)."""
+    """Append; returns flags and position (-1 for a batch in the tail)."""
     header = parse_header(batch, 0)
     if direct:
         flags, position, _ = log.append_direct(header, batch[:16], batch[16:], now_ms)
@@ -41,7 +41,7 @@ def append(log: PartitionLog, batch: bytes, *, direct: bool = False, now_ms: int
 
 
 def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 1 << 60) -> Read:
-    """Read as a fetch does: what is cold is fetched and asked for again."""
+    """Read as a fetch does: fetch cold bytes and read again."""
     supplied: Supplied | None = None
     while True:
         result = log.read(offset, bytes_max, min(limit, log.next_offset), supplied)
@@ -49,7 +49,7 @@ def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 
         if cold is None:
             return result
         if cold.rebuild is not None:
-            said = CHORES["rebuild_index"](
+            said = BACKGROUND_JOBS["rebuild_index"](
                 log._files.disk,
                 {
                     "partition": PARTITION,

@@ -1,4 +1,4 @@
-"""Key compaction: a reader's table never changes, what is dead goes, and what recovery needs stays."""
+"""Key compaction: a reader's table never changes, dead records are removed, and recovery finds what it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.records.batch import Record, assemble, build_batch, read_records
 from longhall.records.control import build_marker
 from longhall.world.real.disk import RealDisk
@@ -52,14 +52,14 @@ def compact(disk: RealDisk, segments: Segments, until: int, now_ms: int = 0, **m
         "delete_retention_ms": DAY_MS,
         **more,
     }
-    return CHORES["compact_segments"](disk, arguments)
+    return BACKGROUND_JOBS["compact_segments"](disk, arguments)
 
 
 def keys_at(disk: RealDisk, bases: list[int]) -> list[tuple[int, bytes | None]]:
     return [(record.offset, record.key) for record in committed_records(disk, bases)]
 
 
-def test_the_last_of_each_key_stays_at_its_offset(disk: RealDisk) -> None:
+def test_the_last_record_of_each_key_stays_at_its_offset(disk: RealDisk) -> None:
     first = write_segment(disk, 0, [one(0, b"a", b"1"), one(1, b"b", b"1"), one(2, b"a", b"2")])
     second = write_segment(
         disk, 3, [one(3, b"c", b"1"), one(4, b"a", b"3"), one(5, None, b"no key"), one(6, b"c", b"2")]
@@ -68,7 +68,7 @@ def test_the_last_of_each_key_stays_at_its_offset(disk: RealDisk) -> None:
     assert outcome["cleaned_until"] == 7
     install_all(disk, [first, second])
     assert keys_at(disk, [0, 3]) == [(1, b"b"), (4, b"a"), (6, b"c")]
-    # A segment still says where it ends, though its last record is gone.
+    # The segment still shows its end, although its last record is removed.
     assert batches_of(disk, 0)[-1][0].next_offset == 3
 
 
@@ -95,14 +95,14 @@ def test_nothing_changes_when_nothing_is_dead(disk: RealDisk) -> None:
     assert disk.list(DIRECTORY) == [f"{0:020d}.log"]
 
 
-def test_nothing_at_or_above_the_limit_is_touched(disk: RealDisk) -> None:
+def test_batches_at_or_above_the_limit_do_not_change(disk: RealDisk) -> None:
     segments = [write_segment(disk, 0, [one(n, b"a", b"%d" % n) for n in range(6)])]
     assert compact(disk, segments, 3)["cleaned_until"] == 3
     install_all(disk, segments)
     assert [record.offset for record in committed_records(disk, [0])] == [2, 3, 4, 5]
 
 
-def test_tombstones_stay_for_a_while_after_they_were_first_cleaned(disk: RealDisk) -> None:
+def test_tombstones_stay_until_their_delete_horizon(disk: RealDisk) -> None:
     segments = [write_segment(disk, 0, [one(0, b"a", b"1"), one(1, b"a", None), one(2, b"b", b"1")])]
     compact(disk, segments, 3, now_ms=10)
     segments = install_all(disk, segments)
@@ -110,14 +110,14 @@ def test_tombstones_stay_for_a_while_after_they_were_first_cleaned(disk: RealDis
     header, batch = batches_of(disk, 0)[0]
     assert header.has_delete_horizon
     assert header.base_timestamp_ms == 10 + DAY_MS
-    assert read_records(batch, 0)[0].timestamp_ms == 1001, "its own time is what readers see"
+    assert read_records(batch, 0)[0].timestamp_ms == 1001, "readers see the record's own time"
     assert compact(disk, segments, 3, now_ms=9 + DAY_MS)["segments"] == []
     compact(disk, segments, 3, now_ms=10 + DAY_MS)
     install_all(disk, segments)
     assert keys_at(disk, [0]) == [(2, b"b")]
 
 
-def test_a_tombstone_removes_what_an_earlier_pass_kept(disk: RealDisk) -> None:
+def test_a_tombstone_removes_a_record_of_an_earlier_pass(disk: RealDisk) -> None:
     first = write_segment(disk, 0, [one(0, b"a", b"1"), one(1, b"b", b"1")])
     compact(disk, [first], 2)
     second = write_segment(disk, 2, [one(2, b"a", None)])
@@ -126,7 +126,7 @@ def test_a_tombstone_removes_what_an_earlier_pass_kept(disk: RealDisk) -> None:
     assert keys_at(disk, [0, 2]) == [(1, b"b"), (2, b"a")]
 
 
-def test_times_of_stamped_batches_stay(disk: RealDisk) -> None:
+def test_log_append_times_do_not_change(disk: RealDisk) -> None:
     stamped = build_batch(
         [Record(0, 7, b"a", b"1"), Record(1, 7, b"b", b"1")], log_append_time=True, max_timestamp_ms=7777
     )
@@ -136,7 +136,7 @@ def test_times_of_stamped_batches_stay(disk: RealDisk) -> None:
     assert [(r.offset, r.timestamp_ms) for r in committed_records(disk, [0])] == [(1, 7777), (2, 1002)]
 
 
-def test_aborted_records_go_and_do_not_hide_committed_ones(disk: RealDisk) -> None:
+def test_aborted_records_are_removed_and_do_not_hide_committed_ones(disk: RealDisk) -> None:
     transactional = {"producer_id": 9, "producer_epoch": 0, "transactional": True}
     segments = [
         write_segment(
@@ -161,7 +161,7 @@ def test_aborted_records_go_and_do_not_hide_committed_ones(disk: RealDisk) -> No
     markers = [header.base_offset for header, _ in batches_of(disk, 0) if header.is_control]
     assert markers == [2, 4, 6], "readers may still be inside these transactions"
 
-    # The markers of transactions of which nothing is left get a horizon, and go when it is over; the last one stays.
+    # Markers of removed transactions get a delete horizon and are removed after it; the last one stays.
     compact(disk, segments, 7, now_ms=1, aborted=aborted)
     segments = install_all(disk, segments)
     horizons = {header.base_offset: header.has_delete_horizon for header, _ in batches_of(disk, 0)}
@@ -191,13 +191,13 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(disk: RealDisk) -> None:
     assert [(h.base_offset, h.record_count) for h, _ in batches_of(disk, 0)] == [(1, 0), (2, 1)]
     assert last_sequences(disk, [0]) == before == {4: (2, 1)}
     assert compact(disk, segments, 3)["segments"] == []
-    # Nobody remembers this producer any more.
+    # This producer is no longer active.
     compact(disk, segments, 3, producers=[5])
     install_all(disk, segments)
     assert [h.base_offset for h, _ in batches_of(disk, 0)] == [2]
 
 
-def test_keys_that_do_not_fit_the_memory_are_cleaned_in_turns(disk: RealDisk) -> None:
+def test_keys_that_exceed_the_memory_are_cleaned_in_several_passes(disk: RealDisk) -> None:
     parts = [one(n, b"key-%d" % (n % 1000), b"%d" % n) for n in range(3000)]
     segments = [write_segment(disk, 0, parts)]
     before = latest(committed_records(disk, [0]))
@@ -215,7 +215,7 @@ def test_keys_that_do_not_fit_the_memory_are_cleaned_in_turns(disk: RealDisk) ->
     assert len(committed_records(disk, [0])) == 1000
 
 
-def test_a_damaged_segment_is_left_alone(disk: RealDisk) -> None:
+def test_a_damaged_segment_is_not_rewritten(disk: RealDisk) -> None:
     parts = [one(n, b"a", b"%d" % n) for n in range(3)]
     damaged = bytearray(parts[1])
     damaged[-1] ^= 1
@@ -229,7 +229,7 @@ def test_a_damaged_segment_is_left_alone(disk: RealDisk) -> None:
     assert read_file(disk, segment_path(0)) == before
 
 
-def test_what_a_client_garbled_is_kept(disk: RealDisk) -> None:
+def test_a_batch_with_malformed_records_is_copied(disk: RealDisk) -> None:
     batch = build_batch([Record(0, 0, b"a", b"1"), Record(1, 0, b"a", b"1")])
     garbled = assemble(0, 0, batch[21:61], b"\xff" * (len(batch) - 61))
     segments = [write_segment(disk, 0, [garbled, one(2, b"a", b"2")])]
@@ -283,7 +283,7 @@ def logs(draw: st.DrawFn) -> tuple[list[list[tuple[int, bytes]]], list[tuple[int
 
 @given(logs(), st.lists(st.integers(0, 2 * DAY_MS), min_size=1, max_size=4))
 @settings(max_examples=40, deadline=None)
-def test_no_pass_changes_what_readers_and_recovery_see(
+def test_compaction_does_not_change_what_readers_and_recovery_see(
     tmp_path_factory: pytest.TempPathFactory,
     log: tuple[list[list[tuple[int, bytes]]], list[tuple[int, int, int]], int],
     pauses: list[int],
@@ -308,5 +308,5 @@ def test_no_pass_changes_what_readers_and_recovery_see(
         assert open_transactions(disk, bases) == open_before
         assert last_sequences(disk, bases) == sequences_before
     below = [record.key for record in after if record.offset < until]
-    assert len(below) == len(set(below)), "one record a key"
+    assert len(below) == len(set(below)), "one record per key"
     disk.close()

@@ -1,4 +1,4 @@
-"""One flipped bit in a frame: which one it was, and that nothing else is taken for one."""
+"""Correction of one flipped bit in a frame; frames with other damage are not corrected."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FRAME = encode_frame_header(POSITION, 99, 5, 3, 2, [BODY]) + BODY
 
 
 @given(st.binary(min_size=1, max_size=3000), st.data())
-def test_a_bit_is_found_by_what_it_does_to_the_checksum(data: bytes, draw: st.DataObject) -> None:
+def test_a_flipped_bit_is_found_by_its_syndrome(data: bytes, draw: st.DataObject) -> None:
     index, bit = draw.draw(st.integers(0, len(data) - 1)), draw.draw(st.integers(0, 7))
     flipped = bytearray(data)
     flipped[index] ^= 1 << bit
     assert find_bit(crc32c(data) ^ crc32c(bytes(flipped)), len(data)) == (index, bit)
 
 
-def test_every_bit_of_a_frame_is_put_right() -> None:
+def test_every_single_bit_of_a_frame_is_corrected() -> None:
     for bit in range(len(FRAME) * 8):
         flipped = bytearray(FRAME)
         flipped[bit // 8] ^= 1 << bit % 8
         assert correct_frame(b"before" + flipped + bytes(4000), 6, POSITION) == (FRAME, bit // 8), bit
 
 
-def test_two_bits_are_left_alone() -> None:
+def test_two_flipped_bits_are_not_corrected() -> None:
     chance = random.Random(2)
     for _ in range(500):
         first, second = chance.sample(range(len(FRAME) * 8), 2)
@@ -43,7 +43,7 @@ def test_two_bits_are_left_alone() -> None:
         assert correct_frame(bytes(flipped), 0, POSITION) is None
 
 
-def test_a_torn_frame_is_left_alone() -> None:
+def test_a_torn_frame_is_not_corrected() -> None:
     for size in range(0, len(FRAME), 7):
         for filler in (b"\0", b"\xff", b"old"):
             torn = FRAME[:size] + filler * len(FRAME)
@@ -52,7 +52,7 @@ def test_a_torn_frame_is_left_alone() -> None:
             assert found is None if wrong != 1 else found is not None
 
 
-def test_a_frame_of_another_place_is_left_alone() -> None:
+def test_a_frame_of_another_position_is_not_corrected() -> None:
     assert correct_frame(FRAME, 0, POSITION + 3) is None
     assert correct_frame(bytes(4000), 0, POSITION) is None
     assert correct_frame(FRAME[:40], 0, POSITION) is None

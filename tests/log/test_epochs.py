@@ -1,4 +1,4 @@
-"""Which epoch wrote which offsets, against a plain list of both."""
+"""Leader epochs by offset, compared with a plain list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Runs = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), max_size=8)
 
 
 def written(runs: list[tuple[int, int]]) -> tuple[Epochs, list[int]]:
-    """Epochs that grow by the first number and write as many offsets as the second says."""
+    """Runs of (increase of the epoch, number of offsets), as a table and as the epoch of each offset."""
     epochs = Epochs()
     rows: list[int] = []
     epoch = -1
@@ -24,7 +24,7 @@ def written(runs: list[tuple[int, int]]) -> tuple[Epochs, list[int]]:
 
 
 @given(Runs)
-def test_every_offset_knows_its_epoch_and_every_epoch_its_end(runs: list[tuple[int, int]]) -> None:
+def test_every_offset_has_its_epoch_and_every_epoch_its_end(runs: list[tuple[int, int]]) -> None:
     epochs, rows = written(runs)
     assert [epochs.epoch_at(offset) for offset in range(len(rows))] == rows
     assert epochs.latest == (rows[-1] if rows else -1)
@@ -35,7 +35,7 @@ def test_every_offset_knows_its_epoch_and_every_epoch_its_end(runs: list[tuple[i
 
 
 @given(Runs, st.floats(0, 1))
-def test_what_is_trimmed_is_forgotten_and_the_rest_stays(runs: list[tuple[int, int]], share: float) -> None:
+def test_trimming_removes_older_epochs_only(runs: list[tuple[int, int]], share: float) -> None:
     epochs, rows = written(runs)
     start = int(len(rows) * share)
     epochs.cut_before(start)
@@ -48,7 +48,7 @@ def test_what_is_trimmed_is_forgotten_and_the_rest_stays(runs: list[tuple[int, i
 
 
 @given(Runs, st.floats(0, 1))
-def test_what_is_cut_off_was_never_there(runs: list[tuple[int, int]], share: float) -> None:
+def test_truncation_removes_newer_epochs(runs: list[tuple[int, int]], share: float) -> None:
     epochs, rows = written(runs)
     end = int(len(rows) * share)
     epochs.cut_after(end)

@@ -1,4 +1,4 @@
-"""Open files, never more than a bound, and names that are durable when somebody says so."""
+"""The bounded table of open files, and the durability of names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def new_host(seed: int = 1) -> Host:
     return Simulation(seed).host("node")
 
 
-def test_never_more_than_the_bound_are_open_and_all_can_be_used() -> None:
+def test_open_files_are_bounded_and_all_are_usable() -> None:
     files = OpenFiles(new_host().boot().disk, 3)
     for number in range(10):
         files.make("d", f"d/{number}").write_at(0, [b"%d" % number])
@@ -27,7 +27,7 @@ def test_never_more_than_the_bound_are_open_and_all_can_be_used() -> None:
         files.get("d/none")
 
 
-def test_the_least_recently_used_one_goes() -> None:
+def test_the_least_recently_used_file_is_closed() -> None:
     files = OpenFiles(new_host().boot().disk, 2)
     first, second = files.make("d", "d/1"), files.make("d", "d/2")
     assert files.get("d/1") is first
@@ -36,7 +36,7 @@ def test_the_least_recently_used_one_goes() -> None:
     assert files.get("d/2") is not second
 
 
-def test_a_forgotten_file_is_opened_anew() -> None:
+def test_a_forgotten_file_is_opened_again() -> None:
     host = new_host()
     files = OpenFiles(host.boot().disk, 3)
     old = files.make("d", "d/1")
@@ -47,7 +47,7 @@ def test_a_forgotten_file_is_opened_anew() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_name_that_was_synced_stays(seed: int) -> None:
+def test_a_synced_name_survives_a_crash(seed: int) -> None:
     host = new_host(seed)
     files = OpenFiles(host.boot().disk, 3)
     file = files.make("p/d", "p/d/1")
@@ -60,8 +60,8 @@ def test_a_name_that_was_synced_stays(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_names_of_an_earlier_life_are_in_doubt(seed: int) -> None:
-    """Killed before it could sync them: they are in memory, and the next life must see to it."""
+def test_names_from_before_a_restart_are_synced_again(seed: int) -> None:
+    """A node killed before it synced its names leaves them in memory; the next start must sync them."""
     host = new_host(seed)
     disk = host.boot().disk
     disk.make_directory("p")
@@ -76,7 +76,7 @@ def test_names_of_an_earlier_life_are_in_doubt(seed: int) -> None:
     assert host.boot().disk.exists("p/d/1")
 
 
-def test_a_name_made_while_others_were_synced_is_not_taken_for_synced() -> None:
+def test_a_name_created_during_a_sync_is_not_durable() -> None:
     files = OpenFiles(new_host().boot().disk, 3)
     files.make("p/d", "p/d/1")
     taken = files.unsynced_names()

@@ -1,4 +1,4 @@
-"""The bytes of the write-ahead log: what was encoded is decoded, and nothing else is."""
+"""The bytes of the write-ahead log: frames decode to what was encoded, and other bytes do not decode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ U8 = st.integers(0, 255)
 @given(
     U8, U16, U64, U32, U64, U64, st.binary(max_size=200), st.binary(min_size=1, max_size=50), U64, st.binary(max_size=9)
 )
-def test_what_was_encoded_is_decoded(
+def test_frames_round_trip(
     flags: int,
     shard: int,
     sequence: int,
@@ -72,7 +72,7 @@ def test_what_was_encoded_is_decoded(
     assert (third.room(), third.event()) == (3, event)
 
 
-def test_a_frame_is_nothing_in_another_place_cut_short_or_with_a_bit_changed() -> None:
+def test_a_frame_is_invalid_at_another_position_truncated_or_with_a_flipped_bit() -> None:
     frame = encode_frame(640, 0, 0, 1, 1, [encode_event(0, 1, 1, 1, 0, b"event")])
     assert decode_frame(frame, 0, 640) is not None
     assert decode_frame(frame, 0, 641) is None
@@ -96,6 +96,6 @@ def test_the_number_of_entries_must_be_right() -> None:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200), st.integers(0, 40))
-def test_any_bytes_are_refused_without_a_word(data: bytes, at: int) -> None:
+def test_arbitrary_bytes_decode_to_nothing(data: bytes, at: int) -> None:
     decode_frame(b"LHWF" + data, min(at, len(data)), 0)
     decode_frame(data, 0, 0)

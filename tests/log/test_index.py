@@ -1,4 +1,4 @@
-"""The sparse index: it never points behind what is asked for, and a damaged file is refused."""
+"""The sparse index: it never points after the target, and a damaged file is refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longhall.log.index import Index, Summary, decode_index
 
 @st.composite
 def batches(draw: st.DrawFn) -> list[tuple[int, int, int]]:
-    """Relative offset, position and newest timestamp of every batch of a segment; times may go back."""
+    """Relative offset, position and newest timestamp of every batch of a segment; times may decrease."""
     out: list[tuple[int, int, int]] = []
     offset = 0
     position = 0
@@ -34,7 +34,9 @@ def indexed(segment: list[tuple[int, int, int]], every: int) -> Index:
 
 
 @given(batches(), st.integers(1, 6), st.integers(0, 250))
-def test_a_scan_from_the_answer_finds_the_offset(segment: list[tuple[int, int, int]], every: int, wanted: int) -> None:
+def test_a_scan_from_the_position_finds_the_offset(
+    segment: list[tuple[int, int, int]], every: int, wanted: int
+) -> None:
     start = indexed(segment, every).position_for_offset(wanted)
     holding = [position for offset, position, _ in segment if offset <= wanted]
     assert start <= (holding[-1] if holding else 0)
@@ -42,7 +44,7 @@ def test_a_scan_from_the_answer_finds_the_offset(segment: list[tuple[int, int, i
 
 
 @given(batches(), st.integers(1, 6), st.integers(-1, 60))
-def test_a_scan_from_the_answer_finds_the_first_batch_of_a_time(
+def test_a_scan_from_the_position_finds_the_first_batch_of_a_time(
     segment: list[tuple[int, int, int]], every: int, wanted: int
 ) -> None:
     index = indexed(segment, every)
@@ -53,7 +55,7 @@ def test_a_scan_from_the_answer_finds_the_first_batch_of_a_time(
     assert index.position_for_offset(relative) == start
 
 
-def test_the_answer_is_close() -> None:
+def test_the_position_is_within_one_interval() -> None:
     segment = [(n, n * 100, n) for n in range(1000)]
     index = indexed(segment, 10)
     assert index.position_for_offset(557) == 55_000
@@ -88,21 +90,23 @@ def test_damage_is_refused(segment: list[tuple[int, int, int]], data: st.DataObj
 
 
 @given(batches(), st.integers(1, 6), st.integers(0, 12_000))
-def test_a_cut_index_is_that_of_the_cut_segment(segment: list[tuple[int, int, int]], every: int, size: int) -> None:
+def test_a_truncated_index_equals_that_of_the_truncated_segment(
+    segment: list[tuple[int, int, int]], every: int, size: int
+) -> None:
     index = indexed(segment, every)
     index.cut(size)
     kept = indexed([batch for batch in segment if batch[1] < size], every)
     assert index.encode(Summary(0, 0)) == kept.encode(Summary(0, 0))
 
 
-def test_what_is_appended_ascends() -> None:
+def test_entries_must_ascend() -> None:
     index = Index()
     index.append(0, 0, 5)
     for offset, position in ((0, 10), (1, 0)):
         with pytest.raises(AssertionError):
             index.append(offset, position, 5)
     index.append(1, 100, 3)
-    assert index.position_for_timestamp(4) == 0, "a time that falls back does not hide the older one"
+    assert index.position_for_timestamp(4) == 0, "a decreasing time does not hide an earlier batch"
 
 
 def vars_of(summary: Summary) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The log of one partition: appended in any mixture, read everywhere, cut, trimmed, brought back."""
+"""The log of one partition: appending, reading, trimming, retention, damage and replay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.log.partitiondesk import (
 )
 
 
-def test_every_offset_with_every_size_gives_whole_batches_and_at_least_one() -> None:
+def test_a_read_at_any_offset_and_size_returns_at_least_one_whole_batch() -> None:
     host = new_host()
     log = open_log(host)
     batches: list[bytes] = []
@@ -47,7 +47,7 @@ def test_every_offset_with_every_size_gives_whole_batches_and_at_least_one() -> 
     assert read(log, log.next_offset + 1).code is Code.OFFSET_OUT_OF_RANGE
 
 
-def test_nobody_sees_what_lies_at_or_behind_the_limit() -> None:
+def test_reads_end_before_the_limit() -> None:
     log = open_log(new_host())
     batches = fill(log, 30)
     for limit in range(31):
@@ -72,7 +72,7 @@ def test_a_segment_is_closed_by_size_by_age_and_by_the_span_of_its_offsets() -> 
     assert flags == STARTS_SEGMENT
 
 
-def test_cold_data_and_cold_indexes_are_asked_for_and_then_read() -> None:
+def test_cold_data_and_cold_indexes_are_requested_and_then_read() -> None:
     host = new_host()
     log = open_log(host)
     batches = fill(log, 60)
@@ -87,7 +87,7 @@ def test_cold_data_and_cold_indexes_are_asked_for_and_then_read() -> None:
 
 
 @pytest.mark.parametrize("spoil", ["missing", "torn", "flipped", "newer", "of another size"])
-def test_an_index_that_cannot_be_used_is_made_again(spoil: str) -> None:
+def test_an_unusable_index_is_rebuilt(spoil: str) -> None:
     host = new_host()
     log = open_log(host)
     batches = fill(log, 60)
@@ -148,7 +148,7 @@ def test_a_flipped_bit_is_refused_at_exactly_its_batch() -> None:
     start = len(batches[0]) + len(batches[1])
     for at in range(len(batches[2])):
         if at in range(12, 16):
-            continue  # The leader epoch: nothing covers it, and no reader depends on it.
+            continue  # The leader epoch: no checksum covers it, and no reader depends on it.
         for bit in range(8):
             inode.content[start + at] ^= 1 << bit
             refused = [offset for offset in range(12) if read(log, offset, 1).code is not None]
@@ -159,18 +159,18 @@ def test_a_flipped_bit_is_refused_at_exactly_its_batch() -> None:
     assert [read(log, offset).code for offset in range(12)] == [None] * 12
 
 
-def test_a_batch_that_lies_about_its_end_does_not_make_a_gap() -> None:
+def test_a_batch_with_a_wrong_end_is_damage_and_not_a_gap() -> None:
     host = new_host()
     log = open_log(host)
     for _ in range(3):
         append(log, batch_at(log.next_offset, 40, records=4))
     log.flush()
     inode = dict(host.platter.inodes())[segment_path(PARTITION, 0)]
-    inode.content[len(batch_at(0, 40, records=4)) + 26] = 1  # The second batch says it ends at 5 instead of 7.
+    inode.content[len(batch_at(0, 40, records=4)) + 26] = 1  # The second batch states that it ends at 5 instead of 7.
     assert [offset for offset in range(12) if read(log, offset, 1).code is not None] == [4, 5, 6, 7]
 
 
-def test_a_file_that_is_cut_short_is_refused_and_never_passed_over() -> None:
+def test_a_truncated_file_is_refused_and_never_skipped() -> None:
     host = new_host()
     log = open_log(host)
     fill(log, 40)
@@ -184,7 +184,7 @@ def test_a_file_that_is_cut_short_is_refused_and_never_passed_over() -> None:
         assert read(log, first.next_offset).code is None
 
 
-def test_everything_may_be_trimmed_and_the_log_goes_on() -> None:
+def test_everything_may_be_trimmed_and_the_log_continues() -> None:
     host = new_host()
     log = open_log(host)
     fill(log, 25)
@@ -201,7 +201,7 @@ def test_everything_may_be_trimmed_and_the_log_goes_on() -> None:
     assert bytes_of(read(log, 25)) == batch
 
 
-def test_a_trim_takes_what_is_only_in_memory_and_its_file_does_not_come_back() -> None:
+def test_a_trim_drops_the_tail_and_its_file_is_not_recreated() -> None:
     host = new_host()
     log = open_log(host)
     for _ in range(10):
@@ -214,15 +214,15 @@ def test_a_trim_takes_what_is_only_in_memory_and_its_file_does_not_come_back() -
     assert bytes_of(read(log, 6, 1)) == batch_at(6, 900)
 
 
-def test_a_trim_behind_the_end_moves_the_end() -> None:
-    """What was trimmed may have been lost with a damaged stretch of the write-ahead log."""
+def test_a_trim_after_the_end_moves_the_end() -> None:
+    """Trimmed offsets may have been lost with a damaged range of the write-ahead log."""
     log = open_log(new_host())
     fill(log, 3)
     log.advance_start(10)
     assert (log.start_offset, log.next_offset) == (10, 10)
 
 
-def test_retention_takes_whole_segments_by_age_and_by_size() -> None:
+def test_retention_removes_whole_segments_by_age_and_by_size() -> None:
     log = open_log(new_host())
     for number in range(20):
         append(log, batch_at(log.next_offset, 900, timestamp_ms=1_000 + number))
@@ -230,14 +230,14 @@ def test_retention_takes_whole_segments_by_age_and_by_size() -> None:
     assert log.start_for_retention(10_000, -1, -1, 20) == 0
     assert log.start_for_retention(1_008 + 500, 500, -1, 20) == 8
     assert log.start_for_retention(10**9, 500, -1, 20) == 20
-    assert log.start_for_retention(10**9, 500, -1, 9) == 8, "what is not stable stays"
+    assert log.start_for_retention(10**9, 500, -1, 9) == 8, "unstable offsets stay"
     size = log.bytes_kept()
     assert log.start_for_retention(0, -1, size, 20) == 0
     assert log.start_for_retention(0, -1, size - log.segments[0].size_bytes, 20) == bases[1]
     assert log.start_for_retention(0, -1, 0, 20) == bases[-1], "the active segment stays"
 
 
-def test_what_is_lost_is_refused_and_the_rest_is_not() -> None:
+def test_lost_offsets_are_refused_and_others_are_read() -> None:
     host = new_host()
     log = open_log(host)
     batches = fill(log, 4)
@@ -250,7 +250,7 @@ def test_what_is_lost_is_refused_and_the_rest_is_not() -> None:
         assert bytes_of(read(log, 7)) == behind + last
         log.flush()
     far = batch_at(9, 50)
-    place = log.segments[-1].size_bytes + 777  # Batches between are lost; what stands in the file there is anything.
+    place = log.segments[-1].size_bytes + 777  # Batches in between are lost; the bytes of the file there are arbitrary.
     file = log._files.get(segment_path(PARTITION, log.segments[-1].base_offset))
     file.write_at(place - 777, [b"\xaa" * 777, far])
     log.replay_reference(parse_header(further := batch_at(12, 50), 0), place, 0, 0)
@@ -324,7 +324,7 @@ def entry_offset(entries: list[tuple[bytes, int, int]], at: int) -> int:
     return parse_header(entries[at][0], 0).base_offset
 
 
-def test_closing_a_segment_cuts_what_a_crash_left_behind_its_end() -> None:
+def test_closing_a_segment_removes_bytes_that_a_crash_left_after_its_end() -> None:
     host = new_host()
     log = open_log(host)
     fill(log, 4)
@@ -339,7 +339,7 @@ def test_closing_a_segment_cuts_what_a_crash_left_behind_its_end() -> None:
     assert len(content(host)[segment_path(PARTITION, 0)]) == size
 
 
-def test_a_tail_on_its_way_is_read_from_memory_and_then_from_its_file() -> None:
+def test_a_tail_that_is_being_written_is_read_from_memory_and_then_from_its_file() -> None:
     host = new_host()
     log = open_log(host)
     batches = [batch_at(0, 300), batch_at(1, 300)]
@@ -359,7 +359,7 @@ def test_a_tail_on_its_way_is_read_from_memory_and_then_from_its_file() -> None:
     assert content(host)[segment_path(PARTITION, 0)] == b"".join(batches)
 
 
-def test_whoever_flushes_waits_for_what_is_on_its_way_and_counts_it_himself() -> None:
+def test_a_flush_waits_for_writes_in_progress_and_counts_their_bytes() -> None:
     host = new_host()
     log = open_log(host)
     left: list[int] = []
@@ -370,7 +370,7 @@ def test_whoever_flushes_waits_for_what_is_on_its_way_and_counts_it_himself() ->
     assert len(content(host)[segment_path(PARTITION, 0)]) == log.segments[0].written_bytes
 
 
-def test_a_full_disk_behind_the_loop_keeps_the_tail_until_a_flush_says_so() -> None:
+def test_a_full_disk_of_the_writer_process_keeps_the_tail_until_a_flush_reports_it() -> None:
     host = new_host()
     log = open_log(host)
     append(log, batch_at(0, 3_000))
@@ -385,8 +385,8 @@ def test_a_full_disk_behind_the_loop_keeps_the_tail_until_a_flush_says_so() -> N
 
 
 @pytest.mark.parametrize("rolled", [False, True])
-def test_an_index_of_what_was_cut_off_is_not_believed_later(rolled: bool) -> None:
-    """Batches that nobody was promised were written and indexed; after the cut others stand at the same offsets."""
+def test_an_index_of_truncated_batches_is_not_used_later(rolled: bool) -> None:
+    """Unacknowledged batches were written and indexed; after the truncation others take their offsets."""
     host = new_host()
     log = open_log(host)
     log.segment_bytes = 1 << 24
@@ -415,12 +415,12 @@ def test_an_index_of_what_was_cut_off_is_not_believed_later(rolled: bool) -> Non
     log = open_log(host)
     log.restore(numbers)
     kept.append(batch_at(log.next_offset, INDEX_INTERVAL_BYTES // 10))
-    append(log, kept[-1])  # Who appends takes the index that is there, and scans the rest.
+    append(log, kept[-1])  # An append loads the index file and scans the rest.
     for offset, batch in enumerate([*first, *kept]):
         assert bytes_of(read(log, offset, bytes_max=1)) == batch
 
 
-def test_what_is_not_recent_leaves_memory_step_by_step() -> None:
+def test_old_pages_leave_memory_step_by_step() -> None:
     log = open_log(new_host())
     while len(log.segments) < 3:
         append(log, batch_at(log.next_offset, 300))
@@ -432,5 +432,5 @@ def test_what_is_not_recent_leaves_memory_step_by_step() -> None:
         steps += 1
     assert [segment.noted_bytes for segment in log.segments[1:]] == [one.written_bytes for one in log.segments[1:]]
     assert written // 1_000 <= steps <= written // 1_000 + 2
-    assert log.segments[0].noted_bytes == 0  # It is not on the disk yet.
+    assert log.segments[0].noted_bytes == 0  # Not on the disk yet.
     assert log.written_is_recent(bases, 1_000)

@@ -1,4 +1,4 @@
-"""The log of one partition, step by step against a list of the batches that should be there."""
+"""The log of one partition as a state machine, compared with a list of its batches."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.log.partitiondesk import (
 
 
 class PartitionMachine(RuleBasedStateMachine):
-    """Every step against a list of the batches that should be there."""
+    """Random operations, each compared with a list of the expected batches."""
 
     def __init__(self) -> None:
         super().__init__()
         self.host = new_host()
         self.batches: list[tuple[BatchHeader, bytes]] = []
-        self.entries: list[tuple[bytes, int, int]] = []  # Since the last snapshot, as the write-ahead log has them.
-        self.trimmed: list[tuple[int, int]] = []  # After how many entries, and to where.
+        self.entries: list[tuple[bytes, int, int]] = []  # Entries of the write-ahead log since the last snapshot.
+        self.trimmed: list[tuple[int, int]] = []  # Number of entries before the trim, and its offset.
         self.now_ms = 0
 
     @initialize()
@@ -94,7 +94,7 @@ class PartitionMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """As recovery does it: the snapshot, and everything behind it once more."""
+        """Restart as recovery does: restore the snapshot and replay every entry after it."""
         self.log = open_log(self.host)
         self.log.restore(self.saved)
         trims = list(self.trimmed)

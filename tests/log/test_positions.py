@@ -1,15 +1,15 @@
-"""Where entries stand: never behind the place that is given, whatever was cut and released."""
+"""Positions of entries: the returned position is never after the entry, also after truncation and release."""
 
 from __future__ import annotations
 
 from longhall.log.positions import INTERVAL_BYTES, Positions
 
 
-def test_the_last_place_that_is_not_behind() -> None:
+def test_the_last_position_not_after_the_entry_is_returned() -> None:
     positions = Positions()
     assert positions.place_for(1) is None
     positions.note(0, 64)
-    positions.note(5, 70)  # Too near to be worth it.
+    positions.note(5, 70)  # Too close to the previous one: not noted.
     positions.note(10, 64 + INTERVAL_BYTES)
     positions.note(30, 64 + 3 * INTERVAL_BYTES)
     assert positions.place_for(1) == (0, 64)
@@ -19,7 +19,7 @@ def test_the_last_place_that_is_not_behind() -> None:
     assert positions.first == 0
 
 
-def test_behind_a_cut_the_new_entries_are_found_and_before_it_the_old_ones() -> None:
+def test_after_a_truncation_new_entries_are_found_and_old_ones_before_it() -> None:
     positions = Positions()
     for index in range(0, 50, 10):
         positions.note(index, index * INTERVAL_BYTES)
@@ -29,7 +29,7 @@ def test_behind_a_cut_the_new_entries_are_found_and_before_it_the_old_ones() -> 
     assert positions.place_for(45) == (25, 1_000 * INTERVAL_BYTES)
 
 
-def test_what_is_released_is_not_found() -> None:
+def test_released_entries_are_not_found() -> None:
     positions = Positions()
     for index in range(0, 50, 10):
         positions.note(index, index * INTERVAL_BYTES)

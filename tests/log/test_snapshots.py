@@ -1,4 +1,4 @@
-"""Snapshots: the newest whole one is read, and a cut at any moment leaves the old or the new."""
+"""Snapshots: the newest is read, and a power failure at any moment leaves the old or the new one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulation.loop import PowerCut
 from simulation.world import Simulation
 
 
-def test_the_newest_is_read_and_the_old_one_goes() -> None:
+def test_the_newest_is_read_and_the_old_one_is_removed() -> None:
     disk = Simulation(1).host("node").boot().disk
     assert read_snapshot(disk, 3) is None
     write_snapshot(disk, 3, 100, b"first")
@@ -25,7 +25,7 @@ def test_the_newest_is_read_and_the_old_one_goes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_cut_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
+def test_a_power_failure_at_any_step_leaves_the_old_or_the_new_snapshot(seed: int) -> None:
     seen = set()
     for changes in range(40):
         host = Simulation(seed * 100 + changes).host("node")
@@ -49,14 +49,14 @@ def test_a_cut_at_any_step_leaves_the_old_or_the_new(seed: int) -> None:
         seen.add(found[0])
         write_snapshot(disk, 1, 30, b"after")
         assert read_snapshot(disk, 1) == (30, b"after")
-        assert len(disk.list(shard_directory(1))) == 1, "leavings of a cut go with the next one"
+        assert len(disk.list(shard_directory(1))) == 1, "the next snapshot removes the leftovers of a power failure"
         if done:
             break
     assert seen == {10, 20}
 
 
 @pytest.mark.parametrize("spoil", ["cut", "flipped", "empty", "magic"])
-def test_a_damaged_one_is_refused_with_a_sentence(spoil: str) -> None:
+def test_a_damaged_snapshot_is_refused_with_a_message(spoil: str) -> None:
     disk = Simulation(1).host("node").boot().disk
     write_snapshot(disk, 1, 10, b"body" * 50)
     file = disk.open(snapshot_path(1, 10))
@@ -73,7 +73,7 @@ def test_a_damaged_one_is_refused_with_a_sentence(spoil: str) -> None:
     assert caught.value.code is Code.STORAGE_DAMAGED
 
 
-def test_one_from_a_newer_version_says_so() -> None:
+def test_a_snapshot_of_a_newer_version_is_refused() -> None:
     disk = Simulation(1).host("node").boot().disk
     write_snapshot(disk, 1, 10, b"body")
     disk.open(snapshot_path(1, 10)).write_at(4, [b"\x00\x09"])

@@ -1,4 +1,4 @@
-"""The chores of the scrub: what is whole passes, whatever is flipped does not, and slices add up to the whole."""
+"""The background jobs of the scrub: intact data passes, every flipped bit is found, and slices cover everything."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from longhall.log.chores import CHORES, rebuild_index
+from longhall.log.background_jobs import BACKGROUND_JOBS, rebuild_index
 from longhall.log.snapshots import write_snapshot
 from longhall.world.ports import File
 from longhall.world.real.disk import RealDisk
 from tests.log.hall import read_file, segment_path, write_file, write_segment
-from tests.log.test_chores import BASE, batches
+from tests.log.test_background_jobs import BASE, batches
 from tests.log.waldesk import WalDesk
 
 COUNT = 12  # Batches, of two records each.
@@ -22,7 +22,7 @@ WHOLE = b"".join(PARTS)
 SIZE = len(PARTS[0])
 NEXT = BASE + 2 * COUNT
 PATH = segment_path(BASE)
-EPOCH_AT = range(12, 16)  # Within a batch: no checksum covers it, and nothing contradicts it.
+EPOCH_AT = range(12, 16)  # Within a batch: neither a checksum nor a neighbour verifies it.
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def disk(tmp_path: Path) -> Iterator[RealDisk]:
 
 
 def verify(disk: Any, job: str, **arguments: object) -> Any:
-    return CHORES[job](disk, arguments)
+    return BACKGROUND_JOBS[job](disk, arguments)
 
 
 def slices(disk: RealDisk, bytes_max: int) -> tuple[int, int]:
-    """Through a segment slice by slice: how many there were, and the first damaged offset or -1."""
+    """Verify a segment slice by slice: the number of slices, and the first damaged offset or -1."""
     position = count = 0
     expected = BASE
     while position < len(WHOLE):
@@ -51,7 +51,7 @@ def slices(disk: RealDisk, bytes_max: int) -> tuple[int, int]:
     return count, -1
 
 
-def test_slices_find_a_bit_wherever_it_flips(disk: RealDisk) -> None:
+def test_slices_find_a_flipped_bit_at_any_position(disk: RealDisk) -> None:
     write_segment(disk, BASE, PARTS)
     assert slices(disk, 1) == (COUNT, -1)
     assert slices(disk, 1 << 20) == (1, -1)
@@ -62,14 +62,14 @@ def test_slices_find_a_bit_wherever_it_flips(disk: RealDisk) -> None:
         assert slices(disk, 300)[1] >= 0, at
 
 
-def test_a_segment_that_is_short_or_gone_is_damaged(disk: RealDisk) -> None:
+def test_a_short_or_missing_segment_is_damaged(disk: RealDisk) -> None:
     write_segment(disk, BASE, PARTS[:-1])
     assert slices(disk, 300)[1] == NEXT - 2
     disk.remove(PATH)
     assert slices(disk, 300) == (1, BASE)
 
 
-def test_an_index_is_whole_or_not(disk: RealDisk) -> None:
+def test_a_damaged_index_is_reported(disk: RealDisk) -> None:
     _, size = write_segment(disk, BASE, PARTS)
     missing = {"covers": -1, "size_bytes": -1, "segment_bytes": size}
     assert verify(disk, "verify_index", path=PATH) == missing
@@ -82,7 +82,7 @@ def test_an_index_is_whole_or_not(disk: RealDisk) -> None:
     assert verify(disk, "verify_index", path=PATH)["covers"] == -1
 
 
-def test_damaged_snapshots_are_named(disk: RealDisk) -> None:
+def test_damaged_snapshots_are_reported(disk: RealDisk) -> None:
     for shard in range(3):
         write_snapshot(disk, shard, 10, b"state" * 10)
     assert verify(disk, "verify_snapshots", shards=[0, 1, 2, 3])["damaged"] == []
@@ -93,12 +93,12 @@ def test_damaged_snapshots_are_named(disk: RealDisk) -> None:
     assert verify(disk, "verify_snapshots", shards=[0, 1, 2, 3])["damaged"] == [1]
 
 
-def test_frames_are_verified_up_to_what_was_promised() -> None:
+def test_frames_are_verified_up_to_the_durable_end() -> None:
     desk = WalDesk()
     for _ in range(6):
         desk.put(400)
     desk.append(50)
-    desk.write()  # Nobody was promised this one.
+    desk.write()  # Written and not synced.
     ((path, start, until),) = desk.wal.kept_files()
 
     def damaged(bytes_max: int) -> int:
@@ -120,46 +120,46 @@ def test_frames_are_verified_up_to_what_was_promised() -> None:
         desk.current().content[place] ^= 1
 
 
-class RottenFile:
-    """A segment that memory has whole, and of which a bit has flipped on the disk."""
+class DecayedFile:
+    """A segment that is intact in memory and has a flipped bit on the disk."""
 
-    def __init__(self, file: File, rotten: bytes) -> None:
+    def __init__(self, file: File, decayed: bytes) -> None:
         self.file = file
-        self.rotten: bytes | None = rotten
+        self.decayed: bytes | None = decayed
         self.read_at, self.size, self.close = file.read_at, file.size, file.close
 
     def read_from_disk(self, position: int, size: int) -> bytes:
-        return self.read_at(position, size) if self.rotten is None else self.rotten[position : position + size]
+        return self.read_at(position, size) if self.decayed is None else self.decayed[position : position + size]
 
     def write_at(self, position: int, buffers: list[bytes]) -> int:
-        self.rotten = None
+        self.decayed = None
         return self.file.write_at(position, buffers)
 
 
-class RottenDisk:
-    def __init__(self, disk: RealDisk, rotten: bytes) -> None:
-        self.file = RottenFile(disk.open(PATH), rotten)
+class DecayedDisk:
+    def __init__(self, disk: RealDisk, decayed: bytes) -> None:
+        self.file = DecayedFile(disk.open(PATH), decayed)
         self.synced = False
 
     def exists(self, path: str) -> bool:
         return True
 
-    def open(self, path: str) -> RottenFile:
+    def open(self, path: str) -> DecayedFile:
         return self.file
 
-    def sync_now(self, file: RottenFile) -> None:
-        self.synced = file.rotten is None
+    def sync_now(self, file: DecayedFile) -> None:
+        self.synced = file.decayed is None
 
 
-def test_what_memory_still_has_is_written_to_the_disk_again(disk: RealDisk) -> None:
-    """A bit has flipped under a page that memory remembers: only a read past memory sees it."""
+def test_bytes_that_memory_has_are_written_to_the_disk_again(disk: RealDisk) -> None:
+    """A bit has flipped below a cached page: only a read past the page cache sees it."""
     write_segment(disk, BASE, PARTS)
     flipped = bytearray(WHOLE)
     flipped[300] ^= 8
     segment: dict[str, object] = {"path": PATH, "size_bytes": len(WHOLE), "next_offset": NEXT}
-    rotten = RottenDisk(disk, bytes(flipped))
-    assert len(verify(rotten, "find_damage", segments=[segment])["damaged"][0]) == 1
-    rotten = RottenDisk(disk, bytes(flipped))
-    assert verify(rotten, "restore_from_memory", **segment) == {"damaged": []}
-    assert rotten.synced
+    decayed = DecayedDisk(disk, bytes(flipped))
+    assert len(verify(decayed, "find_damage", segments=[segment])["damaged"][0]) == 1
+    decayed = DecayedDisk(disk, bytes(flipped))
+    assert verify(decayed, "restore_from_memory", **segment) == {"damaged": []}
+    assert decayed.synced
     assert read_file(disk, PATH) == WHOLE

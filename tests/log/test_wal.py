@@ -1,4 +1,4 @@
-"""What the write-ahead log promises: nothing that was synced is lost, nothing that was cut comes back."""
+"""The guarantees of the write-ahead log: nothing synced is lost, and nothing truncated returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longhall.world.real import real_world
 from tests.log.waldesk import WalDesk, entry_size, numbers_of
 
 
-def test_what_was_written_is_read_again_in_order() -> None:
+def test_written_entries_are_read_in_order() -> None:
     desk = WalDesk()
     for size in (0, 1, 100, 5000):
         for _ in range(3):
@@ -28,7 +28,7 @@ def test_what_was_written_is_read_again_in_order() -> None:
     assert desk.damage == []
 
 
-def test_the_real_disk_gives_the_same(tmp_path: Path) -> None:
+def test_the_real_disk_gives_the_same_log(tmp_path: Path) -> None:
     world: World = real_world(str(tmp_path / "data"))
     try:
         wal = Wal(world.disk, FILE_BYTES_MIN)
@@ -49,7 +49,7 @@ def test_the_real_disk_gives_the_same(tmp_path: Path) -> None:
         world.close()
 
 
-def test_a_tail_torn_at_any_byte_is_cut_and_nothing_before_it() -> None:
+def test_a_tail_torn_at_any_byte_is_truncated_and_nothing_before_it() -> None:
     desk = WalDesk()
     kept = [desk.put(30), desk.put(30)]
     end = desk.wal.end
@@ -63,28 +63,28 @@ def test_a_tail_torn_at_any_byte_is_cut_and_nothing_before_it() -> None:
             inode.content[:] = whole[: end + cut] + filler * (size - cut) + whole[end + size :]
             frame = slice(end, end + size)
             wrong = int.from_bytes(inode.content[frame], "big") ^ int.from_bytes(whole[frame], "big")
-            expected = kept + [torn] if wrong.bit_count() <= 1 else kept  # A single wrong bit is put right.
+            expected = kept + [torn] if wrong.bit_count() <= 1 else kept  # A single wrong bit is corrected.
             assert desk.boot() == expected, cut
             assert desk.damage == []
             assert desk.wal.end == (end + size if torn in expected else end)
 
 
-def test_what_was_cut_does_not_come_back_behind_a_shorter_frame() -> None:
+def test_truncated_frames_do_not_return_after_a_shorter_frame() -> None:
     desk = WalDesk()
     desk.put()
     position = desk.wal.end
-    for _ in range(3):  # Three frames that nobody was promised; the first of them is torn.
+    for _ in range(3):  # Three unacknowledged frames; the first of them is torn.
         desk.append(100)
         desk.write()
     desk.current().content[position + 60] ^= 3
     assert desk.boot() == [0]
     desk.appended = [0]
-    after = desk.put(100)  # Exactly as large as the first, so that the second stands right behind it.
+    after = desk.put(100)  # Exactly as large as the first, so that the second follows it directly.
     assert desk.boot() == [0, after]
     assert desk.damage == []
 
 
-def test_damage_before_the_horizon_is_reported_and_stepped_over() -> None:
+def test_damage_before_the_horizon_is_reported_and_skipped() -> None:
     desk = WalDesk()
     for _ in range(6):
         desk.put(50)
@@ -97,7 +97,7 @@ def test_damage_before_the_horizon_is_reported_and_stepped_over() -> None:
     assert desk.boot() == [0, 1, 3, 4, 5, 6]
 
 
-def test_a_single_flipped_bit_in_the_last_frame_is_put_right_on_the_disk() -> None:
+def test_a_flipped_bit_in_the_last_frame_is_corrected_on_the_disk() -> None:
     desk = WalDesk()
     kept = [desk.put(50), desk.put(50)]
     position = desk.positions[-1]
@@ -111,7 +111,7 @@ def test_a_single_flipped_bit_in_the_last_frame_is_put_right_on_the_disk() -> No
         assert bytes(desk.current().content) == whole
 
 
-def test_a_promised_frame_with_a_single_flipped_bit_is_no_damage() -> None:
+def test_a_durable_frame_with_one_flipped_bit_is_not_damage() -> None:
     desk = WalDesk()
     for _ in range(6):
         desk.put(50)
@@ -120,7 +120,7 @@ def test_a_promised_frame_with_a_single_flipped_bit_is_no_damage() -> None:
     assert desk.damage == []
 
 
-def test_what_stands_behind_the_end_is_counted() -> None:
+def test_torn_bytes_after_the_end_are_counted() -> None:
     desk = WalDesk()
     desk.put(50)
     begin = desk.wal.end
@@ -134,7 +134,7 @@ def test_what_stands_behind_the_end_is_counted() -> None:
     assert desk.boot() == [0]
 
 
-def test_a_later_frame_vouches_for_those_before_it() -> None:
+def test_a_later_frame_proves_that_earlier_ones_were_durable() -> None:
     desk = WalDesk()
     desk.put(50)
     assert desk.wal.vouched < desk.wal.end
@@ -146,11 +146,11 @@ def test_a_later_frame_vouches_for_those_before_it() -> None:
     assert len(desk.damage) == 1
 
 
-def test_damage_that_a_snapshot_vouches_for_is_no_torn_tail() -> None:
+def test_damage_before_a_snapshot_is_not_a_torn_tail() -> None:
     desk = WalDesk()
     for _ in range(3):
         desk.put(50)
-    # No later frame says that the last two were synced, but a snapshot taken afterwards does.
+    # No later frame shows that the last two were synced, but a later snapshot does.
     desk.current().content[desk.positions[1] + 70] ^= 3
     desk.durable = desk.wal.end
     assert desk.boot() == [0, 2]
@@ -158,8 +158,8 @@ def test_damage_that_a_snapshot_vouches_for_is_no_torn_tail() -> None:
 
 
 @pytest.mark.parametrize("missing", range(44, 56))
-def test_the_log_goes_on_in_the_next_file_whatever_room_is_left(missing: int) -> None:
-    """A frame fits if a farewell still fits behind it; all sizes around that boundary."""
+def test_the_log_continues_in_the_next_file_with_any_space_left(missing: int) -> None:
+    """A frame fits if a closing frame still fits after it; all sizes around that boundary."""
     desk = WalDesk()
     for _ in range(4):
         desk.put(3_500_000)
@@ -174,8 +174,8 @@ def test_the_log_goes_on_in_the_next_file_whatever_room_is_left(missing: int) ->
     assert desk.boot() == list(range(8))
 
 
-def test_resume_exactly_where_the_next_file_begins() -> None:
-    """The farewell was written and nothing behind it: the next file is begun anew."""
+def test_resume_exactly_at_the_start_of_the_next_file() -> None:
+    """The closing frame was written and nothing after it: the next file starts empty."""
     desk = WalDesk()
     for _ in range(4):
         desk.put(3_500_000)
@@ -184,14 +184,14 @@ def test_resume_exactly_where_the_next_file_begins() -> None:
     desk.write()
     second = desk.current()
     assert desk.wal.end < FILE_BYTES_MIN + 1000
-    second.content[FILE_HEADER_BYTES + 10] ^= 3  # The frame in it is torn.
+    second.content[FILE_HEADER_BYTES + 10] ^= 3  # Its frame is torn.
     assert desk.boot() == [0, 1, 2, 3, 4]
     assert desk.wal.end == FILE_BYTES_MIN + FILE_HEADER_BYTES
     desk.put()
     assert desk.boot() == [0, 1, 2, 3, 4, 6]
 
 
-def test_files_are_used_again_and_their_old_frames_stay_away() -> None:
+def test_files_are_reused_and_their_old_frames_are_ignored() -> None:
     desk = WalDesk()
     for _ in range(40):
         desk.put(2_500_000)
@@ -236,7 +236,7 @@ def test_another_file_size_after_a_restart(before: int, after: int) -> None:
 
 
 @pytest.mark.parametrize("sectors", [0, 1, 40])
-def test_a_file_whose_header_is_damaged_is_known_by_its_frames(sectors: int) -> None:
+def test_a_file_with_a_damaged_header_is_identified_by_its_frames(sectors: int) -> None:
     desk = WalDesk()
     for _ in range(40):
         desk.put(1_000_000)
@@ -251,7 +251,7 @@ def test_a_file_whose_header_is_damaged_is_known_by_its_frames(sectors: int) -> 
     assert desk.boot()[-1] == 40
 
 
-def test_a_first_file_that_is_gone_is_damage_and_not_the_end() -> None:
+def test_a_missing_first_file_is_damage_and_not_the_end() -> None:
     desk = WalDesk()
     for _ in range(20):
         desk.put(2_500_000)
@@ -262,8 +262,8 @@ def test_a_first_file_that_is_gone_is_damage_and_not_the_end() -> None:
     assert [damage.position for damage in desk.damage] == [0]
 
 
-def test_two_files_never_claim_the_same_place() -> None:
-    """A file that a cut set free must not be taken for the one that was written in its place."""
+def test_two_files_never_claim_the_same_position() -> None:
+    """A file freed by a truncation must not be mistaken for the one written at its position."""
     for seed in range(4):
         desk = WalDesk(seed)
         chance = random.Random(seed)
@@ -294,13 +294,13 @@ def test_two_files_never_claim_the_same_place() -> None:
         assert desk.damage == []
 
 
-def test_no_space_for_the_next_file_is_known_before_it_is_needed() -> None:
+def test_missing_space_for_the_next_file_is_detected_early() -> None:
     desk = WalDesk()
     desk.wal.prepare_spare()
     desk.host.faults.capacity_bytes = desk.host.platter.used()
     size = 900_000
     while desk.wal.room_bytes() >= size + 25:
-        desk.put(size)  # Never raises: the room was there as promised.
+        desk.put(size)  # Never raises: the space was reserved.
     with pytest.raises(OSError, match="space"):
         for _ in range(100):
             desk.put(size)
@@ -309,12 +309,12 @@ def test_no_space_for_the_next_file_is_known_before_it_is_needed() -> None:
     assert len(desk.boot()) >= 20
 
 
-def test_room_is_promised_again_after_a_power_cut_took_the_reservation() -> None:
+def test_space_is_reserved_again_after_a_power_failure_undid_it() -> None:
     desk = WalDesk()
     desk.put()
     desk.host.cut_power()
     inode = desk.current()
-    del inode.content[desk.wal.end :]  # A hole without blocks takes no space, and what comes there needs it.
+    del inode.content[desk.wal.end :]  # A hole has no blocks, and a write there needs some.
     inode.reserved = 0
     desk.host.faults.capacity_bytes = 1_000_000
     desk.boot()
@@ -324,7 +324,7 @@ def test_room_is_promised_again_after_a_power_cut_took_the_reservation() -> None
     assert desk.wal.room_bytes() > 10_000_000
 
 
-def test_a_newer_format_is_refused_with_a_sentence() -> None:
+def test_a_newer_format_is_refused_with_a_message() -> None:
     desk = WalDesk()
     desk.put()
     inode = desk.current()
@@ -336,8 +336,8 @@ def test_a_newer_format_is_refused_with_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_crash_recover_append_again_and_again(seed: int) -> None:
-    """Rounds of small and large frames, some synced, cut by power or by a signal at any change of the disk."""
+def test_repeated_crash_recovery_and_append(seed: int) -> None:
+    """Rounds of small and large frames, some synced, with a power failure or a kill at any change of the disk."""
     chance = random.Random(seed)
     desk = WalDesk(seed)
     for _ in range(6):
@@ -370,6 +370,6 @@ def test_crash_recover_append_again_and_again(seed: int) -> None:
         desk.expect_after_crash(found)
 
 
-def test_damage_is_two_numbers() -> None:
+def test_damage_has_two_positions() -> None:
     damage = Damage(3, 9)
     assert (damage.position, damage.next_position) == (3, 9)

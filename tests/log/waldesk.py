@@ -1,4 +1,4 @@
-"""A write-ahead log on a simulated disk that can be killed, cut and damaged, and what a restart finds of it."""
+"""A write-ahead log on a simulated disk, with power failures, damage and restarts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from simulation.loop import PowerCut
 from simulation.platter import Inode
 from simulation.world import Simulation
 
-NOISE = os.urandom(1 << 16) * 96  # Six megabytes that nobody mistakes for frames.
+NOISE = os.urandom(1 << 16) * 96  # Six megabytes that do not look like frames.
 
 
 class WalDesk:
-    """One host with one log. Entries are numbered; `appended` are those that the writer believes in the log."""
+    """One host with one log. Entries are numbered; `appended` are those that the writer expects in the log."""
 
     def __init__(self, seed: int = 1, file_bytes: int = FILE_BYTES_MIN) -> None:
         self.simulation = Simulation(seed)
@@ -24,7 +24,7 @@ class WalDesk:
         self.file_bytes = file_bytes
         self.appended: list[int] = []
         self.synced = 0  # How many of them were synced.
-        self.positions: list[int] = []  # Of the frames that have been written.
+        self.positions: list[int] = []  # Positions of the written frames.
         self.from_position = 0
         self.durable = 0
         self.damage: list[Damage] = []
@@ -35,7 +35,7 @@ class WalDesk:
         self.boot()
 
     def boot(self) -> list[int]:
-        """Start, recover, go on behind what was found; returns the entries that were there."""
+        """Start, recover and continue after the recovered entries; returns them."""
         if self.host.process is not None and self.host.process.alive:
             self.host.kill()
         self.disk = self.host.boot().disk
@@ -95,7 +95,7 @@ class WalDesk:
         return self.files()[used.path]
 
     def expect_after_crash(self, found: list[int]) -> None:
-        """Everything synced is there, nothing is there twice or out of order, and what is there was appended."""
+        """Check that everything synced was found, in order, once, and that everything found was appended."""
         assert found == self.appended[: len(found)]
         assert len(found) >= self.synced
         self.appended = found

@@ -15,7 +15,7 @@ from longhall.pipeline.outgoing import Layout, layout_of, rows_of
 from longhall.pipeline.refusals import PipelineError
 from longhall.records.batch import Record, build_batch, check_batch, read_records, with_producer
 from longhall.records.compression import CODEC_MAX
-from longhall.records.packing import OPEN_BYTES_MAX, Packer
+from longhall.records.packer import OPEN_BYTES_MAX, Packer
 from longhall.records.partitioner import partition_for
 
 NOW_MS = 1_700_000_000_000

@@ -1,4 +1,4 @@
-"""Records as people may send them, for Hypothesis."""
+"""Hypothesis strategies for records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODECS = st.sampled_from([0, 1, 2, 3, 4])
 
 @st.composite
 def records(draw: st.DrawFn, min_size: int = 1, base_offset: int = 0) -> list[Record]:
-    """Records with ascending offsets from `base_offset`, gaps allowed, as they may stand in a compacted batch."""
+    """Records with ascending offsets from `base_offset`, with gaps as in a compacted batch."""
     out: list[Record] = []
     offset = base_offset
     for _ in range(draw(st.integers(min_size, 12))):

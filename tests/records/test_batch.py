@@ -1,4 +1,4 @@
-"""Batches: what is built is read back, and only a LonghallError ever comes out of damaged bytes."""
+"""Batches: built ones are read back, and damaged bytes raise nothing but LonghallError."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_round_trip(sent: list[Record], codec: int, before: bytes) -> None:
 
 @given(records(), CODECS, st.data())
 @settings(max_examples=300)
-def test_mutated_bytes_only_ever_raise_our_error(sent: list[Record], codec: int, data: st.DataObject) -> None:
+def test_mutated_bytes_raise_only_longhall_errors(sent: list[Record], codec: int, data: st.DataObject) -> None:
     batch = bytearray(build_batch(sent, compression=codec))
     for _ in range(data.draw(st.integers(1, 4))):
         batch[data.draw(st.integers(0, len(batch) - 1))] = data.draw(st.integers(0, 255))
@@ -47,7 +47,7 @@ def test_mutated_bytes_only_ever_raise_our_error(sent: list[Record], codec: int,
 
 
 @given(st.binary(max_size=300), CODECS)
-def test_any_body_only_ever_raises_our_error(body: bytes, codec: int) -> None:
+def test_arbitrary_bodies_raise_only_longhall_errors(body: bytes, codec: int) -> None:
     template = build_batch(plain(3), compression=codec)
     header = bytearray(template[:HEADER_BYTES])
     header[8:12] = (HEADER_BYTES - 12 + len(body)).to_bytes(4, "big")
@@ -114,7 +114,7 @@ def test_compacted_topics_need_keys() -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_opening_is_bounded(codec: int) -> None:
+def test_the_decompressed_size_is_bounded(codec: int) -> None:
     batch = build_batch([Record(0, 0, None, b"\x00" * 2_000_000)], compression=codec)
     assert len(read_records(batch, 0)) == 1
     with pytest.raises(LonghallError) as caught:
@@ -122,7 +122,7 @@ def test_opening_is_bounded(codec: int) -> None:
     assert caught.value.code is Code.MESSAGE_TOO_LARGE
 
 
-def test_a_count_that_the_bytes_cannot_hold_is_refused_before_reading() -> None:
+def test_a_record_count_beyond_the_bytes_is_refused_before_reading() -> None:
     batch = bytearray(build_batch(plain(1)))
     batch[23:27] = (2**31 - 2).to_bytes(4, "big")
     batch[57:61] = (2**31 - 1).to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""Batches cross over to the record code of two clients and back, in all compressions."""
+"""Batches are exchanged with the record code of two clients, in all compression codecs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_by(batch_class: Any, batch: bytes) -> list[Record]:
 
 @pytest.mark.parametrize("codec", range(5))
 @pytest.mark.parametrize("builder_class", [KafkaBuilder, AiokafkaBuilder], ids=["kafka-python", "aiokafka"])
-def test_batches_of_clients_are_read(builder_class: Any, codec: int) -> None:
+def test_we_read_batches_of_clients(builder_class: Any, codec: int) -> None:
     batch = built_by(builder_class, SENT, codec)
     header = check_batch(batch, 0, len(batch))
     check_produced(header)
@@ -65,11 +65,11 @@ def test_clients_read_our_batches(batch_class: Any, codec: int) -> None:
 
 @given(records(), CODECS)
 @settings(max_examples=50)
-def test_clients_and_we_agree_on_any_records(sent: list[Record], codec: int) -> None:
+def test_clients_read_any_of_our_records(sent: list[Record], codec: int) -> None:
     batch = build_batch(sent, compression=codec)
     assert read_by(KafkaBatch, batch) == sent == read_by(AiokafkaBatch, batch)
 
 
-def test_an_emptied_batch_is_nothing_to_clients() -> None:
+def test_clients_read_no_record_from_an_emptied_batch() -> None:
     batch = build_batch([], base_offset=3, last_offset=9, max_timestamp_ms=5)
     assert read_by(KafkaBatch, batch) == []

@@ -1,4 +1,4 @@
-"""The decoder into columns gives what `read_records` gives, and refuses what it refuses."""
+"""The column decoder returns and refuses the same as `read_records`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pieces(bounds: bytes, nulls: bytes, data: bytes) -> list[bytes | None]:
     for number in struct.unpack(f"<{len(nulls) // 8}q", nulls):
         assert found[number] == b""
         found[number] = None
-    assert list(edges) == sorted(edges), "they are the offsets of a column"
+    assert list(edges) == sorted(edges), "the bounds of a column ascend"
     return found
 
 
@@ -71,7 +71,7 @@ def rows(columns: Columns, data: bytes) -> list[Record]:
 
 
 @given(st.lists(records, max_size=40), st.integers(0, 1 << 40), st.booleans())
-def test_columns_are_what_read_records_reads(written: list[Record], base_offset: int, stamped: bool) -> None:
+def test_columns_equal_the_result_of_read_records(written: list[Record], base_offset: int, stamped: bool) -> None:
     if not written:
         return
     batch = build_batch(written, base_offset=base_offset, log_append_time=stamped)
@@ -81,7 +81,7 @@ def test_columns_are_what_read_records_reads(written: list[Record], base_offset:
 
 
 @given(st.lists(records, min_size=1, max_size=20), st.integers(0, 30), st.integers(0, 30))
-def test_only_the_offsets_that_are_wanted(written: list[Record], first: int, end: int) -> None:
+def test_only_wanted_offsets_are_decoded(written: list[Record], first: int, end: int) -> None:
     batch = build_batch(written)
     columns = Columns(EVERYTHING, first, end)
     add(columns, batch)
@@ -89,7 +89,7 @@ def test_only_the_offsets_that_are_wanted(written: list[Record], first: int, end
 
 
 @given(st.lists(records, min_size=1, max_size=20), st.integers(-(1 << 52), 1 << 52))
-def test_only_the_times_that_are_wanted(written: list[Record], middle: int) -> None:
+def test_only_wanted_times_are_decoded(written: list[Record], middle: int) -> None:
     batch = build_batch(written)
     for first, last in ((INT64_MIN, middle), (middle, INT64_MAX)):
         columns = Columns(EVERYTHING, 0, INT64_MAX, first, last)
@@ -98,7 +98,7 @@ def test_only_the_times_that_are_wanted(written: list[Record], middle: int) -> N
 
 
 @given(st.lists(records, min_size=1, max_size=8), st.data())
-def test_damage_is_refused_as_read_records_refuses_it(written: list[Record], data: st.DataObject) -> None:
+def test_damage_is_refused_as_by_read_records(written: list[Record], data: st.DataObject) -> None:
     batch = bytearray(build_batch(written))
     for _ in range(data.draw(st.integers(1, 3))):
         batch[data.draw(st.integers(HEADER_BYTES, len(batch) - 1))] = data.draw(st.integers(0, 255))
@@ -108,7 +108,7 @@ def test_damage_is_refused_as_read_records_refuses_it(written: list[Record], dat
         expected = read_records(damaged, 0)
     except LonghallError as refusal:
         if "UTF-8" in str(refusal):
-            return  # Names of headers are only looked at when they become text.
+            return  # The column decoder does not decode names of headers.
         with pytest.raises(LonghallError) as failure:
             add(columns, damaged)
         assert failure.value.code is Code.CORRUPT_MESSAGE
@@ -118,7 +118,7 @@ def test_damage_is_refused_as_read_records_refuses_it(written: list[Record], dat
     assert [each.value for each in rows(columns, damaged)] == [each.value for each in expected]
 
 
-def test_what_is_not_asked_for_is_not_built() -> None:
+def test_unwanted_columns_are_empty() -> None:
     columns = Columns(OFFSET, 0, INT64_MAX)
     add(columns, build_batch([Record(-1, 5, b"key", b"value", (("a", b"b"),))]))
     assert columns.rows == 1
@@ -127,7 +127,7 @@ def test_what_is_not_asked_for_is_not_built() -> None:
     ] * 4
 
 
-def test_several_batches_share_one_count_of_positions() -> None:
+def test_positions_continue_across_batches() -> None:
     first, second = (build_batch([Record(-1, 0, None, word)], base_offset=at) for at, word in ((0, b"a"), (1, b"bc")))
     columns = Columns(EVERYTHING, 0, INT64_MAX)
     add(columns, first)
@@ -135,7 +135,7 @@ def test_several_batches_share_one_count_of_positions() -> None:
     assert [each.value for each in rows(columns, first + second)] == [b"a", b"bc"]
 
 
-def test_a_time_that_has_no_microseconds_is_the_nearest_that_has() -> None:
+def test_times_are_clamped_to_64_bits_of_microseconds() -> None:
     columns = Columns(TIMESTAMP, 0, INT64_MAX)
     add(columns, build_batch([Record(-1, INT64_MAX, b"", b"")]))
     add(columns, build_batch([Record(-1, -(1 << 62), b"", b"")], base_offset=1))

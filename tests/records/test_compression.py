@@ -1,4 +1,4 @@
-"""Compression: round trips, both snappy dialects, and bounds that hold against lies."""
+"""Compression: round trips, both snappy dialects, and bounds on hostile input."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_bound_is_exact(codec: int) -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(CODECS), st.booleans())
-def test_garbage_only_ever_raises_our_error(payload: bytes, codec: int, headed: bool) -> None:
+def test_arbitrary_bytes_raise_only_longhall_errors(payload: bytes, codec: int, headed: bool) -> None:
     head = HEADS[codec] if headed else b""
     try:
         decompress(codec, head + payload, 100_000)
@@ -55,7 +55,7 @@ def test_garbage_only_ever_raises_our_error(payload: bytes, codec: int, headed: 
 
 
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])
-def test_a_cut_stream_is_refused(codec: int) -> None:
+def test_a_truncated_stream_is_refused(codec: int) -> None:
     packed = compress(codec, os.urandom(1000))
     with pytest.raises(LonghallError):
         decompress(codec, packed[:-20], MEBIBYTE)
@@ -74,7 +74,7 @@ def test_raw_snappy_is_read_as_well() -> None:
     assert decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(payload)), MEBIBYTE) == payload
 
 
-def test_a_snappy_block_cannot_lie_about_its_size() -> None:
+def test_a_snappy_block_with_a_wrong_size_is_refused() -> None:
     huge = b"\xff\xff\xff\xff\x0f" + b"\x00a"  # Claims 4 GiB.
     for payload in (huge, b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(huge)) + huge):
         with pytest.raises(LonghallError) as caught:
@@ -89,21 +89,21 @@ def test_snappy_blocks_stay_inside_their_stream(length: int) -> None:
         decompress(SNAPPY, payload, MEBIBYTE)
 
 
-def test_a_zstd_frame_cannot_lie_about_its_size() -> None:
+def test_a_zstd_frame_with_a_wrong_size_is_refused() -> None:
     frame = bytearray(cramjam.zstd.compress(b"x" * 1000))
     lying = b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + bytes(frame[6:])
     with pytest.raises(LonghallError):
         decompress(ZSTD, lying, MEBIBYTE)
 
 
-def test_lz4_has_independent_blocks_because_java_reads_no_others() -> None:
+def test_lz4_has_independent_blocks_for_java() -> None:
     packed = compress(LZ4, b"x" * 200_000)
     assert packed[:4] == b"\x04\x22\x4d\x18"
     assert packed[4] & 0x20
     assert packed[4] >> 6 == 1
 
 
-def test_gzip_of_others_is_read() -> None:
+def test_gzip_of_other_writers_is_read() -> None:
     payload = b"hello" * 1000
     assert decompress(GZIP, gzip.compress(payload), MEBIBYTE) == payload
     assert gzip.decompress(compress(GZIP, payload)) == payload

@@ -1,4 +1,4 @@
-"""Markers: spelt as clients expect them, and unknown ones passed over."""
+"""Markers: encoded as clients expect them; unknown types are skipped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_round_trip(commit: bool) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_clients_understand_it(commit: bool) -> None:
+def test_clients_read_our_markers(commit: bool) -> None:
     batch = build_marker(commit, 8, 3, 11, 77)
     control = next(iter(DefaultRecordBatch(batch)))
     assert control.version == 0
@@ -35,7 +35,7 @@ def test_clients_understand_it(commit: bool) -> None:
     assert control.abort is not commit
 
 
-def test_other_types_and_emptied_markers_are_passed_over() -> None:
+def test_other_types_and_emptied_markers_are_skipped() -> None:
     unknown = build_batch([Record(0, 0, b"\x00\x00\x00\x02", b"")], control=True)
     assert parse_marker(unknown, 0, parse_header(unknown, 0)) is None
     emptied = build_batch([], last_offset=0, control=True)
@@ -43,7 +43,7 @@ def test_other_types_and_emptied_markers_are_passed_over() -> None:
 
 
 @given(st.none() | st.binary(max_size=6), st.none() | st.binary(max_size=8))
-def test_malformed_markers_only_ever_raise_our_error(key: bytes | None, value: bytes | None) -> None:
+def test_malformed_markers_raise_only_longhall_errors(key: bytes | None, value: bytes | None) -> None:
     batch = build_batch([Record(0, 0, key, value)], control=True)
     try:
         parse_marker(batch, 0, parse_header(batch, 0))
@@ -54,7 +54,7 @@ def test_malformed_markers_only_ever_raise_our_error(key: bytes | None, value: b
 @pytest.mark.parametrize(
     ("key", "value"), [(None, b""), (b"\x00", b""), (b"\x00\x00\x00\x01", None), (b"\xff\xff\x00\x01", b"")]
 )
-def test_markers_that_say_nothing_are_refused(key: bytes | None, value: bytes | None) -> None:
+def test_markers_without_content_are_refused(key: bytes | None, value: bytes | None) -> None:
     batch = build_batch([Record(0, 0, key, value)], control=True)
     with pytest.raises(LonghallError):
         parse_marker(batch, 0, parse_header(batch, 0))

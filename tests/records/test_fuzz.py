@@ -1,4 +1,4 @@
-"""The fuzz target runs on a few seeds of its own, so that it cannot rot between runs of the fuzzer."""
+"""The fuzz target runs on a few seeds, so that it stays usable between runs of the fuzzer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch headers: both ways of reading them agree, and impossible ones are refused."""
+"""Batch headers: both decoders agree, and impossible headers are refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def refused(code: Code, buffer: bytes, at: int = 0) -> None:
 
 
 @given(st.binary(min_size=HEADER_BYTES, max_size=HEADER_BYTES + 8), st.integers(0, 8))
-def test_compiled_and_interpreted_ways_read_the_same(buffer: bytes, at: int) -> None:
+def test_both_decoders_agree(buffer: bytes, at: int) -> None:
     at = min(at, len(buffer) - HEADER_BYTES)
     assert values(header_module._indexed(buffer, at)) == values(header_module._unpacked(buffer, at))
 
@@ -82,12 +82,12 @@ def test_every_field_is_where_the_format_says() -> None:
     assert not header.has_delete_horizon
 
 
-def test_sequences_go_on_at_zero() -> None:
+def test_sequences_wrap_to_zero() -> None:
     batch = build_batch(plain(3), producer_id=1, producer_epoch=0, base_sequence=2**31 - 2)
     assert parse_header(batch, 0).last_sequence == 0
 
 
-def test_the_stored_prefix_replaces_sixteen_bytes_and_the_checksum_stands() -> None:
+def test_the_stored_prefix_replaces_sixteen_bytes_and_the_checksum_stays_valid() -> None:
     batch = build_batch(plain(2))
     stored = stored_prefix(1000, len(batch), 5) + batch[16:]
     header = check_batch(stored, 0, len(stored))
@@ -130,7 +130,7 @@ def test_impossible_headers_are_refused(at: int, spelt: bytes) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_formats_are_named_as_such(magic: int) -> None:
+def test_old_formats_are_refused_as_unsupported(magic: int) -> None:
     batch = bytearray(build_batch(plain(1)))
     batch[16] = magic
     refused(Code.UNSUPPORTED_FORMAT, bytes(batch))
@@ -156,7 +156,7 @@ def test_scanning_stops_at_a_partial_batch_and_at_damage() -> None:
     assert scan_headers(chunk, -5, len(chunk)) == []
 
 
-def test_what_producers_may_not_send() -> None:
+def test_headers_that_producers_must_not_send_are_refused() -> None:
     check_produced(parse_header(build_batch(plain(2)), 0))
     gap = build_batch([Record(0, 0, b"a", b""), Record(2, 0, b"b", b"")])
     empty = build_batch([], last_offset=3)

@@ -1,4 +1,4 @@
-"""The partitioner agrees with what clients compute."""
+"""The partitioner agrees with those of the clients."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_known_hashes(key: bytes, signed: int) -> None:
 
 
 @given(st.binary(max_size=100), st.integers(1, 1000))
-def test_clients_put_a_key_where_we_do(key: bytes, count: int) -> None:
+def test_clients_choose_the_same_partition(key: bytes, count: int) -> None:
     assert murmur2(key) == kafka_murmur2(key) & 0xFFFFFFFF == aiokafka_murmur2(key) & 0xFFFFFFFF
     assert partition_for(key, count) == (kafka_murmur2(key) & 0x7FFFFFFF) % count

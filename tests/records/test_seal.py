@@ -1,4 +1,4 @@
-"""The seal: whatever it becomes, opening what was sealed gives the batch back."""
+"""The seal: opening a sealed batch returns the batch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from longhall.records.seal import open_sealed, seal
 from tests.records.strategies import plain
 
 
-def test_what_is_sealed_can_be_opened() -> None:
+def test_a_sealed_batch_can_be_opened() -> None:
     wire = build_batch(plain(3))
     assert open_sealed(seal(wire)) == wire

@@ -1,4 +1,4 @@
-"""Varints: what is written is read, what does not fit is refused, and nothing runs past the buffer."""
+"""Varints: round trips, refusal of numbers that do not fit, and no read past the buffer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_signed_long_round_trip(value: int, before: bytes, after: bytes) -> None
     [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (-64, "7f"), (64, "8001"), (2147483647, "feffffff0f"),
      (-2147483648, "ffffffff0f")],
 )  # fmt: skip
-def test_known_spellings(value: int, spelt: str) -> None:
+def test_known_encodings(value: int, spelt: str) -> None:
     out = bytearray()
     append_signed(out, value)
     assert out.hex() == spelt
@@ -53,7 +53,7 @@ def test_known_spellings(value: int, spelt: str) -> None:
 
 
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 2**62, -(2**62) - 1])
-def test_longest_longs(value: int) -> None:
+def test_the_longest_encodings(value: int) -> None:
     out = bytearray()
     append_signed_long(out, value)
     assert read_signed_long(bytes(out), 0) == (value, len(out))
@@ -63,7 +63,7 @@ def test_longest_longs(value: int) -> None:
 @pytest.mark.parametrize(
     "spelt", [b"", b"\x80", b"\xff" * 4, b"\xff" * 11, b"\x80" * 10 + b"\x01", b"\xff" * 9 + b"\x02"]
 )
-def test_what_does_not_fit_is_refused(reader: object, spelt: bytes) -> None:
+def test_numbers_that_do_not_fit_are_refused(reader: object, spelt: bytes) -> None:
     assert callable(reader)
     with pytest.raises(LonghallError) as caught:
         reader(spelt, 0)
@@ -82,7 +82,7 @@ def test_offsets_outside_the_buffer_are_refused(offset: int) -> None:
             reader(b"\x00", offset)
 
 
-def test_writers_refuse_what_does_not_fit() -> None:
+def test_writers_refuse_numbers_that_do_not_fit() -> None:
     out = bytearray()
     for value in (-1, 2**32):
         with pytest.raises(LonghallError):

@@ -17,7 +17,7 @@ from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, 
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.service import queue_operations as ops
@@ -232,7 +232,7 @@ def live(play: Callable[[House], Coroutine[Any, Any, None]], wings: int = 3, see
         for number in range(wings + 1):
             host = simulation.host(f"hall{number}")
             host.faults.cold_read_chance = 0.0
-            life = Life(host.boot(CHORES), _options(number))
+            life = Life(host.boot(BACKGROUND_JOBS), _options(number))
             await life.hall.commits.durable()
             lives.append(life)
         house = House(lives[0], dict(enumerate(lives[1:], 1)))

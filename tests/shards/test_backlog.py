@@ -1,4 +1,4 @@
-"""The bound of what waits for its commit."""
+"""The bound of uncommitted entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longhall.shards.backlog import ENTRY_BYTES, Backlog
 WEIGHT_MAX = 80_000
 
 
-def test_messages_are_refused_at_the_bound_and_taken_again_at_three_quarters_of_it() -> None:
+def test_messages_are_refused_at_the_bound_and_accepted_again_at_three_quarters_of_it() -> None:
     backlog = Backlog(WEIGHT_MAX)
     backlog.add(WEIGHT_MAX - ENTRY_BYTES - 1, 1)
     assert not backlog.is_full
@@ -29,7 +29,7 @@ def test_small_entries_weigh_more_than_their_bytes() -> None:
     assert backlog.is_full
 
 
-def test_what_is_not_a_message_has_a_reserve() -> None:
+def test_other_entries_have_a_reserve() -> None:
     backlog = Backlog(WEIGHT_MAX)
     backlog.add(WEIGHT_MAX + WEIGHT_MAX // 8 - 1, 0)
     assert backlog.is_full
@@ -42,7 +42,7 @@ def test_what_is_not_a_message_has_a_reserve() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 50_000), st.integers(1, 50)), max_size=50))
-def test_everything_committed_is_nothing_waiting(entries: list[tuple[int, int]]) -> None:
+def test_the_backlog_is_empty_when_everything_is_committed(entries: list[tuple[int, int]]) -> None:
     backlog = Backlog(WEIGHT_MAX)
     for size_bytes, count in entries:
         backlog.add(size_bytes, count)

@@ -1,4 +1,4 @@
-"""Rounds: who waits is released when the disk has it, in order, and by nothing else."""
+"""Rounds: a waiting request is released in order when its entry is on the disk, and not before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulation.world import Simulation
 
 
 class Target(Committable):
-    """Writes down what it hears."""
+    """Records the values that are released."""
 
     def __init__(self, heard: list[int]) -> None:
         self.heard = heard
@@ -61,7 +61,7 @@ def test_nothing_is_released_before_its_sync() -> None:
     assert desk.heard == [10, 11, 20]
 
 
-def test_waiting_for_nothing_is_answered_at_once_and_never_overtakes() -> None:
+def test_a_wait_without_entries_is_released_at_once_and_never_overtakes() -> None:
     desk = Desk()
     shard = desk.shards[1]
     shard.wait(desk.target, 1)
@@ -76,17 +76,17 @@ def test_waiting_for_nothing_is_answered_at_once_and_never_overtakes() -> None:
     assert shard.waiting == 0
 
 
-def test_a_round_that_never_finishes_releases_nothing_and_neither_do_those_behind_it() -> None:
+def test_an_unfinished_round_blocks_itself_and_later_rounds() -> None:
     desk = Desk()
     desk.append(1, 1)
-    desk.begin()  # Its sync fails: nobody calls finish.
+    desk.begin()  # Its sync fails: `finish` is not called.
     desk.append(1, 2)
     desk.journal.write(3)
     assert desk.heard == []
     assert desk.shards[1].waiting == 2
 
 
-def test_weak_topics_are_released_by_the_write() -> None:
+def test_topics_without_sync_are_released_by_the_write() -> None:
     desk = Desk()
     desk.shards[1].append_event(GROUPS, b"event")
     desk.journal.touch(desk.shards[1], False)
@@ -95,12 +95,12 @@ def test_weak_topics_are_released_by_the_write() -> None:
     assert not desk.journal.sync_wanted
     desk.journal.write(1)
     assert desk.heard == [5]
-    desk.journal.wait_written(desk.target, 6)  # Nothing more was appended: the next write is soon enough.
+    desk.journal.wait_written(desk.target, 6)  # Nothing more was appended: released by the next write.
     desk.journal.write(1)
     assert desk.heard == [5, 6]
 
 
-def test_whoever_is_released_may_append_at_once() -> None:
+def test_a_released_target_may_append_at_once() -> None:
     desk = Desk()
 
     class Eager(Committable):
@@ -119,7 +119,7 @@ def test_whoever_is_released_may_append_at_once() -> None:
     assert desk.heard == [100, -2, 1, -1]
 
 
-def test_a_round_syncs_segments_that_were_closed_for_others_meanwhile() -> None:
+def test_a_round_syncs_segments_whose_files_were_closed_meanwhile() -> None:
     desk = Desk()
     paths = []
     for number in range(5):
@@ -136,7 +136,7 @@ def test_a_round_syncs_segments_that_were_closed_for_others_meanwhile() -> None:
     assert [file.path for file in desk.begin().files[1:]] == []
 
 
-def test_the_order_of_a_shard_is_kept_whatever_the_round_reached() -> None:
+def test_a_shard_releases_in_order_across_rounds() -> None:
     desk = Desk()
     shard = desk.shards[1]
     for value in range(3):

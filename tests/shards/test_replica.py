@@ -1,4 +1,4 @@
-"""The log of a member: what agrees with a leader's is found from epochs alone, and nothing committed is ever cut."""
+"""The log of a replica: the common part with a leader's log is found from epochs alone, and commits are never cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longhall.errors import Code, LonghallError
 from longhall.log.frames import EVENT, Entry
 from longhall.shards.replica import Replica, common_index, epoch_at
 
-Log = list[int]  # The epoch of each entry. An epoch has one leader, so epoch and index name an entry.
+Log = list[int]  # The epoch of each entry. An epoch has one leader, so epoch and index identify an entry.
 
 
 def entry(shard: int, sequence: int, epoch: int) -> Entry:
@@ -25,7 +25,7 @@ def filled(log: Log) -> Replica:
 
 
 def agree(one: Log, other: Log) -> int:
-    """The length of the common beginning, by looking at every entry."""
+    """The length of the common prefix, by comparing every entry."""
     same = 0
     for left, right in zip(one, other, strict=False):
         if left != right:
@@ -36,7 +36,7 @@ def agree(one: Log, other: Log) -> int:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Log, Log]:
-    """The logs of two members after some elections: each leader starts from some member's log and copies to others."""
+    """The logs of two replicas after some elections: each leader starts from some log and copies to others."""
     logs: list[Log] = [[], [], []]
     for epoch in range(1, draw(st.integers(1, 8)) + 1):
         leader = draw(st.integers(0, 2))
@@ -50,7 +50,7 @@ def histories(draw: st.DrawFn) -> tuple[Log, Log]:
 
 @given(histories())
 @settings(max_examples=400, deadline=None)
-def test_the_common_beginning_is_found_from_the_epochs(logs: tuple[Log, Log]) -> None:
+def test_the_common_prefix_is_found_from_the_epochs(logs: tuple[Log, Log]) -> None:
     leader, follower = (filled(log) for log in logs)
     common = common_index(leader.epochs.snapshot(), leader.index, follower.epochs.snapshot(), follower.index)
     assert common == agree(*logs)
@@ -58,19 +58,19 @@ def test_the_common_beginning_is_found_from_the_epochs(logs: tuple[Log, Log]) ->
     assert follower.index == common
     assert follower.epoch == (logs[0][common - 1] if common else 0)
     assert follower.sequences == [common]
-    for epoch in logs[0][common:]:  # And from there on it takes what the leader has.
+    for epoch in logs[0][common:]:  # After the truncation it takes the leader's entries.
         follower.take(entry(0, follower.index + 1, epoch), 0)
     assert follower.epochs.snapshot() == leader.epochs.snapshot()
     assert [epoch_at(follower, number) for number in range(1, follower.index + 1)] == logs[0]
 
 
 def test_two_quick_failovers_leave_no_divergence() -> None:
-    """The follower's last epoch is one that the leader never heard of, and the one before has other entries too."""
+    """The leader does not know the follower's last epoch, and the one before has other entries too."""
     follower, leader = [1, 1, 1, 2, 2], [1, 1, 3]
     assert common_index(filled(leader).epochs.snapshot(), 3, filled(follower).epochs.snapshot(), 5) == 2
 
 
-def test_what_is_committed_or_applied_is_never_cut() -> None:
+def test_committed_or_applied_entries_are_never_truncated() -> None:
     replica = filled([1, 1, 1, 1])
     replica.commit(2)
     with pytest.raises(LonghallError) as caught:
@@ -81,7 +81,7 @@ def test_what_is_committed_or_applied_is_never_cut() -> None:
     assert (replica.index, replica.committed, len(replica.pending)) == (2, 2, 2)
 
 
-def test_only_what_is_committed_is_applied_in_order() -> None:
+def test_only_committed_entries_are_applied_in_order() -> None:
     replica = filled([1, 1, 2])
     assert replica.next_committed() is None
     replica.commit(2)
@@ -91,7 +91,7 @@ def test_only_what_is_committed_is_applied_in_order() -> None:
         replica.advance()
     assert applied == [1, 2]
     assert replica.applied == 2
-    replica.commit(99)  # The leader may know of more than is here.
+    replica.commit(99)  # The leader may be ahead of this log.
     assert replica.committed == 3
 
 
@@ -104,7 +104,7 @@ def test_a_gap_is_damage_and_changes_nothing() -> None:
     assert (replica.index, replica.sequences, len(replica.pending)) == (1, [1], 1)
 
 
-def test_the_index_is_the_sum_of_what_the_shards_count() -> None:
+def test_the_index_is_the_sum_of_the_shards_sequences() -> None:
     replica = Replica(3)
     for shard, sequence in ((0, 1), (2, 1), (2, 2), (1, 1), (2, 3)):
         replica.take(entry(shard, sequence, 1), 5)
@@ -113,7 +113,7 @@ def test_the_index_is_the_sum_of_what_the_shards_count() -> None:
     assert replica.sequences == [1, 0, 1]
 
 
-def test_a_snapshot_keeps_everything() -> None:
+def test_a_snapshot_restores_everything() -> None:
     replica = filled([1, 1, 2, 4, 4])
     replica.commit(3)
     replica.advance()

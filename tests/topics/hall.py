@@ -1,4 +1,4 @@
-"""A shard's groups as a test meets them: named tickets, collected replies, events that went through msgpack."""
+"""A shard's groups for tests: numbered tickets, collected replies, events that went through msgpack."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROUND_ROBIN = (("roundrobin", b"r"),)
 
 
 class Hall:
-    """One `Groups` with a clock, its journal and what it answered."""
+    """One `Groups` with a clock, its journal and its replies."""
 
     def __init__(self, settings: GroupSettings = QUICK) -> None:
         self.settings = settings
@@ -66,14 +66,14 @@ class Hall:
         self.groups = self.replayed()
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass as a broker would: from deadline to deadline."""
+        """Advance the time as a broker does: from deadline to deadline."""
         until_ms = self.now_ms + by_ms
         while (deadline_ms := self.groups.next_deadline_ms()) is not None and deadline_ms <= until_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
             self.take(self.groups.tick(self.now_ms))
         self.now_ms = until_ms
 
-    # Requests; those that may wait return their ticket.
+    # Requests; those that may have to wait return their ticket.
 
     def send_join(self, member_id: str = "", group_id: str = "g", **fields: Any) -> int:
         self.fresh += 1
@@ -141,7 +141,7 @@ class Hall:
         (fetched,) = self.groups.fetch_offsets(group_id, [(topic, partition)], require_stable=False)
         return fetched.offset
 
-    # Whole conversations.
+    # Sequences of requests.
 
     def stable(self, count: int = 1, **fields: Any) -> list[JoinResult]:
         """A group of `count` members with their assignments; the leader first."""

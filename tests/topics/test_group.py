@@ -1,4 +1,4 @@
-"""The classic group protocol, as members notice it."""
+"""The classic group protocol, as its members see it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_docstring_is_the_transition_table() -> None:
     assert table == Group.TRANSITIONS
 
 
-def test_a_group_walks_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_goes_through_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: set[tuple[State, State]] = set()
     transition = Group.transition
 
@@ -43,7 +43,7 @@ def test_a_group_walks_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert walked == Group.TRANSITIONS
 
 
-def test_a_first_member_leads_and_gets_everything() -> None:
+def test_the_first_member_becomes_leader() -> None:
     hall = Hall()
     joined = hall.joined(hall.send_join(client_id="c"))
     assert joined.code is None
@@ -74,7 +74,7 @@ def test_a_second_member_makes_the_first_rejoin() -> None:
     assert hall.synced(waiting).assignment == b"1"
 
 
-def test_members_are_asked_to_come_back_with_their_id() -> None:
+def test_members_must_rejoin_with_their_id() -> None:
     hall = Hall()
     asked = hall.joined(hall.send_join(requires_known_member=True))
     assert asked.code is Code.MEMBER_ID_REQUIRED
@@ -84,17 +84,17 @@ def test_members_are_asked_to_come_back_with_their_id() -> None:
     assert joined.member_id == asked.member_id
 
 
-def test_a_pending_member_that_never_returns_does_not_hold_up_the_others() -> None:
+def test_a_pending_member_that_never_returns_does_not_block_the_others() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     hall.send_join(requires_known_member=True, session_timeout_ms=10_000)
     rejoined = hall.send_join(leader.member_id)
-    assert rejoined not in hall.replies  # The pending one is expected any moment.
+    assert rejoined not in hall.replies  # The pending member may still return.
     hall.advance(10_000)
     assert hall.joined(rejoined).generation == 2
 
 
-def test_a_group_nobody_came_back_to_leaves_nothing_behind() -> None:
+def test_a_group_without_returning_members_is_removed() -> None:
     hall = Hall()
     hall.send_join(requires_known_member=True)
     assert len(hall.groups) == 1
@@ -103,13 +103,13 @@ def test_a_group_nobody_came_back_to_leaves_nothing_behind() -> None:
     assert hall.journal == []
 
 
-def test_the_initial_delay_gathers_members_into_one_generation() -> None:
+def test_the_initial_delay_collects_members_in_one_generation() -> None:
     hall = Hall(SLOW)
     tickets = [hall.send_join()]
     hall.advance(2_000)
     tickets.append(hall.send_join())
     hall.advance(1_000)
-    assert not hall.replies  # A member came in between, so it waits once more.
+    assert not hall.replies  # A member joined meanwhile, so the delay starts again.
     hall.advance(3_000)
     assert [hall.joined(ticket).generation for ticket in tickets] == [1, 1]
 
@@ -123,7 +123,7 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
     assert first in hall.replies
 
 
-def test_those_who_do_not_rejoin_in_time_are_left_behind() -> None:
+def test_members_that_do_not_rejoin_in_time_are_removed() -> None:
     hall = Hall()
     leader, other = hall.stable(2, rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
     rejoined = hall.send_join(leader.member_id, rebalance_timeout_ms=20_000)
@@ -143,7 +143,7 @@ def test_a_leader_that_does_not_rejoin_is_replaced() -> None:
     assert leader.member_id != other.member_id
 
 
-def test_a_silent_member_is_given_up_and_the_others_rebalance() -> None:
+def test_a_silent_member_is_removed_and_the_others_rebalance() -> None:
     hall = Hall()
     leader, other = hall.stable(2, session_timeout_ms=10_000)
     for _ in range(3):
@@ -155,7 +155,7 @@ def test_a_silent_member_is_given_up_and_the_others_rebalance() -> None:
     assert rejoined.members == ((leader.member_id, None, b"r"),)
 
 
-def test_a_commit_is_a_sign_of_life() -> None:
+def test_a_commit_refreshes_the_session() -> None:
     hall = Hall()
     (leader,) = hall.stable(session_timeout_ms=10_000)
     for offset in range(5):
@@ -164,7 +164,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
     assert hall.state() == "Stable"
 
 
-def test_those_who_wait_need_no_heartbeat_but_new_ones_not_for_ever() -> None:
+def test_waiting_members_need_no_heartbeat_but_new_ones_time_out() -> None:
     hall = Hall()
     leader, other = hall.stable(2, session_timeout_ms=10_000, rebalance_timeout_ms=1_000_000)
     rejoined = hall.send_join(other.member_id, protocols=(("roundrobin", b"new"),), rebalance_timeout_ms=1_000_000)
@@ -177,19 +177,19 @@ def test_those_who_wait_need_no_heartbeat_but_new_ones_not_for_ever() -> None:
     assert hall.joined(new).code is Code.UNKNOWN_MEMBER
 
 
-def test_a_member_that_does_not_sync_is_given_up() -> None:
+def test_a_member_that_does_not_sync_is_removed() -> None:
     hall = Hall()
     tickets = [hall.send_join(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)]
     first = hall.joined(tickets[0])
     waiting = hall.send_join(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
     again = hall.joined(hall.send_join(first.member_id, rebalance_timeout_ms=20_000, session_timeout_ms=60_000))
     sync = hall.send_sync(hall.joined(waiting))
-    hall.advance(20_000)  # The leader never sends its plan.
+    hall.advance(20_000)  # The leader never sends its assignment.
     assert hall.synced(sync).code is Code.REBALANCE_IN_PROGRESS
     assert hall.groups.heartbeat("g", again.member_id, 2, hall.now_ms) is Code.UNKNOWN_MEMBER
 
 
-def test_protocols_are_chosen_by_votes_among_those_that_all_know() -> None:
+def test_the_protocol_is_elected_among_those_that_all_support() -> None:
     hall = Hall(SLOW)
     tickets = [
         hall.send_join(protocols=(("a", b""), ("b", b""), ("c", b""))),
@@ -213,7 +213,7 @@ def test_protocols_are_chosen_by_votes_among_those_that_all_know() -> None:
         ({"member_id": "who"}, Code.UNKNOWN_MEMBER),
     ],
 )
-def test_joins_that_are_refused(fields: dict[str, Any], code: Code) -> None:
+def test_invalid_joins_are_refused(fields: dict[str, Any], code: Code) -> None:
     hall = Hall()
     assert hall.joined(hall.send_join(**fields)).code is code
     assert len(hall.groups) == 0
@@ -225,7 +225,7 @@ def test_another_protocol_type_is_refused() -> None:
     assert hall.joined(hall.send_join(protocol_type="connect")).code is Code.INCONSISTENT_PROTOCOL
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_refuses_new_members() -> None:
     hall = Hall(GroupSettings(initial_rebalance_delay_ms=0, members_max=1))
     hall.stable()
     assert hall.joined(hall.send_join()).code is Code.GROUP_FULL
@@ -242,13 +242,13 @@ def test_a_follower_that_missed_the_answer_gets_it_again() -> None:
     assert leader.leader == again.leader
 
 
-def test_a_leader_that_joins_again_wants_a_rebalance() -> None:
+def test_a_leader_that_joins_again_starts_a_rebalance() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     assert hall.joined(hall.send_join(leader.member_id)).generation == 2
 
 
-def test_sync_and_heartbeat_check_who_asks() -> None:
+def test_sync_and_heartbeat_check_the_member() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     stranger = JoinResult(member_id="who", generation=1)
@@ -263,7 +263,7 @@ def test_sync_and_heartbeat_check_who_asks() -> None:
     assert hall.groups.heartbeat("none", leader.member_id, 1, hall.now_ms) is Code.UNKNOWN_MEMBER
 
 
-def test_leaving_names_each_member() -> None:
+def test_a_leave_answers_for_each_member() -> None:
     hall = Hall()
     leader, other = hall.stable(2)
     result = hall.leave((other.member_id, None), ("who", None))
@@ -271,7 +271,7 @@ def test_leaving_names_each_member() -> None:
     assert hall.groups.heartbeat("g", leader.member_id, leader.generation, hall.now_ms) is Code.REBALANCE_IN_PROGRESS
 
 
-def test_leaving_answers_what_the_member_had_parked() -> None:
+def test_a_leave_answers_the_waiting_requests_of_the_member() -> None:
     hall = Hall()
     leader, other = hall.stable(2)
     changed = (("roundrobin", b"new"),)
@@ -291,7 +291,7 @@ def test_a_retried_join_is_answered_under_its_last_ticket() -> None:
     assert second not in hall.replies
 
 
-def test_metadata_of_consumers_is_read_as_far_as_all_versions_agree() -> None:
+def test_subscribed_topics_are_read_from_any_metadata_version() -> None:
     two = b"\x00\x03" + b"\x00\x00\x00\x02" + b"\x00\x01a" + b"\x00\x02bc" + b"more"
     assert subscribed_topics(two) == ["a", "bc"]
     assert subscribed_topics(b"") is None

@@ -1,7 +1,7 @@
 """Groups under arbitrary members, times and restarts.
 
-What must hold, whatever happens: one plan a generation, so that a partition has one owner in it; generations grow;
-every parked request is answered, once; and the journal replays to the same durable state.
+The invariants: one assignment per generation, so that a partition has one owner in it; generations grow; every waiting
+request is answered, once; and the journal replays to the same durable state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROTOCOLS = st.sampled_from(
 
 
 class Consumer:
-    """What a client remembers between its requests."""
+    """The state of a client between its requests."""
 
     def __init__(self) -> None:
         self.member_id = ""
@@ -43,15 +43,15 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.hall = Hall(SETTINGS)
         self.consumers = [Consumer() for _ in range(5)]
-        self.plans: dict[int, bytes] = {}  # Generation to the plan that its members were told.
+        self.plans: dict[int, bytes] = {}  # Generation to the assignment that its members got.
         self.highest = 0
-        self.lost: set[int] = set()  # Tickets that were parked when the node died.
+        self.lost: set[int] = set()  # Tickets that were waiting when the node died.
 
     def instance(self, slot: int) -> str | None:
         return f"i{slot}" if slot >= 3 else None
 
     def listen(self) -> None:
-        """Let every client read the answers that have come for it."""
+        """Let every client read its answers."""
         for consumer in self.consumers:
             if consumer.join in self.hall.replies:
                 result = self.hall.joined(consumer.join)
@@ -70,7 +70,7 @@ class Machine(RuleBasedStateMachine):
                 consumer.sync = None
                 if answer.code is None and answer.assignment:
                     plan = self.plans.setdefault(consumer.generation, answer.assignment)
-                    assert plan == answer.assignment, "two plans in one generation"
+                    assert plan == answer.assignment, "two assignments in one generation"
 
     @rule(slot=SLOTS, protocols=PROTOCOLS, known=st.booleans())
     def join(self, slot: int, protocols: tuple[tuple[str, bytes], ...], known: bool) -> None:
@@ -93,14 +93,14 @@ class Machine(RuleBasedStateMachine):
         joined = consumer.joined
         plan = {}
         if joined.members and not joined.skip_assignment:
-            # A plan is known by its number: whoever leads twice in a generation would make two.
+            # An assignment is identified by its number: a member that leads twice in a generation would make two.
             plan = dict.fromkeys((member[0] for member in joined.members), str(self.hall.asked).encode())
         consumer.sync = self.hall.send_sync(joined, plan, instance_id=self.instance(slot))
         self.listen()
 
     @rule(slots=st.sets(SLOTS, min_size=1, max_size=4), rounds=st.integers(1, 4))
     def behave(self, slots: set[int], rounds: int) -> None:
-        """Some clients do for a while what good clients do; arbitrary requests alone would hardly ever meet."""
+        """Some clients follow the protocol for a while; arbitrary requests alone would rarely form a group."""
         for _ in range(rounds):
             for slot in sorted(slots):
                 consumer = self.consumers[slot]
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
             consumer.join = consumer.sync = None
         self.hall.restart()
         described = self.hall.groups.describe_group("g")
-        # Generations that never got their plan are not written and may be counted again.
+        # Generations without an assignment are not written, and their numbers may be used again.
         self.highest = 0 if described is None else described.generation
         self.plans = {number: plan for number, plan in self.plans.items() if number <= self.highest}
         for consumer in self.consumers:
@@ -180,7 +180,7 @@ class Machine(RuleBasedStateMachine):
                 consumer.joined = None
 
     def forget_generations(self) -> None:
-        """The group is gone; one of that name begins to count anew."""
+        """The group was removed; a new one of that name counts from the start."""
         self.plans, self.highest = {}, 0
         for consumer in self.consumers:
             consumer.joined = None
@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
         assert restored.snapshot() == self.hall.groups.snapshot()
 
     @invariant()
-    def a_written_generation_has_all_its_members_once(self) -> None:
+    def a_written_generation_has_each_member_once(self) -> None:
         for event in self.hall.events()[-1:]:
             if isinstance(event, GroupStable):
                 ids = [member.member_id for member in event.members]
@@ -208,7 +208,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.hall.advance(10 * 60 * 1000)
         unanswered = set(range(1, self.hall.asked + 1)) - set(self.hall.replies) - self.lost
-        assert not unanswered, "parked for ever"
+        assert not unanswered, "never answered"
 
 
 TestMachine = Machine.TestCase

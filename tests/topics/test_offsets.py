@@ -1,4 +1,4 @@
-"""Committing, fetching, deleting and ageing of offsets."""
+"""Commit, fetch, deletion and expiry of offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def subscription(*topics: str) -> tuple[tuple[str, bytes], ...]:
     return (("range", b"\x00\x00" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"),)
 
 
-def test_without_members_anybody_may_commit() -> None:
+def test_without_members_any_client_may_commit() -> None:
     hall = Hall()
     assert hall.offset() == -1
     assert hall.commit(42).code is None
@@ -21,7 +21,7 @@ def test_without_members_anybody_may_commit() -> None:
     assert hall.state() == "Empty"
 
 
-def test_members_must_be_of_this_generation() -> None:
+def test_commits_of_another_generation_are_refused() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     assert hall.commit(1, generation=1, member_id=leader.member_id).code is None
@@ -32,7 +32,7 @@ def test_members_must_be_of_this_generation() -> None:
     assert hall.offset() == 1
 
 
-def test_committing_goes_on_while_a_rebalance_is_prepared_but_not_while_it_completes() -> None:
+def test_commits_are_accepted_while_a_rebalance_is_prepared_but_not_while_it_completes() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     hall.send_join()
@@ -67,7 +67,7 @@ def test_offsets_of_an_aborted_transaction_never_count() -> None:
     hall = Hall()
     hall.hold(7, 10)
     hall.end(7, committed=False)
-    hall.end(7, committed=True)  # Told twice, by a coordinator that restarted.
+    hall.end(7, committed=True)  # Reported twice, by a coordinator that restarted.
     assert hall.offset() == -1
 
 
@@ -79,14 +79,14 @@ def test_a_later_plain_commit_wins_over_an_earlier_transactional_one() -> None:
     assert hall.offset() == 20
 
 
-def test_transactional_commits_check_the_generation_when_they_tell_it() -> None:
+def test_transactional_commits_check_the_generation_if_they_have_one() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     assert hall.hold(7, 1, generation=0, member_id=leader.member_id).code is Code.ILLEGAL_GENERATION
-    assert hall.hold(7, 1).code is None  # Old clients tell neither member nor generation.
+    assert hall.hold(7, 1).code is None  # Old clients send neither member nor generation.
 
 
-def test_all_offsets_are_fetched_without_naming_them() -> None:
+def test_a_fetch_without_partitions_returns_all_offsets() -> None:
     hall = Hall()
     hall.commit(1, partition=0)
     hall.commit(2, partition=1)
@@ -110,7 +110,7 @@ def test_offsets_of_topics_that_members_read_are_not_deleted() -> None:
     assert (hall.offset("read"), hall.offset("left")) == (1, -1)
 
 
-def test_offsets_of_groups_that_are_not_consumers_or_not_there() -> None:
+def test_deleting_offsets_of_missing_or_other_groups_is_refused() -> None:
     hall = Hall()
     hall.stable(protocol_type="connect")
     for group_id, code in (("g", Code.GROUP_NOT_EMPTY), ("none", Code.GROUP_UNKNOWN)):
@@ -131,7 +131,7 @@ def test_groups_are_deleted_only_when_empty() -> None:
     assert len(hall.replayed()) == 1
 
 
-def test_a_deleted_topic_takes_its_offsets_along() -> None:
+def test_the_offsets_of_a_deleted_topic_are_deleted() -> None:
     hall = Hall()
     hall.commit(1, topic="gone")
     hall.commit(2, topic="kept")
@@ -141,7 +141,7 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
     assert (hall.offset("gone"), hall.offset("kept")) == (-1, 2)
 
 
-def test_offsets_age_from_when_the_group_became_empty() -> None:
+def test_offsets_expire_after_the_group_became_empty() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     hall.commit(1, generation=1, member_id=leader.member_id)
@@ -158,7 +158,7 @@ def test_offsets_age_from_when_the_group_became_empty() -> None:
     assert len(hall.replayed()) == 0
 
 
-def test_offsets_of_simple_consumers_age_from_their_last_commit() -> None:
+def test_offsets_of_simple_consumers_expire_after_their_last_commit() -> None:
     hall = Hall(GroupSettings(offsets_retention_ms=8_000))
     hall.commit(1, partition=0)
     hall.advance(7_000)
@@ -169,8 +169,8 @@ def test_offsets_of_simple_consumers_age_from_their_last_commit() -> None:
     assert hall.state() == "Dead"
 
 
-def test_what_jobs_of_longhall_remember_does_not_age() -> None:
-    hall = Hall(GroupSettings(offsets_retention_ms=8_000))
+def test_offsets_of_longhall_jobs_do_not_expire() -> None:
+    hall = Hall(GroupSettings(offsets_retention_ms=DAY_MS))
     for group_id in ("longhall.archive", "longhall.replay.again.orders-0", "longhallish"):
         hall.commit(5, group_id=group_id)
     hall.advance(30 * DAY_MS)
@@ -181,7 +181,7 @@ def test_what_jobs_of_longhall_remember_does_not_age() -> None:
     assert hall.offset(group_id="longhallish") == -1
 
 
-def test_offsets_that_members_left_behind_age_while_they_read_others() -> None:
+def test_offsets_of_topics_no_longer_read_expire() -> None:
     hall = Hall(GroupSettings(offsets_retention_ms=80_000, initial_rebalance_delay_ms=0))
     hall.commit(1, topic="read")
     hall.commit(2, topic="left")
@@ -192,7 +192,7 @@ def test_offsets_that_members_left_behind_age_while_they_read_others() -> None:
     assert (hall.offset("read"), hall.offset("left")) == (1, -1)
 
 
-def test_an_empty_group_without_offsets_goes_soon() -> None:
+def test_an_empty_group_without_offsets_is_removed_soon() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     hall.leave((leader.member_id, None))
@@ -213,7 +213,7 @@ def test_listing_filters_by_state_and_type() -> None:
     assert len(groups.list_groups(types=["Classic"])) == 2
 
 
-def test_describing_shows_members_with_their_assignment() -> None:
+def test_a_description_has_members_with_their_assignment() -> None:
     hall = Hall()
     leader, other = hall.stable(2, client_id="c", client_host="/127.0.0.1")
     described = hall.groups.describe_group("g")

@@ -1,4 +1,4 @@
-"""The producer table against a naive model that remembers everything, and its fold."""
+"""The producer table, compared with a naive model that stores everything, and its replay."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Partition:
         return table
 
 
-def test_a_retry_is_told_where_the_first_one_stands() -> None:
+def test_a_retry_gets_the_offset_of_the_first_request() -> None:
     partition = Partition()
     assert partition.produce(batch(sequence=0, count=3)) is None
     assert partition.produce(batch(sequence=3, count=2, timestamp_ms=1234)) is None
@@ -87,7 +87,7 @@ def test_a_gap_is_refused() -> None:
     assert partition.produce(batch(sequence=2)) is Code.OUT_OF_ORDER_SEQUENCE
 
 
-def test_an_unknown_producer_may_go_on_anywhere() -> None:
+def test_an_unknown_producer_may_continue_with_any_sequence() -> None:
     assert Partition().produce(batch(sequence=12_345)) is None
 
 
@@ -118,7 +118,7 @@ def test_a_marker_with_a_raised_epoch_fences_and_restarts_sequences() -> None:
     assert partition.produce(batch(epoch=1, sequence=0, transactional=True)) is None
 
 
-def test_what_no_client_may_send() -> None:
+def test_batches_that_no_client_may_send_are_refused() -> None:
     table = ProducerTable()
     assert table.decide(batch(control=True)) is Code.INVALID_REQUEST
     assert table.decide(batch(producer_id=-1, transactional=True)) is Code.INVALID_REQUEST
@@ -163,7 +163,7 @@ def test_readers_stop_at_the_oldest_open_transaction() -> None:
     assert partition.table.last_stable_offset(8) == 8
 
 
-def test_many_ended_transactions_that_nobody_reads_stay_bounded_and_safe() -> None:
+def test_many_unread_ended_transactions_stay_bounded_and_safe() -> None:
     partition = Partition()
     for sequence in range(200):
         partition.produce(batch(sequence=sequence, transactional=True))
@@ -173,7 +173,7 @@ def test_many_ended_transactions_that_nobody_reads_stay_bounded_and_safe() -> No
     assert partition.table.last_stable_offset(partition.end) == partition.end
 
 
-def test_aborted_ranges_are_found_and_cut_with_the_log() -> None:
+def test_aborted_ranges_are_found_and_trimmed_with_the_log() -> None:
     partition = Partition()
     partition.produce(batch(1, transactional=True))  # 0
     partition.produce(batch(2, transactional=True))  # 1
@@ -192,7 +192,7 @@ def test_aborted_ranges_are_found_and_cut_with_the_log() -> None:
     assert table.aborted_between(0, 6) == []
 
 
-def test_an_open_transaction_below_the_log_start_does_not_pull_readers_below_it() -> None:
+def test_an_open_transaction_below_the_log_start_does_not_move_readers_below_it() -> None:
     partition = Partition()
     partition.produce(batch(1, count=10, transactional=True))
     partition.table.truncate_to(5)
@@ -200,7 +200,7 @@ def test_an_open_transaction_below_the_log_start_does_not_pull_readers_below_it(
     assert partition.table.first_unstable_offset == 5
 
 
-def test_silent_producers_expire_but_not_inside_a_transaction() -> None:
+def test_idle_producers_expire_but_not_inside_a_transaction() -> None:
     table = ProducerTable()
     table.apply(batch(1), 0, 100)
     table.apply(batch(2, transactional=True), 1, 100)
@@ -209,7 +209,7 @@ def test_silent_producers_expire_but_not_inside_a_transaction() -> None:
     assert sorted(active.producer_id for active in table.active()) == [2, 3]
 
 
-def test_a_flood_of_producers_is_bounded_and_keeps_the_recent_and_the_open() -> None:
+def test_many_producers_are_bounded_and_recent_and_open_ones_stay() -> None:
     table = ProducerTable()
     table.apply(batch(0, transactional=True), 0, 0)
     for producer_id in range(1, PRODUCERS_MAX + 10):
@@ -221,7 +221,7 @@ def test_a_flood_of_producers_is_bounded_and_keeps_the_recent_and_the_open() -> 
     assert 1 not in ids
 
 
-def test_late_coordinators_are_refused() -> None:
+def test_markers_of_deposed_coordinators_are_refused() -> None:
     table = ProducerTable()
     assert table.decide_marker(7, 0, 0) is None
     table.apply_marker(marker(7, 5), 0, True, 3, 0)
@@ -255,7 +255,7 @@ def test_snapshot_and_restore_are_inverse(steps: list[tuple[int, int, bool, int]
 
 
 class Model(RuleBasedStateMachine):
-    """The naive model keeps the whole log and answers every question by walking it."""
+    """The naive model stores the whole log and computes every answer from it."""
 
     def __init__(self) -> None:
         super().__init__()

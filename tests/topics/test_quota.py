@@ -1,4 +1,4 @@
-"""Quotas: over any time a topic gets no more than its rate and one burst, and never less."""
+"""Quotas: over any time a topic gets its rate and one burst."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from longhall.topics.quota import BURST_MS, DEBT_MS_MAX, UNLIMITED, Bucket, Quota
 
 
-def test_a_second_is_free_and_then_debts_are_paid() -> None:
+def test_one_second_of_burst_is_free_and_then_debt_accrues() -> None:
     quota = Quota(1000, UNLIMITED)
     assert quota.debt_ms(5) == 0
     quota.charge(1000, 1, 5)
@@ -26,7 +26,7 @@ def test_messages_count_as_well_as_bytes() -> None:
     assert Quota(UNLIMITED, UNLIMITED).debt_ms(0) == 0
 
 
-def test_what_was_not_used_is_not_kept_for_ever() -> None:
+def test_unused_tokens_are_bounded_by_the_burst() -> None:
     bucket = Bucket(100)
     bucket.take(1, 0)
     bucket.take(100, 3_600_000)
@@ -35,13 +35,13 @@ def test_what_was_not_used_is_not_kept_for_ever() -> None:
     assert bucket.debt_ms(3_600_000) == 500
 
 
-def test_time_that_stands_still_or_goes_back_gives_nothing() -> None:
+def test_time_that_stops_or_goes_back_adds_no_tokens() -> None:
     bucket = Bucket(10)
     bucket.take(20, 1000)
     assert bucket.debt_ms(1000) == bucket.debt_ms(0) == 1000
 
 
-def test_a_debt_has_a_bound() -> None:
+def test_debt_is_bounded() -> None:
     bucket = Bucket(1)
     bucket.take(1 << 40, 0)
     assert bucket.debt_ms(0) == DEBT_MS_MAX
@@ -49,7 +49,7 @@ def test_a_debt_has_a_bound() -> None:
 
 
 @given(st.integers(100, 10_000), st.lists(st.tuples(st.integers(0, 50), st.integers(1, 5_000)), max_size=60))
-def test_whoever_waits_as_told_gets_the_rate_and_one_burst(a_second: int, sends: list[tuple[int, int]]) -> None:
+def test_a_sender_that_waits_as_asked_gets_the_rate_and_one_burst(a_second: int, sends: list[tuple[int, int]]) -> None:
     bucket = Bucket(a_second)
     now_ms = taken = last = 0
     for pause_ms, count in sends:
@@ -61,7 +61,7 @@ def test_whoever_waits_as_told_gets_the_rate_and_one_burst(a_second: int, sends:
 
 
 @given(st.integers(1, 10_000), st.integers(1, 60_000))
-def test_a_debt_is_paid_when_it_was_said_to_be(a_second: int, count: int) -> None:
+def test_a_debt_is_paid_at_the_predicted_time(a_second: int, count: int) -> None:
     bucket = Bucket(a_second)
     bucket.take(count, 0)
     debt_ms = bucket.debt_ms(0)

@@ -1,4 +1,4 @@
-"""What consumers notice of a restart of the broker: nothing, if they come back within their session."""
+"""A restart of the broker: consumers that return within their session notice nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from longhall.topics.groups import Groups
 from tests.topics.hall import QUICK, Hall
 
 
-def test_members_go_on_without_a_rebalance() -> None:
+def test_members_continue_without_a_rebalance() -> None:
     hall = Hall()
     leader, other = hall.stable(2, session_timeout_ms=10_000)
     hall.commit(5, generation=leader.generation, member_id=leader.member_id)
     hall.advance(9_000)
     hall.restart()
-    hall.advance(9_000)  # A fresh session began with the restart.
+    hall.advance(9_000)  # A new session began with the restart.
     for member in (leader, other):
         assert hall.groups.heartbeat("g", member.member_id, member.generation, hall.now_ms) is None
     assert hall.commit(6, generation=leader.generation, member_id=leader.member_id).code is None
@@ -26,7 +26,7 @@ def test_members_go_on_without_a_rebalance() -> None:
     assert hall.synced(hall.send_sync(again)).assignment == other.member_id.encode()
 
 
-def test_a_member_that_does_not_come_back_is_given_up_after_its_session() -> None:
+def test_a_member_that_does_not_return_is_removed_after_its_session() -> None:
     hall = Hall()
     leader, other = hall.stable(2, session_timeout_ms=10_000)
     hall.restart()
@@ -38,7 +38,7 @@ def test_a_member_that_does_not_come_back_is_given_up_after_its_session() -> Non
     assert hall.groups.heartbeat("g", other.member_id, other.generation, hall.now_ms) is Code.UNKNOWN_MEMBER
 
 
-def test_a_generation_without_its_plan_is_forgotten_and_joined_anew() -> None:
+def test_a_generation_without_assignment_is_forgotten_and_joined_again() -> None:
     hall = Hall()
     (leader,) = hall.stable()
     second = hall.joined(hall.send_join(leader.member_id))
@@ -47,7 +47,7 @@ def test_a_generation_without_its_plan_is_forgotten_and_joined_anew() -> None:
     assert hall.joined(hall.send_join(leader.member_id)).code is None
 
 
-def test_a_snapshot_is_as_good_as_the_journal() -> None:
+def test_a_snapshot_restores_the_same_state_as_the_journal() -> None:
     hall = Hall()
     (leader,) = hall.stable(session_timeout_ms=10_000)
     hall.commit(5, generation=1, member_id=leader.member_id)
@@ -62,7 +62,7 @@ def test_a_snapshot_is_as_good_as_the_journal() -> None:
     assert hall.state() == "Empty"
 
 
-def test_the_plan_is_written_before_anybody_is_told_of_it() -> None:
+def test_the_assignment_is_written_before_any_member_gets_it() -> None:
     hall = Hall()
     joined = hall.joined(hall.send_join())
     request = SyncRequest(
@@ -75,7 +75,7 @@ def test_the_plan_is_written_before_anybody_is_told_of_it() -> None:
     assert [type(effect) for effect in effects] == [Persist, Reply]
 
 
-def test_ten_thousand_quiet_groups_are_not_looked_at() -> None:
+def test_ten_thousand_idle_groups_cost_nothing() -> None:
     groups = Groups(QUICK)
     hall = Hall()
     hall.groups = groups

@@ -1,4 +1,4 @@
-"""Members with an instance id, who come back as the same one (KIP-345, KIP-814)."""
+"""Static members, which rejoin with their instance id (KIP-345, KIP-814)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from longhall.errors import Code
 from tests.topics.hall import Hall
 
 
-def test_coming_back_to_a_stable_group_moves_nothing() -> None:
+def test_rejoining_a_stable_group_changes_no_assignment() -> None:
     hall = Hall()
     _, other = pair(hall)
     back = hall.joined(hall.send_join(instance_id="b"))
@@ -20,7 +20,7 @@ def test_coming_back_to_a_stable_group_moves_nothing() -> None:
     assert hall.synced(hall.send_sync(back)).assignment == b"for b"
 
 
-def test_the_former_self_is_fenced() -> None:
+def test_the_previous_member_id_is_fenced() -> None:
     hall = Hall()
     _, other = pair(hall)
     hall.send_join(instance_id="b")
@@ -30,7 +30,7 @@ def test_the_former_self_is_fenced() -> None:
     assert hall.commit(generation=2, member_id=other, instance_id="b").code is Code.FENCED_INSTANCE
 
 
-def test_a_leader_that_comes_back_leads_without_assigning() -> None:
+def test_a_leader_that_rejoins_leads_without_assigning() -> None:
     hall = Hall()
     pair(hall)
     back = hall.joined(hall.send_join(instance_id="a"))
@@ -40,7 +40,7 @@ def test_a_leader_that_comes_back_leads_without_assigning() -> None:
     assert hall.synced(hall.send_sync(back)).assignment == b"for a"
 
 
-def test_an_old_client_that_was_leader_is_told_of_its_former_self() -> None:
+def test_an_old_client_that_was_leader_gets_its_previous_id_as_leader() -> None:
     hall = Hall()
     leader, _ = pair(hall)
     back = hall.joined(hall.send_join(instance_id="a", supports_skipping_assignment=False))
@@ -49,7 +49,7 @@ def test_an_old_client_that_was_leader_is_told_of_its_former_self() -> None:
     assert back.members == ()
 
 
-def test_another_protocol_makes_a_rebalance() -> None:
+def test_another_protocol_starts_a_rebalance() -> None:
     hall = Hall()
     hall.stable(instance_id="a", protocols=(("x", b""), ("y", b"")))
     back = hall.joined(hall.send_join(instance_id="a", protocols=(("y", b""), ("x", b""))))
@@ -57,7 +57,7 @@ def test_another_protocol_makes_a_rebalance() -> None:
     assert back.protocol == "y"
 
 
-def test_a_parked_request_of_the_former_self_is_fenced_too() -> None:
+def test_a_waiting_request_of_the_previous_member_id_is_fenced() -> None:
     hall = Hall()
     leader, other = pair(hall)
     parked = hall.send_join(leader, instance_id="a")
@@ -73,10 +73,10 @@ def test_a_static_member_stays_through_rebalances_until_its_session_ends() -> No
     leader, _ = pair(hall, rebalance_timeout_ms=10_000, session_timeout_ms=30_000)
     rejoined = hall.send_join(leader, instance_id="a", rebalance_timeout_ms=10_000, session_timeout_ms=30_000)
     hall.advance(10_000)
-    assert len(hall.joined(rejoined).members) == 2  # b did not come, but it is expected back.
+    assert len(hall.joined(rejoined).members) == 2  # b did not join, but its session has not expired.
 
 
-def test_an_administrator_removes_by_instance_id() -> None:
+def test_an_administrator_removes_a_member_by_instance_id() -> None:
     hall = Hall()
     pair(hall)
     result = hall.leave(("", "b"), ("", "nobody"))

@@ -1,4 +1,4 @@
-"""Deadlines that move, in one heap."""
+"""Movable deadlines in one heap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def fired(timers: Timers, now_ms: int) -> list[str]:
     return names
 
 
-def test_a_timer_comes_once_and_in_order() -> None:
+def test_timers_are_due_once_and_in_order() -> None:
     timers = Timers()
     one, two = Timer(None, 0, "one"), Timer(None, 0, "two")
     timers.set(two, 20)
@@ -35,7 +35,7 @@ def test_heartbeats_do_not_grow_the_heap() -> None:
     assert len(timers._heap) == 1
 
 
-def test_timers_that_are_pulled_forward_and_dropped_do_not_pile_up() -> None:
+def test_moved_and_cancelled_timers_do_not_accumulate() -> None:
     timers = Timers()
     for _ in range(20_000):
         timer = Timer(None, 0)
@@ -47,7 +47,7 @@ def test_timers_that_are_pulled_forward_and_dropped_do_not_pile_up() -> None:
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 30)), st.integers(0, 5)), max_size=40))
-def test_it_behaves_like_a_dictionary_of_deadlines(steps: list[tuple[int, int | None, int]]) -> None:
+def test_timers_behave_like_a_dictionary_of_deadlines(steps: list[tuple[int, int | None, int]]) -> None:
     timers = Timers()
     known = [Timer(None, 0, str(index)) for index in range(4)]
     model: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The transaction coordinator, as producers and administrators notice it."""
+"""The transaction coordinator, as producers and administrators see it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MINUTE_MS = 60_000
 
 
 class Coordinator:
-    """Transactions whose decisions are applied at once, as the shard does."""
+    """Transactions whose decisions are applied at once, as a shard does."""
 
     def __init__(self, settings: TransactionSettings | None = None) -> None:
         self.transactions = Transactions(settings)
@@ -71,7 +71,7 @@ class Coordinator:
 
 
 def at_epoch(coordinator: Coordinator, epoch: int) -> Decision:
-    """A producer whose epoch is nearly used up."""
+    """A producer whose epochs are nearly exhausted."""
     coordinator.init()
     coordinator.transactions._transactions["t"].producer_epoch = epoch - 1
     return coordinator.init()
@@ -83,7 +83,7 @@ def test_the_docstring_is_the_transition_table() -> None:
     assert {(State(row[0].strip()), State(row[2].strip())) for row in lines[2:]} == Transaction.TRANSITIONS
 
 
-def test_an_id_walks_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_goes_through_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: set[tuple[State, State]] = set()
     transition = Transaction.transition
 
@@ -124,7 +124,7 @@ def test_a_transaction_from_beginning_to_end() -> None:
     assert coordinator.verify(who, 1) is None
     assert coordinator.transactions.verify_group("t", who.producer_id, who.producer_epoch, "g") is None
     assert coordinator.transactions.verify_group("t", who.producer_id, 0, "h") is Code.TRANSACTION_ABORTABLE
-    assert coordinator.add(who, 1).events == ()  # Known already: nothing to write.
+    assert coordinator.add(who, 1).events == ()  # Already added: nothing to write.
     assert coordinator.end(who).code is None
     assert coordinator.state() == "PrepareCommit"
     (markers,) = coordinator.transactions.unfinished()
@@ -141,7 +141,7 @@ def test_a_transaction_from_beginning_to_end() -> None:
     assert coordinator.verify(who, 1) is Code.TRANSACTION_ABORTABLE
 
 
-def test_ending_again_is_answered_again() -> None:
+def test_a_repeated_end_gets_the_same_answer() -> None:
     coordinator = Coordinator()
     who = coordinator.init()
     assert coordinator.end(who).code is Code.INVALID_TRANSACTION_STATE
@@ -165,7 +165,7 @@ def test_a_new_producer_fences_the_old_one() -> None:
     assert coordinator.add(new, 1).code is None
 
 
-def test_an_open_transaction_is_aborted_before_its_id_is_given_away() -> None:
+def test_an_open_transaction_is_aborted_before_its_id_is_taken() -> None:
     coordinator = Coordinator()
     old = coordinator.init()
     coordinator.add(old, 1)
@@ -181,7 +181,7 @@ def test_an_open_transaction_is_aborted_before_its_id_is_given_away() -> None:
     assert new.producer_epoch == old.producer_epoch + 2
 
 
-def test_strangers_are_told_so() -> None:
+def test_unknown_producers_are_refused() -> None:
     coordinator = Coordinator()
     who = coordinator.init()
     stranger = Decision(producer_id=999, producer_epoch=0)
@@ -191,7 +191,7 @@ def test_strangers_are_told_so() -> None:
     assert verify("none", who.producer_id, 0, "topic", 1) is Code.INVALID_PRODUCER_MAPPING
 
 
-def test_requests_that_cannot_be_right() -> None:
+def test_invalid_requests_are_refused() -> None:
     transactions = Transactions()
     for name, timeout_ms, code in (
         ("", 1000, Code.INVALID_REQUEST),
@@ -210,7 +210,7 @@ def test_tables_are_bounded() -> None:
     assert coordinator.add(who, 3).code is Code.OVERLOADED
 
 
-def test_a_producer_recovers_by_saying_who_it_is() -> None:
+def test_a_producer_recovers_with_its_id_and_epoch() -> None:
     coordinator = Coordinator()
     who = coordinator.init()
     bumped = coordinator.init((who.producer_id, who.producer_epoch))
@@ -222,7 +222,7 @@ def test_a_producer_recovers_by_saying_who_it_is() -> None:
     assert coordinator.init((999, 0)).code is Code.PRODUCER_FENCED
 
 
-def test_a_producer_recovers_in_the_middle_of_its_transaction() -> None:
+def test_a_producer_recovers_during_its_transaction() -> None:
     coordinator = Coordinator()
     who = coordinator.init()
     coordinator.add(who, 1)
@@ -240,7 +240,7 @@ def test_a_late_recovery_does_not_abort_the_transaction_of_its_successor() -> No
     assert coordinator.state() == "Ongoing"
 
 
-def test_when_epochs_are_used_up_there_is_a_new_producer_id() -> None:
+def test_when_epochs_are_exhausted_there_is_a_new_producer_id() -> None:
     coordinator = Coordinator()
     who = at_epoch(coordinator, EPOCH_MAX - 1)
     assert who.producer_epoch == EPOCH_MAX - 1
@@ -278,7 +278,7 @@ def test_the_epoch_is_raised_with_each_transaction() -> None:
     assert coordinator.end(who, raises=True).code is Code.PRODUCER_FENCED
 
 
-def test_an_abort_of_nothing_raises_the_epoch_but_a_commit_of_nothing_is_refused() -> None:
+def test_an_empty_abort_raises_the_epoch_but_an_empty_commit_is_refused() -> None:
     coordinator = Coordinator()
     who = coordinator.init()
     assert coordinator.end(who, committed=True, raises=True).code is Code.INVALID_TRANSACTION_STATE
@@ -304,12 +304,12 @@ def test_raising_past_the_last_epoch_gives_a_new_id_once_the_markers_are_written
     assert coordinator.add(after, 1).code is None
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
+def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced() -> None:
     coordinator = Coordinator()
     who = coordinator.init()
     coordinator.add(who, 1)
     coordinator.advance(MINUTE_MS - 1)
-    coordinator.add(who, 2)  # Adding does not give it more time.
+    coordinator.add(who, 2)  # Adding does not extend the timeout.
     assert coordinator.state() == "Ongoing"
     coordinator.advance(1)
     assert coordinator.state() == "PrepareAbort"
@@ -319,7 +319,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
     assert coordinator.init().code is None
 
 
-def test_an_administrator_aborts_a_transaction_that_hangs() -> None:
+def test_an_administrator_aborts_a_hanging_transaction() -> None:
     coordinator = Coordinator()
     abort = coordinator.transactions.decide_force_abort
     assert abort("t", 0).code is Code.TRANSACTION_UNKNOWN
@@ -331,7 +331,7 @@ def test_an_administrator_aborts_a_transaction_that_hangs() -> None:
     assert coordinator.end(who).code is Code.PRODUCER_FENCED
 
 
-def test_ids_that_nobody_uses_expire() -> None:
+def test_unused_ids_expire() -> None:
     coordinator = Coordinator()
     coordinator.init()
     coordinator.advance(7 * DAY_MS - 1)
@@ -362,7 +362,7 @@ def test_listing_filters() -> None:
     assert (described.started_ms, described.partitions) == (1_000, (("topic", 1),))
 
 
-def test_late_news_of_markers_changes_nothing() -> None:
+def test_a_late_report_of_markers_changes_nothing() -> None:
     coordinator = Coordinator()
     who = coordinator.init()
     coordinator.add(who, 1)

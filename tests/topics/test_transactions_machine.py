@@ -1,7 +1,7 @@
 """Transactions under arbitrary producers, zombies and restarts.
 
-What must hold, whatever happens: a transaction has exactly one outcome; only the newest producer adds to it or ends
-it; and the journal replays to the same state.
+The invariants: a transaction has exactly one outcome; only the newest producer adds to it or ends it; and the journal
+replays to the same state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from longhall.topics.transactions import Transactions
 
 SETTINGS = TransactionSettings(idle_expiry_ms=500_000)
 NAMES = st.sampled_from(["a", "b"])
-WHO = st.sampled_from([0, 0, 0, 1, 2])  # How many have taken the id since: mostly none, else it is a zombie.
+WHO = st.sampled_from([0, 0, 0, 1, 2])  # How many producers took the id later: mostly none, else it is a zombie.
 
 
 class Machine(RuleBasedStateMachine):
@@ -28,7 +28,7 @@ class Machine(RuleBasedStateMachine):
         self.journal: list[bytes] = []
         self.now_ms = 1
         self.fresh = 1
-        # For each name everybody who was ever given an id and epoch, the newest last.
+        # For each name every id and epoch ever given, the newest last.
         self.given: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
         self.open: dict[str, int] = {}  # The number of the open or prepared transaction.
         self.count = 0
@@ -73,7 +73,7 @@ class Machine(RuleBasedStateMachine):
         who = self.producer(name, back)
         decision = self.transactions.decide_add(name, *who, self.now_ms, [("t", partition)])
         if back > 0:
-            assert decision.code is not None, "a zombie was let in"
+            assert decision.code is not None, "a zombie was accepted"
         if decision.code is None and name not in self.open:
             self.count += 1
             self.open[name] = self.count
@@ -106,7 +106,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=NAMES, committed=st.booleans(), raises=st.booleans(), partition=st.integers(0, 3))
     def behave(self, name: str, committed: bool, raises: bool, partition: int) -> None:
-        """A good producer's transaction; arbitrary requests alone would hardly ever make one."""
+        """A whole transaction by the protocol; arbitrary requests alone would rarely make one."""
         self.add(name, 0, partition)
         self.end(name, 0, committed, raises)
 
@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def exhaust(self, name: str) -> None:
-        """Use up the epochs of an idle id, in the journal as well: as thirty thousand producers would have."""
+        """Exhaust the epochs of an idle id, also in the journal, as thirty thousand producers would."""
         described = self.transactions.describe_transaction(name)
         if described is None or described.state != "Empty" or described.producer_epoch > 1000:
             return
@@ -170,7 +170,7 @@ class Machine(RuleBasedStateMachine):
         assert restored.unfinished() == self.transactions.unfinished()
 
     @invariant()
-    def nobody_writes_where_nothing_was_added(self) -> None:
+    def only_added_partitions_verify(self) -> None:
         for name in ("a", "b"):
             assert self.transactions.verify_partition(name, *self.producer(name, 0), "never", 0) is not None
 

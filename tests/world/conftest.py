@@ -1,4 +1,4 @@
-"""Both worlds behind one fixture: what holds for one disk or network must hold for the other."""
+"""Both worlds behind one fixture: a test holds for the real and the simulated disk and network."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from longhall.world.ports import World
 from longhall.world.real import real_world
 from simulation.world import Simulation
 
-CHORES = "tests.world.chores"
+JOBS_MODULE = "tests.world.jobs"
 
 
 class Bench:
-    """A world, and how a coroutine is run in it."""
+    """A world, and a function that runs a coroutine in it."""
 
     def __init__(self, world: World, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self.world = world

@@ -1,4 +1,4 @@
-"""Reads past the page cache give the same bytes as others, wherever they begin and end."""
+"""Reads past the page cache return the same bytes as normal reads, at any position and size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhall.world.real.direct import read_direct
+from longhall.world.real.direct_read import read_direct
 from longhall.world.real.disk import RealDisk
 
 DATA = random.Random(1).randbytes(2_500_123)
@@ -30,7 +30,7 @@ def test_any_part_of_a_file(tmp_path: Path, position: int, size: int) -> None:
     disk.close()
 
 
-def test_where_there_are_no_such_reads_the_usual_ones_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_direct_reads_normal_reads_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(DATA)
     monkeypatch.setattr("longhall.world.real.file.read_direct", lambda path, position, size: None)
     disk = RealDisk(os.fspath(tmp_path))

@@ -1,4 +1,4 @@
-"""What every disk does, real or simulated."""
+"""Properties of every disk, real or simulated."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_a_file_reads_what_was_written(bench: Bench) -> None:
     file.close()
 
 
-def test_more_buffers_than_one_call_takes(bench: Bench) -> None:
+def test_more_buffers_than_one_system_call_takes(bench: Bench) -> None:
     file = bench.world.disk.open("a", create=True)
     buffers = [number.to_bytes(2, "big") for number in range(3000)]
     assert file.write_at(5, buffers) == 6000
     assert file.read_at(0, 10_000) == bytes(5) + b"".join(buffers)
 
 
-def test_bytes_that_leave_memory_are_still_there(bench: Bench) -> None:
+def test_bytes_dropped_from_memory_are_still_readable(bench: Bench) -> None:
     file = bench.world.disk.open("a", create=True)
     file.write_at(0, [b"longhall" * 10_000])
     bench.world.disk.sync_now(file)
@@ -47,8 +47,8 @@ def test_bytes_that_leave_memory_are_still_there(bench: Bench) -> None:
     assert file.read_at(0, 100_000) == b"longhall" * 10_000
 
 
-def test_what_is_written_beside_the_loop_is_there_when_it_is_told(bench: Bench) -> None:
-    """At any position, in any size, between ordinary writes: as if each had been one of those."""
+def test_bytes_written_behind_are_in_the_file_when_done_is_called(bench: Bench) -> None:
+    """Writes of any position and size, between ordinary writes, have the same result as those."""
     chance = random.Random(3)
 
     async def play() -> None:
@@ -58,10 +58,10 @@ def test_what_is_written_beside_the_loop_is_there_when_it_is_told(bench: Bench) 
             sizes = [chance.choice((1, 511, 4_096, 5_000, 70_000)) for _ in range(chance.randint(1, 3))]
             parts = [chance.randbytes(size) for size in sizes]
             if number % 3:
-                told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-                assert bench.world.disk.write_behind(file, len(expected), parts, told.set_result)
-                assert not told.done()
-                assert await told is None
+                done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+                assert bench.world.disk.write_behind(file, len(expected), parts, done.set_result)
+                assert not done.done()
+                assert await done is None
             else:
                 file.write_at(len(expected), parts)
             expected += b"".join(parts)
@@ -72,41 +72,41 @@ def test_what_is_written_beside_the_loop_is_there_when_it_is_told(bench: Bench) 
     bench.run(play())
 
 
-def test_writes_beside_the_loop_end_in_their_order_and_can_be_waited_for(bench: Bench) -> None:
+def test_writes_behind_end_in_order_and_can_be_awaited(bench: Bench) -> None:
     async def play() -> None:
         disk = bench.world.disk
         files = [disk.open(f"{number}", create=True) for number in range(3)]
-        told: list[int] = []
+        done: list[int] = []
         for number, file in enumerate(files):
-            assert disk.write_behind(file, 0, [bytes(9_000)], partial(_note, told, number))
-            file.close()  # It is written all the same.
+            assert disk.write_behind(file, 0, [bytes(9_000)], partial(_note, done, number))
+            file.close()  # The write continues.
         disk.finish_writes()
-        assert told == [0, 1, 2]
+        assert done == [0, 1, 2]
         assert [disk.open(f"{number}").size() for number in range(3)] == [9_000] * 3
         disk.finish_writes()
 
     bench.run(play())
 
 
-def _note(told: list[int], number: int, error: OSError | None) -> None:
+def _note(done: list[int], number: int, error: OSError | None) -> None:
     assert error is None
-    told.append(number)
+    done.append(number)
 
 
-def test_what_finds_no_room_beside_the_loop_is_refused_and_there_is_room_again(bench: Bench) -> None:
+def test_a_full_writer_refuses_and_later_accepts_again(bench: Bench) -> None:
     async def play() -> None:
         disk = bench.world.disk
         file = disk.open("a", create=True)
         begun = 0
-        told: list[OSError | None] = []
-        while disk.write_behind(file, begun << 20, [b"x" * (1 << 20)], told.append):
+        done: list[OSError | None] = []
+        while disk.write_behind(file, begun << 20, [b"x" * (1 << 20)], done.append):
             begun += 1
             assert begun < 100
         assert begun
         disk.finish_writes()
-        assert told == [None] * begun
+        assert done == [None] * begun
         assert file.size() == begun << 20
-        assert disk.write_behind(file, 0, [b"y"], told.append)
+        assert disk.write_behind(file, 0, [b"y"], done.append)
         disk.finish_writes()
         assert file.read_at(0, 2) == b"yx"
 
@@ -114,7 +114,7 @@ def test_what_finds_no_room_beside_the_loop_is_refused_and_there_is_room_again(b
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])
-def test_names_in_many_directories_are_synced_at_once(bench: Bench, count: int) -> None:
+def test_names_in_many_directories_are_synced_together(bench: Bench, count: int) -> None:
     disk = bench.world.disk
     paths = [f"d/{number}" for number in range(count)]
     for path in paths:
@@ -204,7 +204,7 @@ def test_rename_replaces(bench: Bench) -> None:
     disk.rename("d/source", "d/target")
     assert disk.list("d") == ["target"]
     assert disk.open("d/target").read_at(0, 10) == b"new"
-    assert old.read_at(0, 10) == b"old"  # An open file stays what it was.
+    assert old.read_at(0, 10) == b"old"  # An open file is not affected.
     with pytest.raises(FileNotFoundError):
         disk.rename("d/source", "d/elsewhere")
 
@@ -226,7 +226,7 @@ def test_a_closed_file_refuses(bench: Bench) -> None:
     assert caught.value.errno == errno.EBADF
 
 
-def test_syncs_answer_in_order_in_their_lane(bench: Bench) -> None:
+def test_syncs_complete_in_order_within_their_lane(bench: Bench) -> None:
     async def scenario() -> None:
         disk = bench.world.disk
         files = [disk.open(f"{number}", create=True) for number in range(5)]
@@ -258,7 +258,7 @@ def test_many_files_in_one_sync(bench: Bench) -> None:
     bench.run(scenario())
 
 
-def test_a_file_may_be_closed_while_its_sync_is_under_way(bench: Bench) -> None:
+def test_a_file_may_be_closed_during_its_sync(bench: Bench) -> None:
     async def scenario() -> None:
         disk = bench.world.disk
         for number in range(20):
@@ -272,14 +272,14 @@ def test_a_file_may_be_closed_while_its_sync_is_under_way(bench: Bench) -> None:
     bench.run(scenario())
 
 
-def test_syncing_now(bench: Bench) -> None:
+def test_blocking_sync(bench: Bench) -> None:
     file = bench.world.disk.open("a", create=True)
     file.write_at(0, [b"x"])
     bench.world.disk.sync_now(file)
     assert bench.world.disk.free_bytes() > 0
 
 
-def test_the_janitor_reads_what_is_cold(bench: Bench) -> None:
+def test_the_janitor_reads_cold_bytes(bench: Bench) -> None:
     async def scenario() -> None:
         file = bench.world.disk.open("a", create=True)
         file.write_at(0, [b"0123456789"])
@@ -289,7 +289,7 @@ def test_the_janitor_reads_what_is_cold(bench: Bench) -> None:
     bench.run(scenario())
 
 
-def test_a_cold_read_outlives_the_closing_of_its_file(bench: Bench) -> None:
+def test_a_cold_read_survives_the_closing_of_its_file(bench: Bench) -> None:
     async def scenario() -> None:
         file = bench.world.disk.open("a", create=True)
         file.write_at(0, [b"0123456789"])

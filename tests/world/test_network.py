@@ -1,4 +1,4 @@
-"""What every network does, real or simulated: streams in order, ends, refusals, back-pressure."""
+"""Properties of every network, real or simulated: ordered streams, ends, refusals, back-pressure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.world.conftest import Bench
 
 
 class Peer(asyncio.Protocol):
-    """Keeps what it hears."""
+    """Collects what it receives."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -44,7 +44,7 @@ class Peer(asyncio.Protocol):
 
 
 class BufferedPeer(asyncio.BufferedProtocol):
-    """The same with a buffer of its own, smaller than what is sent."""
+    """The same with its own buffer, smaller than the data sent."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -96,7 +96,7 @@ def test_bytes_arrive_in_order_both_ways(bench: Bench) -> None:
     bench.run(scenario())
 
 
-def test_what_was_written_before_close_arrives(bench: Bench) -> None:
+def test_bytes_written_before_close_arrive(bench: Bench) -> None:
     async def scenario() -> None:
         client, server = await pair(bench)
         assert client.transport is not None
@@ -120,7 +120,7 @@ def test_abort_is_noticed(bench: Bench) -> None:
     bench.run(scenario())
 
 
-def test_nobody_listens(bench: Bench) -> None:
+def test_a_connection_without_listener_is_refused(bench: Bench) -> None:
     async def scenario() -> None:
         listener, port = await bench.world.network.listen(Peer, "127.0.0.1", 0)
         listener.close()
@@ -131,7 +131,7 @@ def test_nobody_listens(bench: Bench) -> None:
     bench.run(scenario())
 
 
-def test_a_port_is_taken_once(bench: Bench) -> None:
+def test_a_port_is_bound_only_once(bench: Bench) -> None:
     async def scenario() -> None:
         listener, port = await bench.world.network.listen(Peer, "127.0.0.1", 0)
         with pytest.raises(OSError):
@@ -141,7 +141,7 @@ def test_a_port_is_taken_once(bench: Bench) -> None:
     bench.run(scenario())
 
 
-def test_a_reader_that_stops_stops_its_writer(bench: Bench) -> None:
+def test_a_paused_reader_pauses_its_writer(bench: Bench) -> None:
     async def scenario() -> None:
         client, server = await pair(bench)
         assert client.transport is not None

@@ -1,4 +1,4 @@
-"""What only the real world can get wrong: its processes, its lock, its sockets."""
+"""Properties of the real world alone: its processes, its lock, its sockets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 import uvloop
 
 from longhall.errors import Code, LonghallError
-from longhall.world.real import RealWorld, real_world, writing
+from longhall.world.real import RealWorld, real_world, write_lane
 from longhall.world.real.file import RealFile
-from longhall.world.real.writing import wait_for_writes
+from longhall.world.real.write_lane import wait_for_writes
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealWorld]:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT}")
-    world = real_world(str(tmp_path / "data"), chores="tests.world.chores")
+    world = real_world(str(tmp_path / "data"), jobs="tests.world.jobs")
     yield world
     world.close()
 
@@ -44,14 +44,14 @@ def opened(world: RealWorld, path: str) -> RealFile:
 
 
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
-def test_syncing_works_on_both_loops_and_on_one_after_another(world: RealWorld, runner: object) -> None:
+def test_syncs_work_on_both_kinds_of_loop_and_on_successive_loops(world: RealWorld, runner: object) -> None:
     file = opened(world, "a")
     for _ in range(2):
         file.write_at(0, [b"x"])
         assert runner(synced(world, file)) is None  # type: ignore[operator]
 
 
-def test_the_process_that_syncs_closes_what_the_node_closes(world: RealWorld) -> None:
+def test_the_syncer_closes_files_that_the_node_closes(world: RealWorld) -> None:
     async def scenario() -> None:
         files = [opened(world, f"{number}") for number in range(10)]
         for file in files:
@@ -59,14 +59,14 @@ def test_the_process_that_syncs_closes_what_the_node_closes(world: RealWorld) ->
         held = len(os.listdir(f"/proc/{world.disk.syncer_pid}/fd"))
         for file in files[1:]:
             file.close()
-        assert await synced(world, files[0]) is None  # Comes after the closings, so they are done.
+        assert await synced(world, files[0]) is None  # Handled after the closings, so they are done.
         assert await synced(world, files[0]) is None
         assert len(os.listdir(f"/proc/{world.disk.syncer_pid}/fd")) == held - 9
 
     asyncio.run(scenario())
 
 
-def test_the_process_that_syncs_is_small_and_ignores_the_parents_signals(world: RealWorld) -> None:
+def test_the_syncer_is_small_and_ignores_signals_of_the_parent(world: RealWorld) -> None:
     async def scenario() -> int:
         file = opened(world, "a")
         assert await synced(world, file) is None
@@ -81,7 +81,7 @@ def test_the_process_that_syncs_is_small_and_ignores_the_parents_signals(world: 
     assert int(status.split("RssAnon:")[1].split()[0]) < 8192
 
 
-def test_death_of_the_process_that_syncs_fails_every_sync_for_good(world: RealWorld) -> None:
+def test_the_death_of_the_syncer_fails_every_later_sync(world: RealWorld) -> None:
     async def scenario() -> None:
         file = opened(world, "a")
         assert await synced(world, file) is None
@@ -100,7 +100,7 @@ def test_death_of_the_process_that_syncs_fails_every_sync_for_good(world: RealWo
     asyncio.run(scenario())
 
 
-def test_a_stopped_syncer_holds_up_neither_the_loop_nor_the_order(world: RealWorld) -> None:
+def test_a_stopped_syncer_blocks_no_loop_and_preserves_order(world: RealWorld) -> None:
     async def scenario() -> None:
         file = opened(world, "a")
         assert await synced(world, file) is None
@@ -108,7 +108,7 @@ def test_a_stopped_syncer_holds_up_neither_the_loop_nor_the_order(world: RealWor
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         answers: list[int] = []
-        for number in range(30_000):  # Far more than the socket between them holds.
+        for number in range(30_000):  # Far more than the socket buffer holds.
             world.disk.sync([file], lambda error, number=number: answers.append(number))  # type: ignore[misc]
         late = opened(world, "late")
         last = asyncio.ensure_future(synced(world, late))
@@ -122,9 +122,9 @@ def test_a_stopped_syncer_holds_up_neither_the_loop_nor_the_order(world: RealWor
     asyncio.run(scenario())
 
 
-def test_a_failing_sync_is_reported_and_never_tried_again(world: RealWorld) -> None:
+def test_a_failed_sync_is_reported_and_never_retried(world: RealWorld) -> None:
     async def scenario() -> None:
-        read_end, write_end = os.pipe()  # What cannot be synced says so: EINVAL stands for EIO here.
+        read_end, write_end = os.pipe()  # A pipe cannot be synced: EINVAL stands for EIO here.
         os.close(read_end)
         broken = RealFile("broken", write_end, world.disk.forget)
         good = opened(world, "good")
@@ -148,7 +148,7 @@ def test_the_directory_belongs_to_one_process(world: RealWorld) -> None:
     assert run.returncode == 0, run.stderr
 
 
-def test_jobs_run_in_a_polite_process_and_their_failures_come_back(world: RealWorld) -> None:
+def test_jobs_run_with_low_priority_and_report_their_failures(world: RealWorld) -> None:
     async def scenario() -> None:
         opened(world, "a").close()
         answers = await asyncio.gather(*(world.janitor.run("count", {"argument": number}) for number in range(3)))
@@ -160,7 +160,7 @@ def test_jobs_run_in_a_polite_process_and_their_failures_come_back(world: RealWo
         with pytest.raises(LonghallError) as refused:
             await world.janitor.run("refuse", {})
         assert refused.value.code is Code.STORAGE_DAMAGED
-        with pytest.raises(RuntimeError, match="of all things"):
+        with pytest.raises(RuntimeError, match="raised by the test job"):
             await world.janitor.run("stumble", {})
 
     asyncio.run(scenario())
@@ -191,32 +191,35 @@ def test_a_cold_read_keeps_its_file_open(world: RealWorld) -> None:
     asyncio.run(scenario())
 
 
-def test_only_who_reads_on_is_read_ahead_for(world: RealWorld) -> None:
+def test_only_sequential_readers_get_read_ahead(world: RealWorld) -> None:
     file = world.disk.open("f", create=True)
     assert isinstance(file, RealFile)
     assert not file.reads_on(0, 100, 1000)
-    assert file.reads_on(90, 100, 1000)  # The last batch of before was not whole.
-    assert file.reads_on(1190, 100, 1000)  # What was read ahead was found in memory meanwhile.
+    assert file.reads_on(90, 100, 1000)  # The last batch of the earlier read was incomplete.
+    assert file.reads_on(1190, 100, 1000)  # The bytes read ahead were found in memory meanwhile.
     assert not file.reads_on(50_000, 100, 1000)
-    for reader in range(1, 5):  # As many others as are followed: the first is forgotten.
+    for reader in range(1, 5):  # As many others as are tracked: the first is forgotten.
         assert not file.reads_on(reader * 100_000, 100, 1000)
         assert file.reads_on(reader * 100_000 + 100, 100, 1000)
     assert not file.reads_on(50_100, 100, 1000)
     file.close()
 
 
-def test_data_on_a_cold_file_is_not_waited_for(world: RealWorld) -> None:
+def test_a_read_without_waiting_does_not_wait_for_cold_bytes(world: RealWorld) -> None:
     file = opened(world, "a")
     file.write_at(0, [b"x" * 100_000])
     world.disk.sync_now(file)
     os.posix_fadvise(file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    assert file.read_at_nowait(0, 100_000) in (None, b"x" * 100_000)  # The kernel may keep it: it is only advice.
+    assert file.read_at_nowait(0, 100_000) in (
+        None,
+        b"x" * 100_000,
+    )  # The kernel may keep the pages: the call is only advice.
     assert file.read_at(0, 200_000) == b"x" * 100_000
     assert file.read_at_nowait(0, 200_000) == b"x" * 100_000
 
 
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
-def test_small_replies_are_not_held_back(world: RealWorld, runner: object) -> None:
+def test_small_replies_are_sent_at_once(world: RealWorld, runner: object) -> None:
     async def scenario() -> None:
         accepted: asyncio.Future[asyncio.BaseTransport] = asyncio.get_running_loop().create_future()
 
@@ -234,7 +237,7 @@ def test_small_replies_are_not_held_back(world: RealWorld, runner: object) -> No
     runner(scenario())  # type: ignore[operator]
 
 
-def test_death_of_the_process_that_writes_is_told_and_the_node_writes_by_itself(world: RealWorld) -> None:
+def test_the_death_of_the_writer_is_reported_and_the_node_writes_itself(world: RealWorld) -> None:
     async def play() -> None:
         file = world.disk.open("a", create=True)
         told: list[OSError | None] = []
@@ -254,9 +257,7 @@ def test_death_of_the_process_that_writes_is_told_and_the_node_writes_by_itself(
     asyncio.run(play())
 
 
-def test_a_successor_waits_until_nothing_is_written_for_the_dead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_node_waits_for_the_writer_of_a_killed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = str(tmp_path / "data")
     world = real_world(root)
 
@@ -268,7 +269,7 @@ def test_a_successor_waits_until_nothing_is_written_for_the_dead(
     asyncio.run(play())
     pid = world.disk.writer_pid
     assert pid is not None
-    monkeypatch.setattr(writing, "LOCK_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(write_lane, "LOCK_SECONDS_MAX", 0.05)
     with pytest.raises(OSError, match="an earlier node still writes"):
         wait_for_writes(root)
     world.close()

@@ -1,4 +1,4 @@
-"""How the process that syncs in the background writes large files out before it syncs them."""
+"""The background syncer writes large files out in slices before it syncs them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def syncer_of(descriptor: int, *, together: bool = True) -> Syncer:
 
 
 def library(monkeypatch: pytest.MonkeyPatch, write: Callable[..., int]) -> None:
-    """The C library as the syncer finds it, with this in the place of its own function."""
+    """Replace the sync_file_range of the C library that the syncer loads."""
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(sync_file_range=write))
 
 
@@ -57,16 +57,14 @@ def test_a_large_file_is_written_out_in_slices_and_a_commit_is_not(large: int, m
     assert len(asked) == 4
 
 
-def test_the_system_writes_slices(large: int) -> None:
+def test_the_kernel_accepts_slices(large: int) -> None:
     syncer = syncer_of(large)
     syncer.sync(0)
     assert syncer.failed == {}
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_a_slice_that_cannot_be_written_is_a_sync_that_failed(
-    large: int, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_failed_slice_is_a_failed_sync(large: int, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     calls: list[int] = []
 
     def write(*_: object) -> int:
@@ -77,13 +75,13 @@ def test_a_slice_that_cannot_be_written_is_a_sync_that_failed(
     library(monkeypatch, write)
     syncer = syncer_of(large)
     syncer.sync(0)
-    syncer.sync(0)  # Never tried again: the second time the system would say that all is well.
+    syncer.sync(0)  # Never retried: the kernel would report success the second time.
     assert syncer.failed == {0: code}
     assert len(calls) == 1
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EPERM])
-def test_where_there_are_no_slices_the_sync_does_it_all(large: int, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_without_slices_the_sync_writes_everything(large: int, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     calls: list[int] = []
 
     def write(*_: object) -> int:

@@ -1,4 +1,4 @@
-"""Whether one call may sync a whole file system: only where the kernel says what it could not write."""
+"""Whether syncfs may be used: only where the kernel reports failed writes."""
 
 from __future__ import annotations
 
@@ -17,36 +17,38 @@ from longhall.world.real.syncfs import obstacle_to_syncfs
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.10.0-28-amd64", "6.1.0", "10.0.1"])
-def test_a_kernel_that_reports_is_believed(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_syncfs_is_used_with_a_kernel_that_reports_failures(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(syncfs, "_file_system_of", lambda path: 0xEF53)
     assert obstacle_to_syncfs(str(tmp_path), release) == ""
 
 
 @pytest.mark.parametrize("release", ["5.7.19", "4.19.0-26-amd64", "3.10.0-1160.el7", "strange"])
-def test_a_kernel_that_does_not_is_not(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_syncfs_is_not_used_with_an_older_kernel(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syncfs, "_file_system_of", lambda path: 0xEF53)
     assert release in obstacle_to_syncfs(str(tmp_path), release)
 
 
-def test_a_file_system_that_hands_its_writes_on_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_syncfs_is_not_used_on_a_forwarding_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syncfs, "_file_system_of", lambda path: 0x65735546)  # FUSE.
     assert "0x65735546" in obstacle_to_syncfs(str(tmp_path), "6.1.0")
 
 
-def test_the_file_system_is_known_by_its_number(tmp_path: Path) -> None:
+def test_the_type_of_the_file_system_is_found(tmp_path: Path) -> None:
     assert syncfs._file_system_of(str(tmp_path)) != 0
     assert syncfs._file_system_of(str(tmp_path / "missing")) == 0
 
 
 @pytest.mark.parametrize("release", ["5.7.0", "6.1.0"])
-def test_many_files_are_synced_either_way(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each way is taken as the kernel allows for, and both end well."""
+def test_many_files_are_synced_with_either_method(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's version selects the method, and both succeed."""
     monkeypatch.setattr(syncfs, "_file_system_of", lambda path: 0xEF53)
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "host", release, "", "x86_64")))
     disk = RealDisk(str(tmp_path))
-    assert disk.how_many_are_synced.startswith("one by one" if release == "5.7.0" else "with one call")
+    assert disk.sync_method.startswith("one by one" if release == "5.7.0" else "with one call")
     monkeypatch.undo()
 
     async def sync() -> OSError | None:
@@ -63,7 +65,7 @@ def test_many_files_are_synced_either_way(release: str, tmp_path: Path, monkeypa
 
 
 class Library:
-    """The system's calls: one whole sync that succeeds, and one file that knows better."""
+    """The system calls: a syncfs that succeeds, and one file that reports a failure."""
 
     def __init__(self, bad: int) -> None:
         self.bad = bad
@@ -78,7 +80,7 @@ class Library:
         return -1 if descriptor == self.bad else 0
 
 
-def test_a_failure_that_another_descriptor_was_told_of_is_not_missed(
+def test_a_failure_reported_to_another_descriptor_is_not_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ctypes
@@ -92,7 +94,7 @@ def test_a_failure_that_another_descriptor_was_told_of_is_not_missed(
     made.descriptors = dict(enumerate(files))
     try:
         assert made.sync_together([0, 1, 2]) == {0, 1, 2}
-        assert library.synced == [directory]  # The one that was open before anything was written.
+        assert library.synced == [directory]  # The descriptor that was open before anything was written.
         assert made.failed == {1: errno.EIO}
     finally:
         for descriptor in (*files, directory):

@@ -1,4 +1,4 @@
-"""The watchdog: a process whose loop hangs is killed, one that runs is not, and one that was stopped with it is not."""
+"""The watchdog: it kills a process whose loop hangs, and none that runs or was stopped together with it."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def process() -> Iterator[subprocess.Popen[str]]:
     made.communicate()
 
 
-def told(process: subprocess.Popen[str], words: str) -> None:
+def send(process: subprocess.Popen[str], words: str) -> None:
     assert process.stdin is not None
     process.stdin.write(words + "\n")
     process.stdin.flush()
 
 
-def test_a_loop_that_is_stuck_is_ended(process: subprocess.Popen[str]) -> None:
-    told(process, "hang")
+def test_a_process_with_a_stuck_loop_is_killed(process: subprocess.Popen[str]) -> None:
+    send(process, "hang")
     assert process.wait(30) == -signal.SIGKILL
     assert process.stderr is not None
     said = process.stderr.read()
@@ -65,25 +65,25 @@ def test_a_loop_that_is_stuck_is_ended(process: subprocess.Popen[str]) -> None:
     assert "has not run for 1 s" in said
 
 
-def test_a_process_that_is_stopped_is_ended(process: subprocess.Popen[str]) -> None:
+def test_a_stopped_process_is_killed(process: subprocess.Popen[str]) -> None:
     os.kill(process.pid, signal.SIGSTOP)
     assert process.wait(30) == -signal.SIGKILL
     assert process.stderr is not None
     assert "stopped" in process.stderr.read()
 
 
-def test_a_loop_that_runs_or_needs_no_watchdog_any_more_is_left_alone(
+def test_a_running_loop_and_one_without_watchdog_are_not_killed(
     process: subprocess.Popen[str],
 ) -> None:
     time.sleep(2 * HANG_MS / 1000)
-    told(process, f"stop {2 * HANG_MS / 1000}")
+    send(process, f"stop {2 * HANG_MS / 1000}")
     assert process.wait(30) == 0
 
 
-def test_a_process_that_was_stopped_together_with_its_watchdog_goes_on(process: subprocess.Popen[str]) -> None:
+def test_a_process_stopped_together_with_its_watchdog_survives(process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGSTOP)
     time.sleep(3 * HANG_MS / 1000)
     os.killpg(process.pid, signal.SIGCONT)
     time.sleep(HANG_MS / 1000)
-    told(process, "stop 0")
+    send(process, "stop 0")
     assert process.wait(30) == 0

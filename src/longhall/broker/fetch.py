@@ -18,7 +18,7 @@ from typing import Final, final
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition, Watcher
 from longhall.errors import Code, LonghallError
-from longhall.log.reading import Cold, Read, Supplied
+from longhall.log.segment_reads import Cold, Read, Supplied
 from longhall.world.ports import Buffer
 
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024  # One fetch answers no more than this, whatever it asks for.

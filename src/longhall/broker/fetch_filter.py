@@ -14,7 +14,7 @@ from typing import Final, final
 
 from longhall.broker.fetch import PartitionFetch
 from longhall.errors import LonghallError
-from longhall.log.rewriting import rebuild_batch
+from longhall.log.segment_rewrite import rebuild_batch
 from longhall.queues.envelope import decode_record
 from longhall.queues.filters import Filter
 from longhall.queues.selector import compile_filter

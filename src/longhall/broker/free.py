@@ -23,10 +23,10 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running import RunningQueue
 from longhall.broker.waiting import committed
-from longhall.log.freeing import Settled
 from longhall.log.layout import partition_directory, segment_path
-from longhall.log.rewriting import CLEANED, cleaned_index_path, install_segment
 from longhall.log.segment import Segment
+from longhall.log.segment_rewrite import CLEANED, cleaned_index_path, install_segment
+from longhall.log.settled_cleaning import Settled
 from longhall.shards.shard import PARTITIONS
 
 DRAINED_SHARE_MIN: Final = 16  # A log with less than this part of a segment keeps its last one when it is drained.

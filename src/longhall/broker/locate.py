@@ -8,7 +8,7 @@ from longhall.broker.fetch import PartitionFetch, check_epoch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
-from longhall.log.reading import Cold, Supplied
+from longhall.log.segment_reads import Cold, Supplied
 from longhall.records.batch import parse_header, read_records
 
 LATEST: Final = -1

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, final
 
 import msgspec
 
-from longhall.log.errands import SMALL_FILE
+from longhall.log.checkpoint_jobs import SMALL_FILE
 from longhall.log.layout import SCRUB, index_path, segment_path, shard_directory
 from longhall.world.ports import Disk, World
 

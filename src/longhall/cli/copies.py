@@ -24,8 +24,8 @@ from longhall.broker.rejoin import Rejoined, rejoin
 from longhall.cli.overlay import Overlay
 from longhall.cluster.membership.member_file import CARD, read_member_file
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import rebuild_index
-from longhall.log.reading import Supplied
+from longhall.log.background_jobs import rebuild_index
+from longhall.log.segment_reads import Supplied
 from longhall.records.batch import parse_header
 from longhall.shards.replica import Replica, common_index
 from longhall.world.ports import Disk, File

@@ -25,7 +25,7 @@ from longhall.broker.recover import FORMAT_MAX, Identity
 from longhall.broker.scrub_report import read_progress
 from longhall.cluster.membership.member_file import read_member_file
 from longhall.errors import LonghallError
-from longhall.log.chores import verify_segment
+from longhall.log.background_jobs import verify_segment
 from longhall.log.frames import BATCH, BATCH_CONTINUES, EVENT, REFERENCE, STARTS_SEGMENT, Entry, Frame
 from longhall.log.layout import IDENTITY, segment_path
 from longhall.log.snapshots import read_snapshot

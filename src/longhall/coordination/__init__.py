@@ -1,1 +1,1 @@
-"""What nodes agree on: who lives, who manages, who leads which shard under which epoch. Not one message passes here."""
+"""Cluster coordination: live members, the controller, and the leader and epoch of each shard."""

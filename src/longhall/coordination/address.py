@@ -1,4 +1,4 @@
-"""Where a ZooKeeper is, as people write it: `zk://[user:password@]host:port[,host:port...][/path]`."""
+"""The address of a ZooKeeper, as written in settings: `zk://[user:password@]host:port[,host:port...][/path]`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._-]+)*")
 
 
 class ZooKeeperAddress(msgspec.Struct, frozen=True):
-    """What was written, taken apart. `root` is the path under which everything lies, empty for ZooKeeper's own root."""
+    """A parsed address. `root` is the path below which everything is stored, empty for ZooKeeper's own root."""
 
     hosts: str
     root: str = ""
@@ -25,12 +25,12 @@ class ZooKeeperAddress(msgspec.Struct, frozen=True):
     password: str = ""
 
     def __str__(self) -> str:
-        """For logs and messages: without the password."""
+        """The address without the password, for logs and messages."""
         return f"{SCHEME}{f'{self.user}@' if self.user else ''}{self.hosts}{self.root}"
 
 
 def parse_address(text: str) -> ZooKeeperAddress:
-    """LonghallError if it is no such address. The message does not repeat it: it may hold a password."""
+    """Parse an address; LonghallError if it is malformed. The message does not repeat it: it may hold a password."""
     if not text.startswith(SCHEME):
         raise _wrong("it does not begin with zk://")
     rest = text.removeprefix(SCHEME)
@@ -54,13 +54,13 @@ def parse_address(text: str) -> ZooKeeperAddress:
 
 
 def has_password(text: str) -> bool:
-    """True if an address, well-formed or not, has something that may be a password."""
+    """True if an address, well-formed or not, may contain a password."""
     return "@" in text.removeprefix(SCHEME)
 
 
 def with_credentials(address: ZooKeeperAddress, text: str) -> ZooKeeperAddress:
-    """The address with what a file says, `digest:USER:PASSWORD`. LonghallError, which repeats nothing of it, if it says
-    something else.
+    """The address with the credentials of a file, `digest:USER:PASSWORD`. LonghallError, which repeats nothing of the
+    file, if it holds something else.
     """
     scheme, _, rest = text.strip().partition(":")
     user, _, password = rest.partition(":")

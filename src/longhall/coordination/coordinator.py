@@ -1,15 +1,15 @@
-"""The Coordinator over any tree: one code for one machine, for ZooKeeper and for the simulation.
+"""The Coordinator over any tree: the same code for one machine, for ZooKeeper and for the simulation.
 
-    /members/N       what node N says of itself; ends with its session
-    /manager         who manages, and in which term; ends with its session
+    /members/N       the description of node N; ends with its session
+    /manager         the controller and its term; ends with its session
     /terms           written by every election: its version is the term
-    /shards/N        who keeps shard N, who leads it, under which epoch
+    /shards/N        replicas, leader and epoch of shard N
     /epoch           the last epoch given            /ids/KIND       the next number of a kind
     /feature-level   what all nodes may write        /drains/N       node N is to be emptied
-    /cluster-id      given once                      /wings/NAME     a wing; below it all of this once more
-    /lives/N         the last start of node N        /progress       how far the log is known to be committed
+    /cluster-id      given once                      /wings/NAME     a wing; below it the same tree once more
+    /lives/N         the last start of node N        /progress       the committed position of the log
 
-After a connection was lost, the next read waits until its server has caught up: reading back tells the truth.
+After a lost connection the next read waits until its server has caught up, so that reading back a write is reliable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.coordination import encoding as at
-from longhall.coordination.following import Collection, Follower, Single, read_all
 from longhall.coordination.ports import (
     ABSENT,
     Conflict,
@@ -38,13 +37,14 @@ from longhall.coordination.ports import (
 )
 from longhall.coordination.subtree import Subtree
 from longhall.coordination.tree import Check, Create, Delete, Node, Operation, Put, Tree
+from longhall.coordination.watches import TreeWatch, WatchedChildren, WatchedValue, read_all
 
-TRIES_MAX: Final = 32  # Of a number that everybody wants at once. Each refusal means that somebody else got one.
+TRIES_MAX: Final = 32  # Attempts to advance a counter. Each failed one means that another node advanced it.
 
 
 @final
 class TreeCoordinator:
-    """See the module, and `ports.Coordinator` for what each call promises."""
+    """A coordinator over one tree. `ports.Coordinator` says what each call promises."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -52,7 +52,7 @@ class TreeCoordinator:
         self._behind = False
         self._connected = asyncio.Event()
         self._listeners: list[_Listener] = []
-        self._followed: dict[Follower[Any], Single | Collection] = {}
+        self._watches: dict[TreeWatch[Any], WatchedValue | WatchedChildren] = {}
 
     # The session.
 
@@ -65,8 +65,8 @@ class TreeCoordinator:
         await self.prepare()
 
     async def close(self) -> None:
-        for follower in list(self._followed):
-            follower.cancel()
+        for watch in list(self._watches):
+            watch.cancel()
         await self._tree.close()
 
     async def prepare(self) -> None:
@@ -75,8 +75,8 @@ class TreeCoordinator:
             if await self._tree.get(path) is None:
                 await self._create_if_missing(path, b"")
 
-    def on_session(self, heard: Callable[[Session], None]) -> _Listener:
-        listener = _Listener(heard, self._listeners)
+    def on_session(self, callback: Callable[[Session], None]) -> _Listener:
+        listener = _Listener(callback, self._listeners)
         self._listeners.append(listener)
         return listener
 
@@ -85,13 +85,13 @@ class TreeCoordinator:
         if session is Session.CONNECTED:
             self._behind = True
             self._connected.set()
-            for follower, what in self._followed.items():
+            for watch, what in self._watches.items():
                 what.forget()
-                follower.waken()
+                watch.waken()
         else:
             self._connected.clear()
         for listener in list(self._listeners):
-            listener.heard(session)
+            listener.callback(session)
 
     async def cluster_id(self, proposed: str) -> str:
         while (node := await self._read(at.CLUSTER)) is None:
@@ -104,19 +104,19 @@ class TreeCoordinator:
         path = f"{at.MEMBERS}/{member.node_id}"
         data = at.encode_member(member)
         for _ in range(TRIES_MAX):
-            self._behind = True  # Nobody is refused for a node that has just left.
+            self._behind = True  # The node may have left a moment ago: read the current state before refusing.
             there = await self._read(path)
             if there is None and await self._tree.get(at.MEMBERS) is None:
                 await self.prepare()
             if there is not None and there.owner != self._tree.session_id:
                 other = at.decode_member(path, there)
                 if other.directory != member.directory:
-                    raise Conflict(f"node {member.node_id} lives, on another data directory ({other.directory})")
+                    raise Conflict(f"node {member.node_id} is alive with another data directory ({other.directory})")
             if await self._try(*_replace_ephemeral(path, data, there, self._tree.session_id)):
                 mine = await self._read(path)
                 if mine is not None and mine.owner == self._tree.session_id:
                     return at.decode_member(path, mine)
-        raise Conflict(f"somebody else registers as node {member.node_id}, again and again")
+        raise Conflict(f"another process repeatedly registers as node {member.node_id}")
 
     async def member(self, node_id: int) -> MemberDescription | None:
         path = f"{at.MEMBERS}/{node_id}"
@@ -127,14 +127,14 @@ class TreeCoordinator:
         return _members(await self._read_all(at.MEMBERS))
 
     def watch_members(
-        self, heard: Callable[[Mapping[int, MemberDescription]], None]
-    ) -> Follower[dict[int, MemberDescription]]:
-        collection = Collection(self._tree, at.MEMBERS)
+        self, callback: Callable[[Mapping[int, MemberDescription]], None]
+    ) -> TreeWatch[dict[int, MemberDescription]]:
+        collection = WatchedChildren(self._tree, at.MEMBERS)
 
         async def refresh() -> dict[int, MemberDescription]:
             return _members(await collection.refresh())
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
         path = f"{at.LIVES}/{node_id}"
@@ -146,7 +146,7 @@ class TreeCoordinator:
                 return known
             if await self._try(Create(path, data) if there is None else Put(path, data, there.version)):
                 return known
-        raise Conflict(f"somebody else starts as node {node_id}, again and again")
+        raise Conflict(f"another process repeatedly starts as node {node_id}")
 
     # The manager.
 
@@ -160,14 +160,14 @@ class TreeCoordinator:
                     return manager
             terms = await self._read(at.TERMS)
             if terms is None:
-                raise Conflict("the coordinator has lost its data; it is made anew when this node registers")
+                raise Conflict("the coordinator has lost its data; registering this node recreates it")
             manager = Manager(node_id=node_id, epoch=terms.version + 1)
-            # What an earlier session of this very node left is replaced: nobody has to wait until it is forgotten.
+            # The entry of an earlier session of this node is replaced: the election need not wait until it expires.
             left = [Delete(at.MANAGER, there.version)] if there is not None else []
             office = Create(at.MANAGER, at.encode_manager(manager), ephemeral=True)
             if await self._try(Put(at.TERMS, b"", terms.version), *left, office):
                 return manager
-        raise Conflict("somebody else is elected, again and again")
+        raise Conflict("other nodes repeatedly won the election")
 
     async def resign(self, manager: Manager) -> None:
         await self._try(Check(at.TERMS, manager.epoch), Delete(at.MANAGER, 0))
@@ -175,13 +175,13 @@ class TreeCoordinator:
     async def manager(self) -> Manager | None:
         return _manager(await self._read(at.MANAGER))
 
-    def watch_manager(self, heard: Callable[[Manager | None], None]) -> Follower[Manager | None]:
-        single = Single(self._tree, at.MANAGER)
+    def watch_manager(self, callback: Callable[[Manager | None], None]) -> TreeWatch[Manager | None]:
+        single = WatchedValue(self._tree, at.MANAGER)
 
         async def refresh() -> Manager | None:
             return _manager(await single.refresh())
 
-        return self._follow(single, refresh, heard)
+        return self._follow(single, refresh, callback)
 
     # Shards.
 
@@ -210,13 +210,13 @@ class TreeCoordinator:
     async def remove_shard(self, before: ShardState) -> None:
         await self._commit(Delete(f"{at.SHARDS}/{before.shard}", before.version))
 
-    def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> Follower[dict[int, ShardState]]:
-        collection = Collection(self._tree, at.SHARDS)
+    def watch_shards(self, callback: Callable[[Mapping[int, ShardState]], None]) -> TreeWatch[dict[int, ShardState]]:
+        collection = WatchedChildren(self._tree, at.SHARDS)
 
         async def refresh() -> dict[int, ShardState]:
             return _shards(await collection.refresh())
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     async def note_progress(self, progress: Progress) -> None:
         for _ in range(TRIES_MAX):
@@ -237,21 +237,21 @@ class TreeCoordinator:
         return await self._advance(at.EPOCH, above, 1) + 1
 
     async def take_ids(self, kind: Ids, count: int, *, first_min: int = 0) -> range:
-        assert count > 0, "an empty block"
+        assert count > 0, "a block of ids is not empty"
         first = await self._advance(at.counter_path(kind), first_min, count)
         return range(first, first + count)
 
     async def _advance(self, path: str, at_least: int, by: int) -> int:
-        """Move a counter up by so much and return where it stood, or `at_least` if that is more."""
+        """Advance a counter by `by`; returns its value before, or `at_least` if that is more."""
         for _ in range(TRIES_MAX):
             node = await self._read(path)
             stood = max(at_least, 0 if node is None else at.decode_number(path, node))
             data = at.encode_number(stood + by)
             if await self._try(Create(path, data) if node is None else Put(path, data, node.version)):
                 return stood
-        raise Conflict(f"others move {path} on, again and again")
+        raise Conflict(f"other nodes repeatedly advanced {path}")
 
-    # What all nodes obey.
+    # Settings of the cluster.
 
     async def feature_level(self) -> FeatureLevel:
         return at.decode_level(at.LEVEL, await self._read(at.LEVEL))
@@ -262,13 +262,13 @@ class TreeCoordinator:
         change = Create(at.LEVEL, data) if new else Put(at.LEVEL, data, before.version)
         return FeatureLevel(level=level, version=(await self._commit(change))[0])
 
-    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> Follower[FeatureLevel]:
-        single = Single(self._tree, at.LEVEL)
+    def watch_feature_level(self, callback: Callable[[FeatureLevel], None]) -> TreeWatch[FeatureLevel]:
+        single = WatchedValue(self._tree, at.LEVEL)
 
         async def refresh() -> FeatureLevel:
             return at.decode_level(at.LEVEL, await single.refresh())
 
-        return self._follow(single, refresh, heard)
+        return self._follow(single, refresh, callback)
 
     async def drains(self) -> frozenset[int]:
         await self._catch_up()
@@ -280,13 +280,13 @@ class TreeCoordinator:
     async def clear_drain(self, node_id: int) -> None:
         await self._try(Delete(f"{at.DRAINS}/{node_id}", 0))
 
-    def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> Follower[frozenset[int]]:
-        collection = Collection(self._tree, at.DRAINS)
+    def watch_drains(self, callback: Callable[[frozenset[int]], None]) -> TreeWatch[frozenset[int]]:
+        collection = WatchedChildren(self._tree, at.DRAINS)
 
         async def refresh() -> frozenset[int]:
             return at.decode_numbers(at.DRAINS, list(await collection.refresh()))
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     # Wings.
 
@@ -300,19 +300,19 @@ class TreeCoordinator:
         return msgspec.structs.replace(after, version=(await self._commit(change))[0])
 
     def watch_wings(
-        self, heard: Callable[[Mapping[str, ReplicationGroup]], None]
-    ) -> Follower[dict[str, ReplicationGroup]]:
-        collection = Collection(self._tree, at.WINGS)
+        self, callback: Callable[[Mapping[str, ReplicationGroup]], None]
+    ) -> TreeWatch[dict[str, ReplicationGroup]]:
+        collection = WatchedChildren(self._tree, at.WINGS)
 
         async def refresh() -> dict[str, ReplicationGroup]:
             return _wings(await collection.refresh())
 
-        return self._follow(collection, refresh, heard)
+        return self._follow(collection, refresh, callback)
 
     def beside(self, wing: str) -> TreeCoordinator:
         return TreeCoordinator(Subtree(self._tree, f"{at.WINGS}/{wing}", self))
 
-    # What they share.
+    # Shared helpers.
 
     async def _read(self, path: str) -> Node | None:
         await self._catch_up()
@@ -328,7 +328,7 @@ class TreeCoordinator:
             self._behind = False
 
     async def _try(self, *operations: Operation) -> bool:
-        """Whether they could be done."""
+        """True if the operations were committed."""
         try:
             await self._commit(*operations)
         except Conflict:
@@ -336,7 +336,7 @@ class TreeCoordinator:
         return True
 
     async def _commit(self, *operations: Operation) -> list[int]:
-        """After a refusal, or none of the two answers, the next read is of now."""
+        """Commit. After a conflict or an unknown outcome the next read is up to date."""
         try:
             return await self._tree.commit(*operations)
         except (Conflict, OutcomeUnknown):
@@ -347,23 +347,26 @@ class TreeCoordinator:
         await self._try(Create(path, data))
 
     def _follow(
-        self, what: Single | Collection, refresh: Callable[[], Awaitable[Any]], heard: Callable[[Any], None]
-    ) -> Follower[Any]:
-        follower: Follower[Any] = Follower(refresh, heard, self._connected, self._forget)
-        what.waken = follower.waken
-        self._followed[follower] = what
-        return follower
+        self,
+        what: WatchedValue | WatchedChildren,
+        refresh: Callable[[], Awaitable[Any]],
+        callback: Callable[[Any], None],
+    ) -> TreeWatch[Any]:
+        watch: TreeWatch[Any] = TreeWatch(refresh, callback, self._connected, self._forget)
+        what.waken = watch.waken
+        self._watches[watch] = what
+        return watch
 
-    def _forget(self, follower: Follower[Any]) -> None:
-        self._followed.pop(follower, None)
+    def _forget(self, watch: TreeWatch[Any]) -> None:
+        self._watches.pop(watch, None)
 
 
 @final
 class _Listener:
-    """Somebody who hears of the session."""
+    """A subscription to changes of the session."""
 
-    def __init__(self, heard: Callable[[Session], None], listeners: list[_Listener]) -> None:
-        self.heard = heard
+    def __init__(self, callback: Callable[[Session], None], listeners: list[_Listener]) -> None:
+        self.callback = callback
         self._listeners = listeners
 
     def cancel(self) -> None:

@@ -1,8 +1,8 @@
-"""The tree of one machine: kept by one process in its data directory, with no ZooKeeper.
+"""The coordination tree of a single machine: one process stores it in its data directory, without ZooKeeper.
 
-A commit is on disk before anybody sees it. Commits stand in line; a tree that could not be synced is given up: after
-that nobody can say what is on the disk, so from then on every outcome is unknown until the process starts
-anew. Sessions end when they are closed, or with the process.
+A commit is on the disk before anyone sees it. Commits run one at a time. After a failed sync the state on the disk is
+unknown, so every later commit has an unknown outcome until the process restarts. Sessions end when they are closed, or
+with the process.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import final
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.nodes import CHILDREN, DATA, Event, Nodes
 from longhall.coordination.ports import Expired, OutcomeUnknown, Session
-from longhall.coordination.saved import load, settle, stage
-from longhall.coordination.tree import Fired, Heard, Node, Operation
+from longhall.coordination.tree import Fired, Node, OnSession, Operation
+from longhall.coordination.tree_file import load, publish, stage
 from longhall.world.ports import Disk
 
 
 def embedded_coordinator(disk: Disk) -> TreeCoordinator:
-    """For a node that is alone. Raises LonghallError if the saved tree cannot be read."""
+    """The coordinator of a single node. Raises LonghallError if the saved tree cannot be read."""
     return TreeCoordinator(EmbeddedTree(EmbeddedStore(disk)))
 
 
@@ -42,7 +42,7 @@ class EmbeddedStore:
 
     @property
     def nodes(self) -> Nodes:
-        """What is saved, and what hangs on sessions."""
+        """The whole tree: saved values and values of sessions."""
         return self._nodes
 
     def begin_session(self) -> int:
@@ -51,14 +51,14 @@ class EmbeddedStore:
         return self._sessions_begun
 
     async def commit(self, operations: Sequence[Operation], session: int) -> list[int]:
-        """Not cut short when the caller is cancelled: a commit that has begun is finished."""
+        """Commit operations. A commit that has begun is finished even if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(self._commit(operations, session))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
     async def end_session(self, session: int) -> None:
-        """Its values and its watches go."""
+        """End a session and remove its values and its watches."""
         async with self._turn:
             self._sessions.discard(session)
             for event, watches in list(self._watches.items()):
@@ -76,7 +76,7 @@ class EmbeddedStore:
     async def _commit(self, operations: Sequence[Operation], session: int) -> list[int]:
         async with self._turn:
             if self._broken:
-                raise OutcomeUnknown("an earlier change could not be written: the process has to start anew")
+                raise OutcomeUnknown("an earlier change could not be written: restart the process")
             if session not in self._sessions:
                 raise Expired("the session is closed")
             after = self._nodes.copy()
@@ -89,10 +89,10 @@ class EmbeddedStore:
     async def _save(self, nodes: Nodes) -> None:
         try:
             file = stage(self._disk, nodes)
-        except OSError as failure:  # The disk is full, perhaps. Nothing has changed, and the next one may succeed.
+        except OSError as failure:  # The disk may be full. Nothing has changed, and the next commit may succeed.
             raise OutcomeUnknown(f"the change could not be written: {failure}") from failure
         try:
-            await settle(self._disk, file)
+            await publish(self._disk, file)
         except OSError as failure:
             self._broken = True
             raise OutcomeUnknown(f"the change could not be made durable: {failure}") from failure
@@ -110,26 +110,26 @@ class EmbeddedTree:
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store
         self._session = 0
-        self._heard: Callable[[Session], None] = _nobody
+        self._on_session: Callable[[Session], None] = _ignore
 
     @property
     def session_id(self) -> int:
         return self._session
 
-    async def start(self, heard: Heard) -> None:
-        assert not self._session, "it has begun"
-        self._heard = heard
+    async def start(self, on_session: OnSession) -> None:
+        assert not self._session, "the session has begun"
+        self._on_session = on_session
         self._session = self._store.begin_session()
-        heard(Session.CONNECTED)
+        on_session(Session.CONNECTED)
 
     async def close(self) -> None:
         session, self._session = self._session, 0
         if session:
             await self._store.end_session(session)
-            self._heard(Session.CLOSED)
+            self._on_session(Session.CLOSED)
 
     async def make_root(self) -> None:
-        """The root is always there."""
+        """Do nothing: the root always exists."""
 
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         self._check_open()
@@ -149,7 +149,7 @@ class EmbeddedTree:
         return await self._store.commit(operations, self._session)
 
     async def sync(self) -> None:
-        """There is only one copy."""
+        """Do nothing: there is only one copy."""
         self._check_open()
 
     def _check_open(self) -> None:
@@ -157,5 +157,5 @@ class EmbeddedTree:
             raise Expired("the session is closed")
 
 
-def _nobody(session: Session) -> None:
-    """Nobody listens yet."""
+def _ignore(session: Session) -> None:
+    """The callback before `start`: ignores the change."""

@@ -1,7 +1,7 @@
-"""How values lie in the tree: JSON, so that people can read them with any tool; and where.
+"""Paths and values of the coordination tree. Values are JSON, so that people can read them with any tool.
 
-Fields that this version does not know are kept where another node's value is written back (`ShardState.more`), and
-passed over elsewhere. Versions and generations are not stored: they are those of the node itself.
+Unknown fields are preserved where a value of another node is written back (`ShardState.more`), and ignored elsewhere.
+Versions and generations are not stored: they are those of the tree's node.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SHARDS: Final = "/shards"
 DRAINS: Final = "/drains"
 IDS: Final = "/ids"
 MANAGER: Final = "/manager"
-TERMS: Final = "/terms"  # Its version is the number of the last term of office.
-EPOCH: Final = "/epoch"  # The last epoch that was given.
+TERMS: Final = "/terms"  # Its version is the number of the last term.
+EPOCH: Final = "/epoch"  # The last epoch given.
 LEVEL: Final = "/feature-level"
 CLUSTER: Final = "/cluster-id"
 WINGS: Final = "/wings"
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 def counter_path(kind: Ids) -> str:
-    """Where the next number of a kind stands."""
+    """The path of the counter of a kind of ids."""
     return f"{IDS}/{kind.value}"
 
 
@@ -120,7 +120,7 @@ def decode_level(path: str, node: Node | None) -> FeatureLevel:
 
 
 def decode_numbers(path: str, names: list[str]) -> frozenset[int]:
-    """Names that are numbers of nodes."""
+    """The numbers of nodes that these names are."""
     try:
         return frozenset(int(name) for name in names)
     except ValueError as failure:
@@ -135,4 +135,4 @@ def _decode(path: str, node: Node, kind: type[T]) -> T:
 
 
 def _foreign(path: str, failure: Exception) -> CoordinationError:
-    return CoordinationError(f"what stands at {path} was not written by Longhall: {failure}")
+    return CoordinationError(f"the value at {path} was not written by Longhall: {failure}")

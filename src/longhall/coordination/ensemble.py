@@ -1,8 +1,7 @@
-"""A real ZooKeeper on this machine, out of the Java archives inside the pyspark package: one server, or three.
+"""A real ZooKeeper on this machine, from the Java archives of the pyspark package: one server, or three.
 
-For `longhall cluster up` and for tests. All ports are free ones, on the loopback unless told otherwise; everything lies
-in one directory, and each server is one process with its pid. It needs Java and pyspark; what is missing is said in one
-line.
+For `longhall cluster up` and for tests. All ports are free ones, by default on the loopback address. All files are in
+one directory, and each server is one process. It needs Java and pyspark; an error names what is missing in one line.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ JAVA_OPTIONS: Final = (
 )
 MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 READY_S: Final = 60.0
-STARTS_MAX: Final = 5  # A port that was free may be taken by the time the server wants it.
+STARTS_MAX: Final = 5  # A free port may be taken before the server binds it.
 STOP_S: Final = 10.0
 TICK_MS: Final = 200
 SESSION_MS: Final = (1000, 60_000)
@@ -54,12 +53,12 @@ class EnsembleError(Exception):
 
 
 class PartMissing(EnsembleError):
-    """Java or pyspark is not there."""
+    """Java or pyspark is missing."""
 
 
 @final
 class Server:
-    """One server of an ensemble."""
+    """One server process of an ensemble, with its directory and address."""
 
     def __init__(self, directory: Path, number: int, host: str, port: int, prefix: Sequence[str]) -> None:
         self.directory = directory
@@ -76,29 +75,29 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """0 while it is not running."""
+        """The process id; 0 while the server is not running."""
         return 0 if self.process is None else self.process.pid
 
     def start(self) -> None:
-        """Start the process. `mode` says when it serves."""
-        assert self.process is None, "it is running"
+        """Start the process. `mode` tells when it serves."""
+        assert self.process is None, "the server is running"
         command = [*self._prefix, _java(), *JAVA_OPTIONS, "-cp", _archives(), MAIN, str(self.directory / "zoo.cfg")]
         with open(self.directory / "log", "ab") as log:
-            # In a session of its own: an interrupt at the terminal is for Longhall, which then stops ZooKeeper itself.
+            # In a session of its own: an interrupt at the terminal goes to Longhall, which then stops ZooKeeper itself.
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        # Nothing outlives us, however we end: the guard's input ends with this process, and then the server does.
+        # The guard kills the server when this process ends, however it ends: the guard's input ends then.
         guard = ["sh", "-c", 'read -r line; kill -9 "$0"', str(self.process.pid)]
         self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
 
     def mode(self) -> str:
-        """`standalone`, `leader` or `follower` while it serves, else nothing."""
+        """`standalone`, `leader` or `follower` while it serves, else empty."""
         words = self._ask(b"srvr").split("Mode: ")
         return words[1].split()[0] if len(words) == 2 else ""
 
     def kill(self) -> None:
-        """At once, as a crash would."""
+        """Kill the process at once, as a crash would."""
         if self._guard is not None:
             self._guard.kill()
             self._guard.communicate()
@@ -117,7 +116,7 @@ class Server:
         self.kill()
 
     def _ask(self, word: bytes) -> str:
-        """One of ZooKeeper's four letter words; nothing if nobody answers."""
+        """The answer to one of ZooKeeper's four-letter commands; empty if there is none."""
         answer = b""
         try:
             with socket.create_connection((self.host, self.port), timeout=2) as connection:
@@ -131,7 +130,7 @@ class Server:
 
 @final
 class Ensemble:
-    """Servers that are one ZooKeeper. `start` and `stop` block; a loop calls them in a thread."""
+    """Servers that form one ZooKeeper. `start` and `stop` block; call them in a thread of an event loop."""
 
     def __init__(
         self,
@@ -142,7 +141,9 @@ class Ensemble:
         host: str = "127.0.0.1",
         prefix: Sequence[str] = (),
     ) -> None:
-        """`durable` off spares the syncs, for tests. `prefix` is a program that runs another one, on that host."""
+        """Without `durable` the servers do not sync, for tests. `prefix` is a program that runs another one, on that
+        host.
+        """
         self.directory = directory
         self._host = host
         self._prefix = prefix
@@ -152,16 +153,16 @@ class Ensemble:
 
     @property
     def connect(self) -> str:
-        """What a client needs: `host:port,...`."""
+        """The connection string of a client: `host:port,...`."""
         return ",".join(server.address for server in self.servers)
 
     @property
     def url(self) -> str:
-        """What `--coordinator` takes."""
+        """The value for `--coordinator`."""
         return f"zk://{self.connect}"
 
     def start(self) -> None:
-        """Start all and wait until they serve. EnsembleError if they cannot."""
+        """Start all servers and wait until they serve. EnsembleError if they cannot."""
         for _ in range(STARTS_MAX):
             self._lay_out()
             try:
@@ -173,26 +174,26 @@ class Ensemble:
                 self.stop()
                 raise
             self.stop()
-        raise EnsembleError(f"ZooKeeper does not start; it says: {self._last_words()}")
+        raise EnsembleError(f"ZooKeeper did not start; its log ends with: {self._last_words()}")
 
     def stop(self) -> None:
         for server in self.servers:
             server.stop()
 
     def leader(self) -> Server:
-        """Who leads, as soon as somebody does, or the only one. EnsembleError if nobody does."""
+        """The leading server, or the only one; waits until there is one. EnsembleError if there is none in time."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
             found = next((server for server in self.servers if server.mode() in ("leader", "standalone")), None)
             if found is not None:
                 return found
             time.sleep(0.05)
-        raise EnsembleError("nobody leads ZooKeeper")
+        raise EnsembleError("ZooKeeper has no leader")
 
     def wait_serving(self, server: Server) -> None:
-        """After it was started again."""
+        """Wait until a restarted server serves."""
         if not _wait(server):
-            raise EnsembleError(f"ZooKeeper does not come back; it says: {self._last_words()}")
+            raise EnsembleError(f"ZooKeeper did not start again; its log ends with: {self._last_words()}")
 
     def _lay_out(self) -> None:
         ports = _free_ports(3 * self._count)
@@ -240,7 +241,7 @@ def _settings(server: Server, *, durable: bool) -> list[str]:
 
 
 def _wait(server: Server) -> bool:
-    """Whether it serves, as soon as it does. False when its process has ended, or after READY_S."""
+    """Wait until the server serves. False when its process has ended, or after READY_S."""
     until = time.monotonic() + READY_S
     while time.monotonic() < until:
         if server.mode():
@@ -274,7 +275,7 @@ def _archives() -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody has right now, all different."""
+    """Free ports, all different."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,8 +1,8 @@
-"""What a worker and the process that keeps the tree say to each other.
+"""Frames between a worker and the process that serves the coordination tree.
 
     0  u32  size of the body        4  body: msgpack, one `Request` or one `Reply`
 
-The first frame of a connection is a request `hello` with the token that the keeper gave its workers.
+The first frame of a connection is a request `hello` with the token that the server gave its workers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from longhall.coordination.ports import Conflict, CoordinationError, Expired, Ou
 from longhall.coordination.tree import Node, Operation
 
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
-FIRED: Final = 0  # The number of a reply that answers no request: a watch fired.
+FIRED: Final = 0  # The number of a reply to no request: a watch fired.
 
 _SIZE: Final = struct.Struct(">I")
 _ERRORS: Final[dict[str, type[CoordinationError]]] = {
@@ -29,7 +29,7 @@ _ERRORS: Final[dict[str, type[CoordinationError]]] = {
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Numbers count up from 1. A watch has the number of the request that set it."""
+    """One call of a tree. Numbers count up from 1. A watch has the number of the request that set it."""
 
     number: int
     verb: str
@@ -40,7 +40,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """To the request of this number; what it brings depends on the verb."""
+    """The reply to the request with this number; which fields are set depends on the verb."""
 
     number: int
     node: Node | None = None
@@ -57,12 +57,12 @@ _replies: Final = msgspec.msgpack.Decoder(Reply)
 
 
 class FrameError(Exception):
-    """What arrived is no frame of ours: the connection is worth nothing any more."""
+    """The received bytes are not a valid frame: the connection must be closed."""
 
 
 @final
 class FrameReader:
-    """Cuts what arrives into bodies. A size is checked before anything of it is kept."""
+    """Splits received bytes into bodies. A size is checked before its bytes are buffered."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

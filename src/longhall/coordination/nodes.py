@@ -1,8 +1,8 @@
-"""The tree itself, in memory: what ZooKeeper's servers do to their own with every commit, and nothing of clients.
+"""The coordination tree in memory, with the semantics of ZooKeeper's commits. Knows nothing of clients.
 
-Pure: no clock, no loop. `apply` does a commit as a whole or refuses it, and returns what watches are on as events:
-`("data", path)` and `("children", path)`. The embedded coordinator keeps one such tree, and each server of the
-simulated ensemble another.
+Pure: no clock, no loop. `apply` does a commit as a whole or refuses it, and returns the events for watches: `("data",
+path)` and `("children", path)`. The embedded coordinator has one such tree, and each server of the simulated ensemble
+another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Event = tuple[str, str]
 
 
 def parent_of(path: str) -> str:
-    """The path above; the root is above all others."""
+    """The parent path; the root is the parent of all top-level paths."""
     return path.rpartition("/")[0] or ROOT
 
 
@@ -43,7 +43,7 @@ class Nodes:
 
     def children(self, path: str) -> list[str]:
         if path not in self._nodes:
-            raise Conflict(f"{path} is not there")
+            raise Conflict(f"{path} does not exist")
         return sorted(self._children[path])
 
     def items(self) -> Iterable[tuple[str, Node]]:
@@ -54,7 +54,7 @@ class Nodes:
         return sorted(path for path, node in self._nodes.items() if node.owner == session)
 
     def copy(self) -> Nodes:
-        """Another tree with the same values, to be changed apart from this one."""
+        """An independent copy of the tree."""
         other = Nodes()
         other.clock = self.clock
         other._nodes = dict(self._nodes)
@@ -62,8 +62,8 @@ class Nodes:
         return other
 
     def apply(self, operations: Sequence[Operation], session: int) -> tuple[list[int], list[Event]]:
-        """The versions that the operations leave, and what has changed. Conflict, with nothing changed, if any of
-        them cannot be done.
+        """Apply a commit: the versions that the operations leave, and the events. Conflict, with nothing changed, if
+        any operation is impossible.
         """
         touched = {path for operation in operations for path in (operation.path, parent_of(operation.path))}
         nodes = {path: self._nodes.get(path) for path in touched}
@@ -80,12 +80,12 @@ class Nodes:
         return versions, _changed_by(operations)
 
     def end_session(self, session: int) -> list[Event]:
-        """What hung on a session goes with it."""
+        """Remove the values of a session."""
         operations = [Delete(path, self._nodes[path].version) for path in self.owned_by(session)]
         return self.apply(operations, 0)[1]
 
     def put_back(self, path: str, node: Node) -> None:
-        """Of a saved tree, parents before their children."""
+        """Add a value of a saved tree, parents before their children."""
         if path != ROOT:
             self._children[parent_of(path)].add(name_of(path))
             self._children.setdefault(path, set())
@@ -105,7 +105,7 @@ class Nodes:
             return self._create(operation, session if operation.ephemeral else 0)
         node = self._nodes.get(path)
         if node is None:
-            raise Conflict(f"{path} is not there")
+            raise Conflict(f"{path} does not exist")
         if node.version != operation.version:
             raise Conflict(f"{path} has version {node.version}, not {operation.version}")
         if isinstance(operation, Put):
@@ -113,7 +113,7 @@ class Nodes:
             return node.version + 1
         if isinstance(operation, Delete):
             if self._children[path]:
-                raise Conflict(f"there is something below {path}")
+                raise Conflict(f"{path} has children")
             del self._nodes[path], self._children[path]
             self._children[parent_of(path)].remove(name_of(path))
         return ABSENT
@@ -122,11 +122,11 @@ class Nodes:
         path = operation.path
         above = self._nodes.get(parent_of(path))
         if path in self._nodes:
-            raise Conflict(f"{path} is there already")
+            raise Conflict(f"{path} exists already")
         if above is None:
-            raise Conflict(f"{parent_of(path)} is not there")
+            raise Conflict(f"{parent_of(path)} does not exist")
         if above.owner:
-            raise Conflict(f"{parent_of(path)} ends with a session and has nothing below it")
+            raise Conflict(f"{parent_of(path)} belongs to a session and cannot have children")
         self._nodes[path] = Node(operation.data, 0, self.clock, owner)
         self._children[path] = set()
         self._children[parent_of(path)].add(name_of(path))

@@ -1,15 +1,13 @@
-"""What nodes agree on, as values and as one protocol; nothing about how it is kept.
+"""What nodes agree on, as values and as one protocol; nothing about its storage.
 
-Two sides implement it with the same code over a tree of small values (`tree.py`): `embedded` (one machine) and
-`zookeeper`. Whatever changes is written by compare-and-set: the caller hands back the value it read, and a `Conflict`
-says that somebody was quicker. Nothing here promises freshness: a value that was read may be old, and a session may be
-over before its owner hears of it. Safety comes from versions and epochs alone, never from who believes to be alive.
+The implementations share their code over a tree of small values (`tree.py`): `embedded` (one machine) and `zookeeper`.
+Every change is a compare-and-set: the caller passes the value it read, and a `Conflict` says that another node changed
+it first. Reads may be stale, and a session may be over before its owner is notified. Safety comes from versions and
+epochs alone, never from a node's belief that it is alive.
 
-| error | what happened | what the caller does |
-|---|---|---|
-| `Conflict` | nothing: the value had changed | read again, decide again |
-| `OutcomeUnknown` | no answer: a write was done, or not, or never sent | read back, then decide |
-| `Expired` | nothing: the session is over, and what hung on it is gone | step down, register again |
+| error | what happened | what the caller does | |---|---|---| | `Conflict` | nothing: the value had changed | read
+again, decide again | | `OutcomeUnknown` | no answer: a write was done, or not, or never sent | read back, then decide |
+| `Expired` | nothing: the session is over, and its values are gone | step down, register again |
 """
 
 from __future__ import annotations
@@ -20,22 +18,22 @@ from typing import Final, Protocol
 
 import msgspec
 
-NOBODY: Final = 0  # The leader of a shard that has none. Nodes are numbered from 1.
+NOBODY: Final = 0  # The leader of a shard without a leader. Nodes are numbered from 1.
 NODE_ID_MAX: Final = 2**31 - 1
-ABSENT: Final = -1  # The version of what does not exist.
-REBUILT_STEP: Final = 1 << 40  # More changes than a record ever sees between two losses.
+ABSENT: Final = -1  # The version of a value that does not exist.
+REBUILT_STEP: Final = 1 << 40  # More changes than a record ever sees between two losses of the coordinator's data.
 
 
 class CoordinationError(Exception):
-    """Something could not be agreed on; see the table above."""
+    """An operation of the coordinator failed; see the table above."""
 
 
 class Conflict(CoordinationError):
-    """The value is not what the caller believes it to be. Nothing was changed."""
+    """The value is not the one that the caller read. Nothing was changed."""
 
 
 class OutcomeUnknown(CoordinationError):
-    """There is no connection, or it broke before the answer came. A write may have been done: read back."""
+    """There is no connection, or it broke before the answer arrived. A write may have been done: read back."""
 
 
 class Expired(CoordinationError):
@@ -43,16 +41,16 @@ class Expired(CoordinationError):
 
 
 class Session(enum.Enum):
-    """How a coordinator stands with its tree. EXPIRED is always said before the CONNECTED of the session after it."""
+    """The state of a coordinator's session. EXPIRED is always reported before the CONNECTED of the next session."""
 
     CONNECTED = "connected"
-    SUSPENDED = "suspended"  # No connection. The session may be over already: nobody can say.
-    EXPIRED = "expired"  # What was registered is gone.
+    SUSPENDED = "suspended"  # No connection. The session may be over already.
+    EXPIRED = "expired"  # The registered values of the session are gone.
     CLOSED = "closed"
 
 
 class Ids(enum.Enum):
-    """What has numbers of its own, each given once in the life of a cluster."""
+    """Kinds of ids. Each id is given once in the life of a cluster."""
 
     PRODUCERS = "producers"
     PARTITIONS = "partitions"
@@ -62,31 +60,31 @@ class Ids(enum.Enum):
 
 
 class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that lives, as it describes itself. `register` gives the generation: greater each time, never reused."""
+    """A live node, as it describes itself. `register` gives the generation: greater each time, never reused."""
 
     node_id: int
-    directory: str  # Which data directory it runs on: a second host under the same number is refused by it.
-    addresses: dict[str, str] = {}  # By door, `host:port`; `peer` is where other nodes knock.
+    directory: str  # Its data directory: a second host under the same number is refused because of it.
+    addresses: dict[str, str] = {}  # By door, `host:port`; `peer` is the address for other nodes.
     rack: str = ""
     feature_level_min: int = 0
     feature_level_max: int = 0
     generation: int = 0
-    unfit: str = ""  # Why it should rather not lead, in a word or two: its disk is full, or damaged.
-    halted: str = ""  # Why it takes no part although it runs: its copy of the log contradicts the record.
+    unfit: str = ""  # Why it should not become leader, in a word or two: its disk is full, or damaged.
+    halted: str = ""  # Why it is fenced although it runs: its copy of the log contradicts the record.
 
 
 class Manager(msgspec.Struct, frozen=True, kw_only=True):
-    """Who manages. Every term of office has an epoch of its own, greater than all before it."""
+    """The controller. Every term has an epoch of its own, greater than all before it."""
 
     node_id: int
     epoch: int
 
 
 class ShardState(msgspec.Struct, frozen=True, kw_only=True):
-    """Who keeps a shard and who leads it. A change of the leader has an epoch that no leader had before.
+    """The replicas and the leader of a shard. A new leader has an epoch that no leader had before.
 
-    `version` is that of the value read, for compare-and-set; it counts the changes and is not stored. `more` is what
-    later versions of Longhall wrote beside: it is written back as it was.
+    `version` is that of the value read, for compare-and-set; it counts the changes and is not stored. `more` has the
+    fields of later versions of Longhall: they are written back unchanged.
     """
 
     shard: int
@@ -94,41 +92,42 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     replicas: tuple[int, ...] = ()  # The first is preferred as leader.
     in_sync: tuple[int, ...] = ()
-    leaving: tuple[int, ...] = ()  # Replicas that are to go as soon as others have what they have.
-    factor: int = 0  # How many copies there should be; 0 leaves it to the settings of whoever manages.
-    unclean_epoch: int = 0  # An operator let a node lead under it that may lack committed entries; 0 if nobody did.
-    rebuilt: int = 0  # How often the record was made anew from the logs, because the coordinator had lost it.
+    leaving: tuple[int, ...] = ()  # Replicas that are removed as soon as others have caught up.
+    factor: int = 0  # The wanted number of replicas; 0 for the controller's setting.
+    # The epoch in which an operator made a replica leader that may lack committed entries; 0 for none.
+    unclean_epoch: int = 0
+    rebuilt: int = 0  # How often the record was rebuilt from the logs, because the coordinator had lost it.
     version: int = ABSENT
     more: dict[str, object] = {}
 
     @property
     def revision(self) -> int:
-        """Greater with every change, also across a loss of the coordinator's data, after which versions begin anew."""
+        """Greater with every change, also across a loss of the coordinator's data, after which versions start again."""
         return self.rebuilt * REBUILT_STEP + self.version
 
 
 class NodeLife(msgspec.Struct, frozen=True, kw_only=True):
-    """The last start of a node that the coordinator knows of: on which data directory, and which one it was."""
+    """The last start of a node that the coordinator knows: its data directory, and the number of the start."""
 
     directory: str
     life: int
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of what a leader knows to be committed: epoch and index of an entry."""
+    """The last committed entry that a leader has recorded: epoch and index."""
 
     epoch: int = 0
     index: int = 0
 
 
 class ReplicationGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A hall of its own beside the hall of the cluster, on some of its hosts: what `beside` finds under its name."""
+    """An additional replication group (a wing) on some hosts of the cluster. `beside` has its coordinator."""
 
     name: str
     number: int
-    hosts: tuple[int, ...] = ()  # Those that have a process of it. The first is preferred as leader.
-    wanted: tuple[int, ...] = ()  # Those that it should be on, if somebody chose them; the others of them go.
-    reserved: bool = False  # These hosts keep nothing else.
+    hosts: tuple[int, ...] = ()  # Those with a process of the group. The first is preferred as leader.
+    wanted: tuple[int, ...] = ()  # The hosts chosen by an operator, if any; the group leaves all others.
+    reserved: bool = False  # These hosts store nothing else.
     version: int = ABSENT
 
 
@@ -140,67 +139,69 @@ class FeatureLevel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch(Protocol):
-    """Something that is followed."""
+    """A running watch."""
 
     def cancel(self) -> None:
-        """No call comes after this one."""
+        """Stop the watch. Its callback is not called again."""
 
 
 class Coordinator(Protocol):
-    """See the module. Every call is made on the loop, and so is every callback.
+    """Everything that nodes agree on. Every call is made on the loop, and so is every callback.
 
-    A watch calls with the whole value: first as soon as it is known, then whenever it has changed. Values in between
-    may be skipped, the last one never is. It outlives lost connections and sessions until it is cancelled.
+    A watch calls with the whole value: first as soon as it is known, then after every change. Intermediate values may
+    be skipped, the last one never is. A watch survives lost connections and sessions until it is cancelled.
     """
 
     @property
     def session(self) -> Session: ...
 
     async def start(self) -> None:
-        """Begin a session. OutcomeUnknown if nobody answers in time."""
+        """Begin a session. OutcomeUnknown if there is no answer in time."""
 
     async def prepare(self) -> None:
-        """Make what everything else is written below, as `start` does: the coordinator may have lost its data since."""
+        """Create the root of the tree, as `start` does: the coordinator may have lost its data since."""
 
     async def close(self) -> None:
-        """End the session: what was registered is gone at once, for everybody to see."""
+        """End the session: its registered values are removed at once."""
 
-    def on_session(self, heard: Callable[[Session], None]) -> Watch:
+    def on_session(self, callback: Callable[[Session], None]) -> Watch:
         """Call with every change of `session` from now on, in order."""
 
     async def cluster_id(self, proposed: str) -> str:
-        """The name of this cluster for all time: that of whoever proposed first."""
+        """The permanent id of this cluster: the first one proposed."""
 
     # Members.
 
     async def register(self, member: MemberDescription) -> MemberDescription:
-        """Be seen by others until this session ends; returns the member with its generation. Again with another
-        description, it replaces that, under the same generation.
+        """Register a member until this session ends; returns it with its generation. A second call replaces the
+        description under the same generation.
 
-        What an earlier run on the same directory left behind is replaced. Conflict if a live node on another one has
-        this number.
+        The entry of an earlier run with the same data directory is replaced. Conflict if a live node with another
+        directory has this number.
         """
 
     async def members(self) -> dict[int, MemberDescription]: ...
 
     async def member(self, node_id: int) -> MemberDescription | None: ...
 
-    def watch_members(self, heard: Callable[[Mapping[int, MemberDescription]], None]) -> Watch: ...
+    def watch_members(self, callback: Callable[[Mapping[int, MemberDescription]], None]) -> Watch: ...
 
     async def note_life(self, node_id: int, life: NodeLife) -> NodeLife | None:
-        """Remember this start of a node, unless a later one on the same directory is known; returns what was known."""
+        """Record this start of a node, unless a later one with the same directory is known; returns the previous
+        record.
+        """
 
-    # The manager.
+    # The controller.
 
     async def campaign(self, node_id: int) -> Manager:
-        """Become the manager unless there is one; returns who it is now. The office ends with the session."""
+        """Become controller unless there is one; returns the controller. The term ends with the session."""
 
     async def resign(self, manager: Manager) -> None:
-        """Leave the office, if this session still holds it under this epoch."""
+        """End the term, if this session still has it under this epoch."""
 
     async def manager(self) -> Manager | None: ...
 
-    def watch_manager(self, heard: Callable[[Manager | None], None]) -> Watch: ...
+    def watch_manager(self, callback: Callable[[Manager | None], None]) -> Watch: ...
 
     # Shards.
 
@@ -211,57 +212,57 @@ class Coordinator(Protocol):
     async def change_shard(
         self, before: ShardState | None, after: ShardState, *, under: Manager | None = None
     ) -> ShardState:
-        """Put `after` in the place of `before` (None: there must be none yet); returns it with its new version.
+        """Replace `before` by `after` (None: the shard must not exist yet); returns it with its new version.
 
-        With `under` the change is made only while that term of office lasts: a manager that was asleep changes
-        nothing. Conflict otherwise. An epoch never goes down, and a new leader needs a greater one (`next_epoch`).
+        With `under` the change is made only while that term lasts, so that a deposed controller changes nothing.
+        Conflict otherwise. An epoch never decreases, and a new leader needs a greater one (`next_epoch`).
         """
 
     async def remove_shard(self, before: ShardState) -> None: ...
 
-    def watch_shards(self, heard: Callable[[Mapping[int, ShardState]], None]) -> Watch: ...
+    def watch_shards(self, callback: Callable[[Mapping[int, ShardState]], None]) -> Watch: ...
 
     async def note_progress(self, progress: Progress) -> None:
-        """So much is committed. A note that is further stays."""
+        """Record a committed position. A recorded one that is further is preserved."""
 
     async def progress(self) -> Progress:
-        """The last note; of index 0 if there is none."""
+        """The last recorded position; of index 0 if there is none."""
 
-    # Numbers.
+    # Counters.
 
     async def next_epoch(self, *, above: int = 0) -> int:
-        """A number that was never given before and that is greater than all that were, and than `above`."""
+        """A number greater than all numbers given before, and than `above`."""
 
     async def take_ids(self, kind: Ids, count: int, *, first_min: int = 0) -> range:
-        """A block of numbers that nobody else gets, from `first_min` on. What is not used of it is lost, no more."""
+        """A block of ids that no other caller gets, from `first_min` on. Unused ids of it are lost."""
 
-    # What all nodes obey.
+    # Settings of the cluster.
 
     async def feature_level(self) -> FeatureLevel: ...
 
     async def change_feature_level(self, before: FeatureLevel, level: int) -> FeatureLevel: ...
 
-    def watch_feature_level(self, heard: Callable[[FeatureLevel], None]) -> Watch: ...
+    def watch_feature_level(self, callback: Callable[[FeatureLevel], None]) -> Watch: ...
 
     async def drains(self) -> frozenset[int]:
-        """The nodes that are to lead and keep nothing, alive or not."""
+        """The nodes that are to lead and store nothing, alive or not."""
 
     async def mark_drain(self, node_id: int) -> None: ...
 
     async def clear_drain(self, node_id: int) -> None: ...
 
-    def watch_drains(self, heard: Callable[[frozenset[int]], None]) -> Watch: ...
+    def watch_drains(self, callback: Callable[[frozenset[int]], None]) -> Watch: ...
 
     # Wings.
 
     async def wings(self) -> dict[str, ReplicationGroup]: ...
 
     async def change_wing(self, before: ReplicationGroup | None, after: ReplicationGroup) -> ReplicationGroup:
-        """Put `after` in the place of `before` (None: there must be none yet); returns it with its new version."""
+        """Replace `before` by `after` (None: the group must not exist yet); returns it with its new version."""
 
-    def watch_wings(self, heard: Callable[[Mapping[str, ReplicationGroup]], None]) -> Watch: ...
+    def watch_wings(self, callback: Callable[[Mapping[str, ReplicationGroup]], None]) -> Watch: ...
 
     def beside(self, wing: str) -> Coordinator:
-        """What the nodes of a wing agree on among themselves, in the same session. The wing must be there. It is to be
-        started and closed like any other; closing it leaves the session as it is.
+        """The coordinator for the nodes of a wing, in the same session. The wing must exist. Start and close it like
+        any other; closing it does not end the session.
         """

@@ -1,4 +1,4 @@
-"""A part of a tree, as if it were one: another root, and the session of whoever has the whole."""
+"""A part of a tree as a tree: its own root, in the session of the whole tree."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Protocol, final
 import msgspec
 
 from longhall.coordination.ports import Session, Watch
-from longhall.coordination.tree import Fired, Heard, Node, Operation, Tree
+from longhall.coordination.tree import Fired, Node, OnSession, Operation, Tree
 
 
 class Owner(Protocol):
-    """Whoever has the session."""
+    """The owner of the session."""
 
     @property
     def session(self) -> Session: ...
 
-    def on_session(self, heard: Callable[[Session], None]) -> Watch: ...
+    def on_session(self, callback: Callable[[Session], None]) -> Watch: ...
 
 
 @final
 class Subtree:
-    """See the module, and `tree.Tree`. The root is there already: whoever wants it has made it."""
+    """A `tree.Tree` below a path of another one. The root exists already; its owner created it."""
 
     def __init__(self, tree: Tree, root: str, owner: Owner) -> None:
         self._tree = tree
@@ -34,16 +34,16 @@ class Subtree:
     def session_id(self) -> int:
         return self._tree.session_id
 
-    async def start(self, heard: Heard) -> None:
-        self._listener = self._owner.on_session(heard)
-        heard(self._owner.session)
+    async def start(self, on_session: OnSession) -> None:
+        self._listener = self._owner.on_session(on_session)
+        on_session(self._owner.session)
 
     async def close(self) -> None:
         if self._listener is not None:
             self._listener.cancel()
 
     async def make_root(self) -> None:
-        """The root belongs to whoever has the whole tree, and is made there."""
+        """Do nothing: the owner of the whole tree creates the root."""
 
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         return await self._tree.get(self._full(path), fired)

@@ -1,10 +1,10 @@
 """The tree in a real ZooKeeper, through kazoo.
 
-kazoo has threads of its own; nothing of them touches our state. Whatever they report is handed to the loop, in the
-order in which they report it, and only there futures are settled and watches fire.
+kazoo has threads of its own; they never touch our state. Their reports are passed to the loop in order, and only there
+futures are completed and watches fire.
 
-A lost connection means that nobody knows what became of a request. kazoo counts requests as heartbeats, so a server
-that has gone silent is not noticed while we ask it things: when an answer is overdue the connection is broken off.
+After a lost connection the outcome of a request is unknown. kazoo counts requests as heartbeats, so it does not notice
+a silent server while we send requests: when an answer is overdue, this module closes the connection.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kazoo.security import CREATOR_ALL_ACL
 from longhall.coordination.address import ZooKeeperAddress, parse_address
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.ports import ABSENT, Conflict, CoordinationError, Expired, OutcomeUnknown, Session
-from longhall.coordination.tree import Check, Create, Fired, Heard, Node, Operation, Put
+from longhall.coordination.tree import Check, Create, Fired, Node, OnSession, Operation, Put
 
 SESSION_TIMEOUT_MS: Final = 6000
 SESSION_TIMEOUT_MS_MIN: Final = 1000
 CONNECT_S: Final = 15.0
-RECONNECT_S: Final = (0.05, 1.0)  # The first pause between attempts, and the longest.
+RECONNECT_S: Final = (0.05, 1.0)  # The first and the longest pause between attempts.
 
 _CONFLICTS: Final = (
     refusals.BadVersionError,
@@ -38,35 +38,35 @@ _CONFLICTS: Final = (
     refusals.NotEmptyError,
     refusals.NoChildrenForEphemeralsError,
 )
-# Of a commit that was refused, those operations that were not the reason.
-_BYSTANDERS: Final = (refusals.RolledBackError, refusals.RuntimeInconsistency)
+# In a refused commit, the results of the operations that were not the reason.
+_NOT_THE_REASON: Final = (refusals.RolledBackError, refusals.RuntimeInconsistency)
 
 _log = logging.getLogger("longhall.coordination.zookeeper")
 _quiet = logging.getLogger("longhall.coordination.kazoo")
-_quiet.setLevel(logging.CRITICAL)  # What matters of a connection is told once, by us.
+_quiet.setLevel(logging.CRITICAL)  # The events of a connection that matter are logged here, once.
 
 
 def zookeeper_coordinator(
     where: str | ZooKeeperAddress, *, session_timeout_ms: int = SESSION_TIMEOUT_MS
 ) -> TreeCoordinator:
-    """For a node of a cluster. LonghallError unless a URL is `zk://...` as it should be."""
+    """The coordinator of a cluster node. LonghallError unless a URL is a valid `zk://...`."""
     address = parse_address(where) if isinstance(where, str) else where
     return TreeCoordinator(ZooKeeperTree(address, session_timeout_ms=session_timeout_ms))
 
 
 @final
 class ZooKeeperTree:
-    """One session after another: when ZooKeeper ends one, kazoo begins the next by itself."""
+    """The client of a ZooKeeper. When ZooKeeper ends a session, kazoo begins the next one by itself."""
 
     def __init__(self, address: ZooKeeperAddress, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
-        assert session_timeout_ms >= SESSION_TIMEOUT_MS_MIN, "the settings hold the bound"
+        assert session_timeout_ms >= SESSION_TIMEOUT_MS_MIN, "the settings enforce the bound"
         self._address = address
         self._session_s = session_timeout_ms / 1000
         self._client: Any = None
         self._closing = True
         self._state = Session.CLOSED
         self._changed = asyncio.Event()
-        self._heard: Callable[[Session], None] = _nobody
+        self._on_session: Callable[[Session], None] = _ignore
         self._overdue: asyncio.TimerHandle | None = None
 
     @property
@@ -74,9 +74,9 @@ class ZooKeeperTree:
         identity = None if self._client is None else self._client.client_id
         return 0 if identity is None else int(identity[0])
 
-    async def start(self, heard: Heard) -> None:
-        assert self._closing, "it has begun"
-        self._heard = heard
+    async def start(self, on_session: OnSession) -> None:
+        assert self._closing, "the session has begun"
+        self._on_session = on_session
         self._loop = asyncio.get_running_loop()
         self._closing = False
         self._client = self._make_client()
@@ -89,7 +89,7 @@ class ZooKeeperTree:
             await self.make_root()
         except TimeoutError:
             await self.close()
-            raise OutcomeUnknown(f"nobody answers at {self._address}") from None
+            raise OutcomeUnknown(f"ZooKeeper at {self._address} did not answer in time; check that it runs") from None
         except CoordinationError:
             await self.close()
             raise
@@ -108,7 +108,7 @@ class ZooKeeperTree:
                 data, stat = await self._ask(self._client.get_async, self._full(path), watch)
                 return Node(data, stat.version, stat.czxid, stat.ephemeralOwner)
             except refusals.NoNodeError:
-                # Reading what is not there leaves no watch; asking whether it is there does.
+                # A read of a missing value sets no watch; `exists` does.
                 if fired is None or await self._ask(self._client.exists_async, self._full(path), watch) is None:
                     return None
 
@@ -118,7 +118,7 @@ class ZooKeeperTree:
         try:
             return sorted(await self._ask(self._client.get_children_async, self._full(path), watch))
         except refusals.NoNodeError:
-            raise Conflict(f"{path} is not there") from None
+            raise Conflict(f"{path} does not exist") from None
 
     async def commit(self, *operations: Operation) -> list[int]:
         self._check_open()
@@ -144,7 +144,7 @@ class ZooKeeperTree:
         for (operation, path), result in zip(operations, results, strict=True):
             if isinstance(result, _CONFLICTS):
                 raise Conflict(f"{path}: {type(result).__name__}")
-            if isinstance(result, _BYSTANDERS):
+            if isinstance(result, _NOT_THE_REASON):
                 continue
             if isinstance(result, Exception):
                 raise _translated(result, self._address)
@@ -177,21 +177,21 @@ class ZooKeeperTree:
                 if await self._ask(self._client.exists_async, path) is None:
                     await self._commit([(Create(path), path)])
             except Conflict:
-                pass  # Another node was quicker.
+                pass  # Another node created it first.
 
     async def _ask(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Make one of kazoo's asynchronous calls and wait for its answer."""
         if self._state is not Session.CONNECTED:
-            # kazoo would keep the request and send it when it likes, long after we gave an answer.
-            raise OutcomeUnknown(f"there is no connection to {self._address}")
+            # kazoo would queue the request and send it later, long after we reported its outcome as unknown.
+            raise OutcomeUnknown(f"there is no connection to ZooKeeper at {self._address}")
         future: asyncio.Future[Any] = self._loop.create_future()
         call(*arguments).rawlink(lambda result: self._on_loop(_settle, future, result))
         try:
             async with asyncio.timeout(self._session_s * 2 / 3):
                 return await future
         except TimeoutError:
-            self._break_off()
-            raise OutcomeUnknown(f"{self._address} does not answer") from None
+            self._disconnect()
+            raise OutcomeUnknown(f"ZooKeeper at {self._address} does not answer") from None
         except refusals.NoNodeError:
             raise
         except (refusals.KazooException, OSError) as failure:
@@ -201,8 +201,8 @@ class ZooKeeperTree:
         if self._closing:
             raise Expired("the session is closed")
 
-    def _break_off(self) -> None:
-        """kazoo then finds a server that answers, with the same session."""
+    def _disconnect(self) -> None:
+        """Close the connection. kazoo then finds a server that answers, with the same session."""
         connection = getattr(self._client._connection, "_socket", None)
         if connection is not None:
             with contextlib.suppress(OSError):
@@ -217,10 +217,10 @@ class ZooKeeperTree:
 
         return on_event
 
-    # From here on, what kazoo's threads call.
+    # Methods below are called by kazoo's threads.
 
     def _stop(self) -> None:
-        with contextlib.suppress(refusals.WriterNotClosedException):  # It ends with its thread, a little later.
+        with contextlib.suppress(refusals.WriterNotClosedException):  # The writer ends with its thread, a little later.
             self._client.stop()
         self._client.close()
 
@@ -236,7 +236,7 @@ class ZooKeeperTree:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
-            pass  # The loop is closed: there is nobody left to tell.
+            pass  # The loop is closed.
 
     def _session_changed(self, session: Session) -> None:
         if session is self._state:
@@ -250,14 +250,14 @@ class ZooKeeperTree:
             self._overdue = None
         if session is Session.SUSPENDED:
             self._overdue = self._loop.call_later(self._session_s, self._forget_position)
-        self._heard(session)
+        self._on_session(session)
 
     def _forget_position(self) -> None:
-        """A ZooKeeper that has lost data, or was restored, refuses every client that has seen more than it has, for
-        ever. After its time-out a session is over in any case, and what is read next is read after a `sync`, so the
-        position is not needed any more.
+        """Forget the position in ZooKeeper's history. A ZooKeeper that lost data or was restored refuses every client
+        that has seen more than it has. After its time-out a session is over in any case, and the next read comes after
+        a `sync`, so the position is no longer needed.
         """
-        _log.warning("no server at %s takes this client back; its position in the history is given up", self._address)
+        _log.warning("no server at %s accepts this client; it forgets its position in the history", self._address)
         self._client.last_zxid = 0
 
 
@@ -271,16 +271,16 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 
 
 def _translated(failure: Exception, address: ZooKeeperAddress) -> CoordinationError:
-    gone = isinstance(failure, refusals.ConnectionClosedError)  # A kind of expiry for kazoo, but only a lost race.
+    gone = isinstance(failure, refusals.ConnectionClosedError)  # For kazoo a kind of expiry, but only a lost race.
     if isinstance(failure, refusals.SessionExpiredError) and not gone:
         return Expired("the session is over")
     if isinstance(failure, refusals.NoAuthError | refusals.AuthFailedError):
         return CoordinationError(
-            f"{address} does not let us: write digest:USER:PASSWORD into a file, and name it with "
+            f"ZooKeeper at {address} denies access: write digest:USER:PASSWORD into a file, and name it with "
             "--coordinator-auth FILE"
         )
     return OutcomeUnknown(f"{address}: {type(failure).__name__} {failure}".rstrip())
 
 
-def _nobody(session: Session) -> None:
-    """Nobody listens yet."""
+def _ignore(session: Session) -> None:
+    """The callback before `start`: ignores the change."""

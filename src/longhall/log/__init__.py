@@ -1,1 +1,1 @@
-"""Where messages stand: the write-ahead log, the segments of each partition, and what keeps both in order."""
+"""Storage of messages: the write-ahead log, the segments of each partition, and their recovery, cleaning and repair."""

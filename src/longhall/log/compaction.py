@@ -1,20 +1,20 @@
-"""Key compaction: of all records with one key the last one stays.
+"""Key compaction: the last record of each key stays, earlier ones are removed.
 
 Two passes over the closed segments of a partition. `Survey` notes the last offset of every key in the dirty part, as
-far as its memory reaches, and the last batch of every producer; `Compaction` then tells the rewriter what is dead.
+far as its memory allows, and the last batch of every producer. `Compaction` then decides what the rewriter removes.
 
-    what                                    goes
+    what                                    removed
     a record with a newer one of its key    at once
-    a record without a key                  at once: nothing could ever replace it
+    a record without a key                  at once: no later record can replace it
     records of an aborted transaction       at once
-    a tombstone (a key without a value)     once its delete horizon is over
-    a marker                                the same, when a pass met no batch of its transaction any more
+    a tombstone (a key without a value)     when its delete horizon has passed
+    a marker                                the same, once a pass found no batch of its transaction
     an emptied batch                        at once, unless it is the last one of its producer
 
-The delete horizon is set on a batch, in its base time, by the first pass that meets a tombstone or an idle marker in
-it: readers have so long to see it. The last batch of a producer stays, emptied, because sequences and epochs are
-rebuilt from headers. Nothing at or above the offset up to which keys are known is touched. This module knows neither
-files nor the clock.
+The first pass that finds a tombstone or an idle marker in a batch sets the delete horizon of the batch, in its base
+time; readers have until then to see it. The last batch of a producer stays, emptied, because recovery rebuilds
+sequences and epochs from headers. Batches at or above the offset up to which keys are known are not changed. This
+module knows neither files nor the clock.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Final, final
 
 from longhall.errors import LonghallError
 from longhall.log.keymap import KeyMap
-from longhall.log.rewriting import DROP, HOLLOW, KEEP, OPEN
-from longhall.log.scanning import Damage, Found
+from longhall.log.segment_rewrite import DROP, HOLLOW, KEEP, OPEN
+from longhall.log.segment_scan import Damage, Found
 from longhall.records.batch import BatchHeader, Record, read_records
 from longhall.records.control import parse_marker
 from longhall.records.seal import open_sealed
@@ -37,7 +37,7 @@ _FIRST: Final = itemgetter(0)
 
 @final
 class AbortedRanges:
-    """Aborted transactions: producer, first offset, offset of the marker."""
+    """Aborted transactions as (producer, first offset, offset of the marker)."""
 
     def __init__(self, ranges: Sequence[tuple[int, int, int]]) -> None:
         self._by_producer: dict[int, list[tuple[int, int]]] = {}
@@ -45,7 +45,7 @@ class AbortedRanges:
             self._by_producer.setdefault(producer_id, []).append((first, marker))
 
     def covers(self, header: BatchHeader) -> bool:
-        """Whether this batch of data belongs to one of them."""
+        """True if this data batch belongs to an aborted transaction."""
         ranges = self._by_producer.get(header.producer_id)
         if ranges is None or not header.is_transactional or header.is_control:
             return False
@@ -55,21 +55,21 @@ class AbortedRanges:
 
 @final
 class Survey:
-    """What the first pass learns. Keys are known from `dirty_from` up to, not including, `known_until`."""
+    """The result of the first pass. Keys are known from `dirty_from` up to, not including, `known_until`."""
 
     def __init__(self, keys: KeyMap, aborted: AbortedRanges, dirty_from: int, until_offset: int) -> None:
         self.keys = keys
         self.aborted = aborted
         self.known_until = dirty_from
         self.damaged = False
-        self.last_data: dict[int, int] = {}  # Producer to the last offset of its last batch,
-        self.last_marker: dict[int, int] = {}  # and of its last marker, which has its newest epoch.
+        self.last_data: dict[int, int] = {}  # Producer to the last offset of its last batch.
+        self.last_marker: dict[int, int] = {}  # Producer to the offset of its last marker, which has its newest epoch.
         self._dirty_from = dirty_from
         self._until_offset = until_offset
         self._full = False
 
     def read(self, batches: Iterable[Found | Damage]) -> bool:
-        """Take in a segment; False if some of it is damaged."""
+        """Read a segment; False if a part of it is damaged."""
         whole = True
         for found in batches:
             if isinstance(found, Damage):
@@ -78,7 +78,7 @@ class Survey:
                 continue
             header = found.header
             if header.last_offset >= self._until_offset:
-                continue  # Only to see whether it is whole.
+                continue  # Read only to check it for damage.
             if header.producer_id >= 0:
                 (self.last_marker if header.is_control else self.last_data)[header.producer_id] = header.last_offset
             if header.last_offset >= self._dirty_from and not self._full:
@@ -93,14 +93,14 @@ class Survey:
         try:
             records = read_records(open_sealed(batch), 0)
         except LonghallError:
-            return True  # A client sent it like this; the rewriter keeps it as it is.
+            return True  # The client sent it in this form; the rewriter copies it unchanged.
         put = self.keys.put
         return all(record.key is None or put(record.key, record.offset) for record in records)
 
 
 @final
 class Compaction:
-    """The keeper of a compacted topic. It must be shown every closed segment from the first on, in order."""
+    """The retention rule of a compacted topic. It must see every closed segment, from the first on, in order."""
 
     def __init__(
         self, survey: Survey, now_ms: int, delete_retention_ms: int, active_producers: frozenset[int] | None
@@ -109,10 +109,10 @@ class Compaction:
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
         self._active = active_producers
-        self._transacting: set[int] = set()  # Producers of whose present transaction a batch was met in this pass.
+        self._transacting: set[int] = set()  # Producers with a batch of their current transaction in this pass.
 
     def fate(self, header: BatchHeader, batch: bytes) -> int:
-        """See the module's table."""
+        """Decide by the table of the module's docstring."""
         if header.last_offset >= self._survey.known_until:
             return KEEP
         if header.is_control:
@@ -126,7 +126,7 @@ class Compaction:
         return OPEN
 
     def keeps(self, header: BatchHeader, record: Record) -> bool:
-        """Whether nothing newer has its key, and, for a tombstone, whether somebody may still have to see it."""
+        """True if no newer record has this key and, for a tombstone, its delete horizon has not passed."""
         if header.is_control:
             return True
         if record.key is None or record.offset < self._survey.keys.last_offset(record.key):
@@ -134,7 +134,7 @@ class Compaction:
         return record.value is not None or not self._is_over(header)
 
     def outlives_records(self, header: BatchHeader) -> bool:
-        """Whether it is the last batch or the last marker of a producer that is still known."""
+        """True if this is the last batch or the last marker of an active producer."""
         producer_id = header.producer_id
         if producer_id < 0 or (self._active is not None and producer_id not in self._active):
             return False
@@ -142,7 +142,7 @@ class Compaction:
         return last.get(producer_id) == header.last_offset
 
     def horizon_ms(self, header: BatchHeader, kept: list[Record]) -> int:
-        """Set once, at the first meeting."""
+        """The delete horizon of the batch. It is set once, by the first pass that finds a reason for it."""
         if header.has_delete_horizon:
             return header.base_timestamp_ms
         if header.is_control:
@@ -161,7 +161,7 @@ class Compaction:
             known = parse_marker(open_sealed(batch), 0, header) is not None
         except LonghallError:
             known = False
-        # A damaged segment may hide a batch of the transaction, so nothing is concluded from not having met one.
+        # A damaged segment may contain a batch of the transaction, so its absence proves nothing.
         if not known or has_data or self._survey.damaged:
             return KEEP
         if not header.has_delete_horizon:

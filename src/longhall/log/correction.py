@@ -1,12 +1,12 @@
-"""One flipped bit in a frame of the write-ahead log, found by its checksum and put right.
+"""Corrects one flipped bit in a frame of the write-ahead log, found by its checksum.
 
-The CRC of a frame is linear: one flipped bit changes it by a value, the syndrome, that depends only on how far that bit
-is from the end of the frame. A frame that was torn by a crash differs from what was meant in whole sectors, not in one
-bit. So a frame that is whole but for one bit was written completely and has rotted since; somebody may have been
-promised what it holds, and it can be had again.
+The CRC of a frame is linear: a flipped bit changes it by a value, the syndrome, which depends only on the distance of
+that bit from the end of the frame. A frame that a crash tore differs from the intended one in whole sectors, not in one
+bit. So a frame that is intact but for one bit was written completely and decayed later. Its entries may have been
+acknowledged, so the frame must be recovered.
 
-A syndrome may fit a bit by accident: for a frame of 64 KiB once in eight thousand. Therefore a corrected frame must
-also be right in itself: its entries fill it, and every batch in it has its own checksum.
+A syndrome may match a bit by accident: for a frame of 64 KiB once in eight thousand. Therefore a corrected frame must
+also be consistent: its entries fill it, and every batch in it matches its own checksum.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _POLYNOMIAL: Final = 0x82F63B78  # CRC-32C, reflected.
 
 
 def correct_frame(buffer: bytes, at: int, position: int) -> tuple[bytes, int] | None:
-    """The frame that begins at `at` and belongs to `position`, with one bit put right, and the byte that was wrong.
+    """The frame at `at` for log position `position` with one bit corrected, and the index of the byte that was wrong.
 
-    None if it is not whole but for one bit.
+    None if the frame has more than one wrong bit.
     """
     if at + FRAME_HEADER_BYTES > len(buffer):
         return None
@@ -48,7 +48,7 @@ def correct_frame(buffer: bytes, at: int, position: int) -> tuple[bytes, int] | 
     known = FRAME_MAGIC_BYTES + bytes(header[CRC_AT:POSITION_AT]) + position.to_bytes(8, "big")
     wrong = [index for index in range(len(known)) if header[index] != known[index]]
     if len(wrong) > 1:
-        return None  # Not a frame of this place.
+        return None  # Not a frame for this position.
     if wrong:
         index = wrong[0]
         if not _is_one_bit(header[index] ^ known[index]):
@@ -59,7 +59,7 @@ def correct_frame(buffer: bytes, at: int, position: int) -> tuple[bytes, int] | 
 
 
 def _by_syndrome(buffer: bytes, at: int, position: int) -> tuple[bytes, int] | None:
-    """One bit of what the checksum covers is wrong, or one bit of the checksum."""
+    """Correct one bit of the bytes that the checksum covers, or of the checksum itself."""
     size = frame_size(buffer, at, position)
     if size == 0 or at + size > len(buffer):
         return None
@@ -67,7 +67,7 @@ def _by_syndrome(buffer: bytes, at: int, position: int) -> tuple[bytes, int] | N
     stored = int.from_bytes(frame[CRC_AT:CRC_COVERS_FROM], "big")
     syndrome = stored ^ crc32c(memoryview(frame)[CRC_COVERS_FROM:])
     if syndrome == 0:
-        return None  # What is wrong with it is not a bit.
+        return None  # More than one bit is wrong.
     if _is_one_bit(syndrome):
         index = CRC_AT + 3 - (syndrome.bit_length() - 1) // 8
         frame[index] ^= 1 << (syndrome.bit_length() - 1) % 8
@@ -81,7 +81,7 @@ def _by_syndrome(buffer: bytes, at: int, position: int) -> tuple[bytes, int] | N
 
 
 def _by_size(header: bytearray, buffer: bytes, at: int, position: int) -> tuple[bytes, int] | None:
-    """One bit of the size is wrong, so that the checksum was taken of other bytes."""
+    """Correct one bit of the size field: the checksum was computed over another length."""
     size = int.from_bytes(header[SIZE_AT : SIZE_AT + 4], "big")
     for bit in range(SIZE_BITS):
         other = bytearray(header)
@@ -93,7 +93,7 @@ def _by_size(header: bytearray, buffer: bytes, at: int, position: int) -> tuple[
 
 
 def _checked(header: bytes, buffer: bytes, at: int, position: int, index: int) -> tuple[bytes, int] | None:
-    """The frame under another header, if it is whole."""
+    """The frame with this header, if it is valid."""
     size = frame_size(header, 0, position)
     if size == 0 or at + size > len(buffer):
         return None
@@ -120,9 +120,9 @@ def _batches_are_whole(frame: Frame) -> bool:
 
 
 def find_bit(syndrome: int, size_bytes: int) -> tuple[int, int]:
-    """Which byte and which bit of so many bytes changes their CRC-32C by `syndrome` when it flips; -1 for none.
+    """The byte and the bit whose flip changes the CRC-32C of `size_bytes` bytes by `syndrome`; (-1, -1) if none does.
 
-    The syndrome is taken back byte by byte, from the end of the bytes to where it is that of a single bit.
+    The syndrome is shifted back byte by byte from the end until it equals that of a single bit.
     """
     table = _make_table()
     backwards = [0] * 256

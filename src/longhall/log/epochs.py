@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset of a partition: a fold over its batches."""
+"""The first offset of each leader epoch in a partition, computed from its batches."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class Epochs:
 
     @property
     def count(self) -> int:
-        """How many are remembered."""
+        """The number of epochs in the table."""
         return len(self._begins)
 
     @property
     def oldest(self) -> int:
-        """The first epoch that is remembered, or -1."""
+        """The oldest epoch in the table, or -1."""
         return self._begins[0][0] if self._begins else -1
 
     def forget_oldest(self) -> None:
-        """The oldest one is not remembered any more."""
+        """Remove the oldest epoch."""
         self._begins.pop(0)
 
     @property
     def latest(self) -> int:
-        """The newest epoch that wrote something, or -1."""
+        """The newest epoch with a batch, or -1."""
         return self._begins[-1][0] if self._begins else -1
 
     def epoch_at(self, offset: int) -> int:
@@ -46,7 +46,7 @@ class Epochs:
         return epoch
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch` and the offset behind its last record; (-1, -1) if there is none."""
+        """The largest epoch not above `epoch` and the offset after its last record; (-1, -1) if there is none."""
         found = -1
         for number, begin in self._begins:
             if number > epoch:
@@ -55,21 +55,21 @@ class Epochs:
         return (found, log_end) if found >= 0 else (-1, -1)
 
     def cut_before(self, offset: int) -> None:
-        """Forget what ended before the log's new start; the epoch that spans the start begins there now."""
+        """Remove the epochs that ended before the log's new start; the epoch that spans the start now begins there."""
         while len(self._begins) > 1 and self._begins[1][1] <= offset:
             self._begins.pop(0)
         if self._begins and self._begins[0][1] < offset:
             self._begins[0] = (self._begins[0][0], offset)
 
     def cut_after(self, offset: int) -> None:
-        """Forget what began at or behind the log's new end."""
+        """Remove the epochs that began at or after the log's new end."""
         while self._begins and self._begins[-1][1] >= offset:
             self._begins.pop()
 
     def snapshot(self) -> list[tuple[int, int]]:
-        """For `restore`."""
+        """The table as plain values, for `restore`."""
         return list(self._begins)
 
     def restore(self, begins: list[tuple[int, int]]) -> None:
-        """Take over what `snapshot` gave."""
+        """Replace the table by the result of `snapshot`."""
         self._begins = [(epoch, offset) for epoch, offset in begins]

@@ -1,11 +1,11 @@
-"""The sparse index of one segment: where to start reading for an offset or a time, without knowing every batch.
+"""The sparse index of one segment: where to start reading for an offset or a time.
 
-There is an entry for a batch now and then (the caller chooses how often): its offset relative to the segment's base,
-its position in the file, and the newest timestamp of all batches up to it. Offsets and positions ascend, timestamps
-never fall, so each question is one binary search; it answers a place to scan from, never behind what is asked for.
+Only some batches have an entry (the caller chooses how many): the offset relative to the segment's base, the position
+in the file, and the newest timestamp of all batches up to it. Offsets and positions ascend and timestamps never
+decrease, so each lookup is one binary search. It returns a position to scan from, never one after the target.
 
-The file is a cache. It is checked as a whole, a damaged one is refused, and it can be made again by scanning the
-segment. All numbers are little-endian:
+The file is a cache. Its checksum covers all of it; a damaged file is refused and rebuilt by scanning the segment. All
+numbers are little-endian:
 
     0       4         6          8            16            24           32               40        48
     +-------+---------+----------+------------+-------------+------------+----------------+---------+---------
@@ -17,7 +17,7 @@ segment. All numbers are little-endian:
     | n  u32 | n offsets, u32  | n positions, u32 | n timestamps, i64 | crc u32|     CRC32C of everything before it
     +--------+-----------------+------------------+-------------------+--------+
 
-Numbers of the summary that its writer did not know are -1. This module does not read files.
+Unknown numbers of the summary are -1. This module does not read files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SWAPPED: Final[bool] = sys.byteorder != "little"
 
 @final
 class Summary:
-    """What the index knows of the segment as a whole: of its first `size_bytes`, which is what it covers."""
+    """Totals of the segment's first `size_bytes`, the part that the index covers."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Summary:
         self.size_bytes = size_bytes
         self.next_offset = next_offset
         self.max_timestamp_ms = max_timestamp_ms
-        self.max_timestamp_offset = max_timestamp_offset  # Last offset of the first batch that has the newest time.
+        self.max_timestamp_offset = max_timestamp_offset  # Last offset of the first batch with the newest time.
         self.record_count = record_count
         self.batch_count = batch_count
 
@@ -76,40 +76,40 @@ class Index:
         return len(self._offsets)
 
     def append(self, relative_offset: int, position: int, max_timestamp_ms: int) -> None:
-        """Note a batch at the end. The timestamp is the newest of all batches up to and including this one."""
+        """Add an entry for a batch. The timestamp is the newest of all batches up to and including this one."""
         assert 0 <= relative_offset <= UINT32_MAX, "a segment spans at most 32 bits of offsets"
         assert 0 <= position <= UINT32_MAX, "a segment has at most 32 bits of bytes"
         if self._offsets:
             assert relative_offset > self._offsets[-1], "offsets ascend"
             assert position > self._positions[-1], "positions ascend"
-            # An entry that knew more than this one may have been an estimate; never let it fall.
+            # The timestamp of an earlier entry may be an estimate that is too high; timestamps must not decrease.
             max_timestamp_ms = max(max_timestamp_ms, self._timestamps[-1])
         self._offsets.append(relative_offset)
         self._positions.append(position)
         self._timestamps.append(max_timestamp_ms)
 
     def position_for_offset(self, relative_offset: int) -> int:
-        """Where to scan from for this offset: at the last entry that is not behind it."""
+        """The position to scan from for this offset: that of the last entry at or before it."""
         at = bisect_right(self._offsets, relative_offset)
         return self._positions[at - 1] if at else 0
 
     def start_for_offset(self, relative_offset: int) -> int:
-        """The relative offset of the batch that stands there."""
+        """The relative offset of the batch at `position_for_offset`."""
         at = bisect_right(self._offsets, relative_offset)
         return self._offsets[at - 1] if at else 0
 
     def position_for_timestamp(self, timestamp_ms: int) -> int:
-        """Where to scan from for the first batch whose newest timestamp is at or after this one."""
+        """The position to scan from for the first batch whose newest timestamp is at or after this one."""
         at = bisect_left(self._timestamps, timestamp_ms)
         return self._positions[at - 1] if at else 0
 
     def offset_for_timestamp(self, timestamp_ms: int) -> int:
-        """The same place as a relative offset."""
+        """The relative offset of the batch at `position_for_timestamp`."""
         at = bisect_left(self._timestamps, timestamp_ms)
         return self._offsets[at - 1] if at else 0
 
     def timestamp_for_offset(self, relative_offset: int) -> int:
-        """About when this offset was written: the newest time up to the last entry that is not behind it."""
+        """The approximate time of this offset: the newest timestamp up to the last entry at or before it."""
         at = bisect_right(self._offsets, relative_offset)
         return self._timestamps[max(at - 1, 0)]
 
@@ -118,14 +118,14 @@ class Index:
         return self._positions[-1] if self._positions else -1
 
     def cut(self, size_bytes: int) -> None:
-        """Forget the entries of batches that begin at or behind `size_bytes`, because the segment now ends there."""
+        """Remove the entries of batches at or after `size_bytes`, where the segment now ends."""
         at = bisect_left(self._positions, size_bytes)
         del self._offsets[at:]
         del self._positions[at:]
         del self._timestamps[at:]
 
     def encode(self, summary: Summary) -> bytes:
-        """The index as its file."""
+        """The content of the index file."""
         head = _HEADER.pack(
             MAGIC,
             VERSION,
@@ -144,7 +144,7 @@ class Index:
 
 @final
 class IndexBuilder:
-    """Makes the index and the summary of a segment from all its batches, in order."""
+    """Builds the index and the summary of a segment from all its batches, in order."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.index = Index()
@@ -157,7 +157,7 @@ class IndexBuilder:
         self._interval_bytes = interval_bytes
 
     def note(self, position: int, header: BatchHeader) -> None:
-        """A batch stands at `position`."""
+        """Take the batch at `position` into account."""
         if header.max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = header.max_timestamp_ms
             self.max_timestamp_offset = header.last_offset
@@ -169,7 +169,7 @@ class IndexBuilder:
         self.batch_count += 1
 
     def summary(self, size_bytes: int) -> Summary:
-        """Of a segment that has so many bytes."""
+        """The summary of a segment of `size_bytes`."""
         return Summary(
             size_bytes,
             self.next_offset,
@@ -180,22 +180,22 @@ class IndexBuilder:
         )
 
     def encode(self, size_bytes: int) -> bytes:
-        """The file of the index."""
+        """The content of the index file."""
         return self.index.encode(self.summary(size_bytes))
 
 
 def decode_index(data: bytes) -> tuple[Index, Summary]:
-    """Read an index file. One that is damaged, cut short or of another version is refused as damaged: make it again."""
+    """Decode an index file. A damaged one, or one of another version, is refused as damaged: rebuild it."""
     if len(data) < _HEADER.size + _CRC.size:
-        raise LonghallError(Code.STORAGE_DAMAGED, "an index is cut short")
+        raise LonghallError(Code.STORAGE_DAMAGED, "an index file is truncated")
     end = len(data) - _CRC.size
     if _CRC.unpack_from(data, end)[0] != crc_of(data, 0, end):
-        raise LonghallError(Code.STORAGE_DAMAGED, "an index does not have its checksum")
+        raise LonghallError(Code.STORAGE_DAMAGED, "the checksum of an index file is wrong")
     magic, version, _, size_bytes, next_offset, newest_ms, newest_offset, records, batches, count = _HEADER.unpack_from(
         data
     )
     if magic != MAGIC or version != VERSION or count * _ENTRY_BYTES != end - _HEADER.size:
-        raise LonghallError(Code.STORAGE_DAMAGED, "an index is not of this format")
+        raise LonghallError(Code.STORAGE_DAMAGED, "an index file has an unknown format")
     index = Index()
     at = _HEADER.size
     _fill(index._offsets, data[at : at + 4 * count])

@@ -1,7 +1,7 @@
-"""Key to last offset, for a bounded number of keys in a fixed amount of memory.
+"""A map from key to last offset for a bounded number of keys in a fixed amount of memory.
 
-A table with open addressing: sixteen bytes of the key's hash and eight for the offset, so that a million keys cost 24
-to 48 MB however long they are. Two keys with the same hash would be taken for one; at 128 bits that does not happen.
+A hash table with open addressing: sixteen bytes of the key's hash and eight for the offset. A million keys take 24 to
+48 MB, whatever their length. Two keys with the same hash would count as one; with 128 bits that does not happen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SLOTS_MIN: Final = 1024
 
 @final
 class KeyMap:
-    """Room for `keys_wanted` keys, or for as many as `memory_bytes_max` holds; at most three quarters are filled."""
+    """A table for `keys_wanted` keys, or as many as `memory_bytes_max` allows; at most three quarters are filled."""
 
     def __init__(self, keys_wanted: int, memory_bytes_max: int) -> None:
         slots = _SLOTS_MIN
@@ -26,14 +26,14 @@ class KeyMap:
         self.keys_max = slots * 3 // 4
         self._mask = slots - 1
         self._digests = bytearray(slots * DIGEST_BYTES)
-        self._offsets: array[int] = array("q", bytes(slots * 8))  # One more than the offset; 0 is an empty slot.
+        self._offsets: array[int] = array("q", bytes(slots * 8))  # The offset plus one; 0 is an empty slot.
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note that `key` was last written at `offset`; False when there is no room for another key."""
+        """Set the last offset of `key`; False if the table has no room for another key."""
         digest = blake2b(key, digest_size=DIGEST_BYTES).digest()
         slot = self._slot(digest)
         if self._offsets[slot] == 0:
@@ -45,11 +45,11 @@ class KeyMap:
         return True
 
     def last_offset(self, key: bytes) -> int:
-        """Where `key` was last written, or -1."""
+        """The last offset of `key`, or -1."""
         return self._offsets[self._slot(blake2b(key, digest_size=DIGEST_BYTES).digest())] - 1
 
     def _slot(self, digest: bytes) -> int:
-        """The slot of this hash, or the empty one where it belongs."""
+        """The slot of this hash, or the empty slot for it."""
         slot = int.from_bytes(digest[:8], "little") & self._mask
         while self._offsets[slot] != 0:
             at = slot * DIGEST_BYTES

@@ -1,11 +1,11 @@
-"""The log of one partition: segments in files, and behind them a tail that is still in memory.
+"""The log of one partition: segments in files, and a tail of newer batches in memory.
 
-Every batch gets its segment and its place there when it is appended. Small batches wait in the tail, because the
-write-ahead log holds them durably; `flush` writes them to their place later, many at a time. Large ones are written to
-their place at once, and the write-ahead log only refers to them. Either way the same batches appended in the same order
-lie at the same places, so recovery may write them again without asking what had been written before.
+A batch gets its segment and its position there when it is appended. Small batches wait in the tail, because the
+write-ahead log holds them durably; `flush` writes many of them to their segment later. Large batches are written to
+their segment at once, and the write-ahead log only refers to them. In both cases the same batches appended in the same
+order get the same positions, so recovery may write them again without knowing what had been written before.
 
-This module does not know what is committed: readers are bounded by an offset that the caller gives.
+This module does not know what is committed: the caller gives the offset up to which readers may read.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from longhall.log.epochs import Epochs
 from longhall.log.files import OpenFiles
 from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.index import Index, decode_index
-from longhall.log.indexing import discard_index, load_index, save_index
+from longhall.log.index_files import discard_index, load_index, save_index
 from longhall.log.layout import index_path, partition_directory, segment_path
-from longhall.log.reading import Cold, Read, Supplied, cut_batches, read_bytes
 from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentNumbers, from_numbers
+from longhall.log.segment_reads import Cold, Read, Supplied, cut_batches, read_bytes
 from longhall.records.batch import BatchHeader
 from longhall.world.ports import Buffer, File
 
-READ_BYTES_MAX: Final = 4 * 1024 * 1024  # One read of one partition gives no more, unless a single batch is larger.
+READ_BYTES_MAX: Final = 4 * 1024 * 1024  # One read of one partition returns no more, unless a single batch is larger.
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
-CHAIN_FACTOR: Final = 1_000_003  # Odd, so that the order of batches counts.
+CHAIN_FACTOR: Final = 1_000_003  # Odd, so that the order of batches matters.
 CHAIN_MASK: Final = (1 << 32) - 1
 
-Told = Callable[[int], None]
+OnWritten = Callable[[int], None]
 
 PartitionNumbers = tuple[int, int, list[SegmentNumbers], list[tuple[int, int]], list[tuple[int, int]], int]
 
 
 @final
 class PartitionLog:
-    """See the module. `start_offset <= next_offset`; the last segment is the active one."""
+    """The segments and the tail of one partition. `start_offset <= next_offset`; the last segment is the active one."""
 
     def __init__(self, files: OpenFiles, partition: int, segment_bytes: int, segment_ms: int) -> None:
         self.partition = partition
@@ -48,24 +48,25 @@ class PartitionLog:
         self.next_offset = 0
         self.segments: list[Segment] = []
         self.epochs = Epochs()
-        self.damaged: list[tuple[int, int]] = []  # Ranges of offsets that were promised and are lost.
+        self.damaged: list[tuple[int, int]] = []  # Ranges of acknowledged offsets that are lost.
         self.tail_bytes = 0
         self.unsynced: set[int] = set()  # Base offsets of segments written since `take_unsynced`.
-        self.safe_offset = 0  # Below it no entry of the write-ahead log refers to a segment: the cleaner may go there.
-        self.cleaned_offset = 0  # Below it the cleaner has been.
-        self.marked_offset = -1  # The next offset at the last mark in the log of the hall; -1 before the first one.
-        self.chain = 0  # A checksum over those of the batches since then.
+        # No entry of the write-ahead log refers to a segment below this offset: the cleaner may rewrite those.
+        self.safe_offset = 0
+        self.cleaned_offset = 0  # The cleaner has processed everything below.
+        self.marked_offset = -1  # The next offset at the last digest mark in the hall's log; -1 before the first one.
+        self.chain = 0  # A checksum over the checksums of the batches since the mark.
         self._files = files
         self._directory = partition_directory(partition)
-        self._tail: list[tuple[int, bytes, Segment]] = []  # Base offset, batch, where it belongs.
-        self._behind: Behind | None = None  # The part of the tail that is on its way to the disk.
+        self._tail: list[tuple[int, bytes, Segment]] = []  # Base offset, batch, its segment.
+        self._behind: TailWrite | None = None  # The part of the tail that is being written to the disk.
         self._unindexed: list[Segment] = []  # Closed segments whose index is not saved yet.
 
     # Appending
 
     def append(self, header: BatchHeader, stored: bytes, now_ms: int) -> int:
-        """Take a batch into the tail; `header` has its offsets and epoch as stored. Returns the flags for its entry. On
-        OSError (an index that cannot be read or replaced) nothing changed.
+        """Append a batch to the tail; `header` has its offsets and epoch as stored. Returns the flags for its entry.
+        After an OSError (an index cannot be read or replaced) nothing has changed.
         """
         segment, flags = self._target(header, now_ms)
         self._place(header, segment)
@@ -74,14 +75,16 @@ class PartitionLog:
         return flags
 
     def takes_direct(self, header: BatchHeader, now_ms: int) -> bool:
-        """Whether `append_direct` would not have to wait until the name of its file is durable."""
+        """True if `append_direct` need not wait until the name of the segment file is durable."""
         if not self._files.are_names_durable(self._directory):
             return False
         segment, flags = self._target(header, now_ms)
         return flags == 0 and segment.written_bytes > 0
 
     def append_direct(self, header: BatchHeader, prefix: bytes, rest: Buffer, now_ms: int) -> tuple[int, int, File]:
-        """Write a batch to its place at once. Returns flags, place and the file to sync; on OSError nothing changed."""
+        """Write a batch to its segment at once. Returns flags, position and the file to sync. Changes nothing on
+        OSError.
+        """
         self.flush()
         segment, flags = self._target(header, now_ms)
         file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
@@ -95,10 +98,10 @@ class PartitionLog:
         return flags, position, file
 
     def replay_reference(self, header: BatchHeader, position: int, flags: int, now_ms: int) -> None:
-        """Take over a batch that `append_direct` wrote before a crash; the caller has looked at its checksum."""
+        """Restore a batch that `append_direct` wrote before a crash; the caller has verified its checksum."""
         self.flush()
         segment = self._replay_target(header, flags, now_ms)
-        if position > segment.size_bytes:  # Something between is lost with a damaged stretch of the write-ahead log.
+        if position > segment.size_bytes:  # Batches before it are lost with a damaged range of the write-ahead log.
             segment.size_bytes = position
             segment.written_bytes = position
         self.unsynced.add(segment.base_offset)
@@ -106,16 +109,16 @@ class PartitionLog:
         segment.written_bytes = segment.size_bytes
 
     def replay_batch(self, header: BatchHeader, stored: bytes, flags: int, now_ms: int) -> None:
-        """Take a batch from the write-ahead log into the tail again."""
+        """Append a batch from the write-ahead log to the tail again."""
         segment = self._replay_target(header, flags, now_ms)
         self._place(header, segment)
         self._tail.append((header.base_offset, stored, segment))
         self.tail_bytes += header.size_bytes
 
     def flush(self) -> int:
-        """Write the tail to its places and return its bytes. On OSError what could not be written stays in the tail."""
+        """Write the tail to its segments and return its bytes. On OSError the unwritten part stays in the tail."""
         if self._behind is not None:
-            self._behind.told = None  # Whoever flushes counts by himself what has left the tail.
+            self._behind.on_written = None  # The caller of `flush` counts the bytes that left the tail itself.
             self._files.disk.finish_writes()
         written = 0
         while self._tail:
@@ -129,46 +132,46 @@ class PartitionLog:
             self._save_closed_indexes()
         return written
 
-    def flush_behind(self, told: Told) -> bool:
-        """Begin to write the tail to its places beside the loop; it stays readable, and `told` hears of the bytes that
-        have left it. True also when some are under way already; False if there is no room for it now. On OSError (the
-        file cannot be made) nothing changed.
+    def flush_behind(self, on_written: OnWritten) -> bool:
+        """Begin to write the tail to its segments in the writer process. The tail stays readable; `on_written` gets the
+        number of bytes that left it. Returns True also if a write is in progress already, False if the writer has no
+        room. On OSError (the file cannot be created) nothing has changed.
         """
         if self._behind is not None:
             return True
         segment = self._tail[0][2]
         parts = self._parts_of(segment)
         file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
-        behind = Behind(self, segment, len(parts), sum([len(part) for part in parts]), told)
+        behind = TailWrite(self, segment, len(parts), sum([len(part) for part in parts]), on_written)
         if not self._files.disk.write_behind(file, segment.written_bytes, parts, behind.done):
             return False
         self._behind = behind
         return True
 
-    def arrived(self, behind: Behind, error: OSError | None) -> bool:
-        """What `flush_behind` began has ended. False if it did not come to anything."""
+    def arrived(self, behind: TailWrite, error: OSError | None) -> bool:
+        """Take the result of a write that `flush_behind` began. False if nothing was written."""
         if self._behind is not behind:
-            return False  # The tail was written or given up meanwhile.
+            return False  # The tail was written or dropped meanwhile.
         self._behind = None
         if error is not None:
             return False
         if behind.segment.noted_bytes == behind.segment.written_bytes:
-            behind.segment.noted_bytes += behind.size_bytes  # It never was in memory.
+            behind.segment.noted_bytes += behind.size_bytes  # These bytes never were in the page cache.
         self._written(behind.segment, behind.count, behind.size_bytes)
         if self._unindexed and not self._tail:
             try:
                 self._save_closed_indexes()
             except OSError:
-                pass  # They stay as they are, and the next flush says why.
+                pass  # The indexes stay unsaved; the next flush reports the reason.
         return True
 
     @property
     def is_behind(self) -> bool:
-        """Whether a part of the tail is on its way."""
+        """True if a part of the tail is being written."""
         return self._behind is not None
 
     def _parts_of(self, segment: Segment) -> list[bytes]:
-        """The first batches of the tail, those of one segment."""
+        """The batches of one segment at the start of the tail."""
         parts: list[bytes] = []
         for _, stored, owner in self._tail:
             if owner is not segment:
@@ -183,9 +186,9 @@ class PartitionLog:
         self.tail_bytes -= size_bytes
 
     def written_is_recent(self, bases: set[int], step_bytes: int) -> bool:
-        """What was written to these segments is on the disk: memory may forget it when it is not recent any more.
+        """Note that these segments are synced: pages that are no longer recent may be dropped from the page cache.
 
-        Forgetting takes its time, so one call does about as much as a step. False if there is more.
+        Dropping pages takes time, so one call drops about `step_bytes`. False if there are more.
         """
         for segment in reversed(self.segments):
             if segment.base_offset in bases:
@@ -203,7 +206,7 @@ class PartitionLog:
         segment.noted_bytes += size_bytes
 
     def _target(self, header: BatchHeader, now_ms: int) -> tuple[Segment, int]:
-        """The segment that the next batch belongs to, made if need be, and the flags that say so."""
+        """The segment for the next batch, created if necessary, and the flags that say so."""
         if self.segments:
             active = self.segments[-1]
             full = active.size_bytes + header.size_bytes > self.segment_bytes and active.size_bytes > 0
@@ -224,7 +227,7 @@ class PartitionLog:
 
     def _place(self, header: BatchHeader, segment: Segment) -> None:
         if not self.segments or segment is not self.segments[-1]:
-            # What may fail comes first: on OSError nothing has changed.
+            # Operations that can fail come first: after an OSError nothing has changed.
             discard_index(self._files, self.partition, segment)
             if self.segments:
                 self._ensure_index(self.segments[-1])
@@ -237,7 +240,7 @@ class PartitionLog:
         self.chain = (self.chain * CHAIN_FACTOR + header.crc) & CHAIN_MASK
 
     def mark(self) -> None:
-        """All replicas are at the same entry: checksums of batches begin anew."""
+        """Start a new checksum of batches: all replicas are at the same entry."""
         self.marked_offset = self.next_offset
         self.chain = 0
 
@@ -249,10 +252,10 @@ class PartitionLog:
         return self._tail[0][0] if self._tail else self.next_offset
 
     def read(self, offset: int, bytes_max: int, limit_offset: int, supplied: Supplied | None = None) -> Read:
-        """Whole batches from the one that holds `offset` on, below `limit_offset`; at least one, however large.
+        """Whole batches from the one with `offset` on, below `limit_offset`; at least one, however large.
 
-        When the bytes are not in memory the answer is `cold`: read that without holding up the loop and ask again with
-        what was read.
+        If the bytes are not in memory, the result has `cold`: read that outside of the loop and call again with the
+        bytes read.
         """
         if offset < self.start_offset or offset > self.next_offset:
             return Read(Code.OFFSET_OUT_OF_RANGE)
@@ -268,11 +271,11 @@ class PartitionLog:
             return self._read_tail(offset, bytes_max, limit_offset)
         try:
             return self._read_segments(offset, bytes_max, limit_offset, supplied)
-        except OSError:  # The file is gone, or the disk cannot read it: no reason to fail anything but this read.
+        except OSError:  # The file is missing or the disk cannot read it: only this read fails.
             return Read(Code.STORAGE_DAMAGED)
 
     def behind_damage(self, offset: int) -> int:
-        """The next offset worth trying behind one that cannot be read."""
+        """The next offset to try after one that cannot be read."""
         for first, behind in self.damaged:
             if first <= offset < behind:
                 return behind
@@ -299,7 +302,7 @@ class PartitionLog:
             result = self._read_segment(segment, offset, bytes_max, limit_offset, supplied)
             if result.code is not None or result.cold is not None or result.size_bytes:
                 return result
-            at += 1  # The cleaner left nothing at or behind `offset` in this one.
+            at += 1  # The cleaner left nothing at or after `offset` in this segment.
             if at < len(self.segments) and self.segments[at].written_bytes == 0:
                 return self._read_tail(offset, bytes_max, limit_offset) if self._tail else Read(None)
         return Read(None)
@@ -330,7 +333,7 @@ class PartitionLog:
                 return Read(Code.STORAGE_DAMAGED)  # The file ends before its last batch does.
             if result.wanted_bytes == 0:
                 return result
-            # The batch begins in this chunk but is larger than it, or lies behind it.
+            # The batch begins in this chunk and is larger than it, or begins after it.
             position += result.wanted_at
             expected = result.expected
             size = min(max(result.wanted_bytes, bytes_max), segment.written_bytes - position)
@@ -338,11 +341,11 @@ class PartitionLog:
                 return Read(Code.STORAGE_DAMAGED)
 
     def _segment_at(self, offset: int) -> int:
-        """The segment that holds `offset`, or the next one if it fell into a gap."""
+        """The segment with `offset`, or the next one if the offset lies in a gap."""
         return max(bisect_right(self.segments, offset, key=_segment_base) - 1, 0)
 
     def segment_for_timestamp(self, timestamp_ms: int) -> Segment | None:
-        """The first segment that may have a record at or after this time; flush before asking."""
+        """The first segment that may have a record at or after this time; flush before the call."""
         for segment in self.segments:
             if segment.max_timestamp_ms >= timestamp_ms and segment.next_offset > self.start_offset:
                 return segment
@@ -367,7 +370,7 @@ class PartitionLog:
             segment.use_index(index, covered)
 
     def _load_index_nowait(self, segment: Segment, supplied: Supplied | None) -> Index | Cold:
-        """The index of a segment that was not used since the start, or what to do to have it."""
+        """The index of a segment that was not used since the start, or the read or rebuild that provides it."""
         path = index_path(self.partition, segment.base_offset)
         data: bytes | Cold
         if supplied is not None and supplied.rebuilt and supplied.path == path and supplied.data:
@@ -390,31 +393,31 @@ class PartitionLog:
             file = self._files.get(segment_path(self.partition, segment.base_offset))
             if active or summary.size_bytes != file.size():
                 return Cold(path, 0, 0, segment)
-            # The cleaner put a smaller file in the place of this one after the last checkpoint.
+            # The cleaner replaced this file with a smaller one after the last checkpoint.
             segment.size_bytes = segment.written_bytes = summary.size_bytes
         segment.use_index(index, segment.size_bytes)
         return index
 
     def _save_closed_indexes(self) -> None:
-        while self._unindexed:  # One by one: where the disk is full, those that were saved are done with.
+        while self._unindexed:  # One by one: if the disk becomes full, the ones saved so far are done.
             segment = self._unindexed[0]
             save_index(self._files, self.partition, segment)
-            self._cut_leavings(segment)
+            self._cut_unacknowledged(segment)
             self.unsynced.add(segment.base_offset)
-            segment.index = None  # Read again when somebody asks for old data.
+            segment.index = None  # Read again for the next read of old data.
             del self._unindexed[0]
 
-    def _cut_leavings(self, segment: Segment) -> None:
-        """Behind its last batch a closed file has nothing: a crash may have left there what nobody was promised."""
+    def _cut_unacknowledged(self, segment: Segment) -> None:
+        """Truncate a closed file to its last batch: a crash may have left unacknowledged bytes after it."""
         file = self._files.get(segment_path(self.partition, segment.base_offset))
         if file.size() > segment.written_bytes:
             file.truncate(segment.written_bytes)
 
     def save_active_index(self, unsaved_bytes_max: int) -> None:
-        """Write the index of the active segment as it is, so that the next start need not scan more than this."""
+        """Write the index of the active segment, so that the next start scans at most `unsaved_bytes_max`."""
         segment = self.segments[-1] if self.segments else None
         if segment is not None and segment.index is not None:
-            # Where something is lost, only the index knows how to step over it.
+            # Only the index can locate batches after a lost one.
             if self.damaged or segment.size_bytes - segment.index_saved_bytes > unsaved_bytes_max:
                 save_index(self._files, self.partition, segment)
                 segment.index_saved_bytes = segment.size_bytes
@@ -422,17 +425,17 @@ class PartitionLog:
     # Space
 
     def advance_start(self, offset: int) -> list[Segment]:
-        """Nothing below `offset` is kept any more. Returns the segments that hold nothing else: their files can go."""
+        """Drop everything below `offset`. Returns the segments that are now empty: their files can be removed."""
         if offset <= self.start_offset:
             return []
         self.start_offset = offset
-        self.next_offset = max(self.next_offset, offset)  # What was trimmed may have been lost before.
+        self.next_offset = max(self.next_offset, offset)  # Some of the trimmed offsets may have been lost before.
         self.epochs.cut_before(offset)
         self.damaged = [(first, behind) for first, behind in self.damaged if behind > offset]
         dead: list[Segment] = []
         while self.segments and self.segments[0].next_offset <= offset:
             dead.append(self.segments.pop(0))
-        if dead and self._tail:  # What was only in memory is gone as well.
+        if dead and self._tail:  # Batches that were only in memory are dropped as well.
             self._behind = None
             self._tail = [entry for entry in self._tail if entry[2] not in dead]
             self.tail_bytes = sum([len(entry[1]) for entry in self._tail])
@@ -441,7 +444,7 @@ class PartitionLog:
         return dead
 
     def drop_segments(self, base_offsets: list[int]) -> list[Segment]:
-        """These closed segments are not wanted any more, wherever they stand; returns those that were there."""
+        """Drop these closed segments, at any place in the log; returns those that existed."""
         dead = [segment for segment in self.segments[:-1] if segment.base_offset in base_offsets]
         self.segments = [segment for segment in self.segments if segment not in dead]
         self._unindexed = [segment for segment in self._unindexed if segment not in dead]
@@ -449,7 +452,7 @@ class PartitionLog:
         return dead
 
     def has_gaps(self) -> bool:
-        """Whether segments have left the middle."""
+        """True if segments in the middle were dropped."""
         before = self.start_offset
         for segment in self.segments:
             if segment.base_offset > before:
@@ -462,7 +465,7 @@ class PartitionLog:
         return sum([segment.size_bytes for segment in self.segments])
 
     def start_for_retention(self, now_ms: int, retention_ms: int, retention_bytes: int, limit_offset: int) -> int:
-        """Where the log should begin: whole closed segments go when they are too old or the log is too large."""
+        """The new start of the log by retention: whole closed segments expire by age or by the size of the log."""
         start = self.start_offset
         size = self.bytes_kept()
         for segment in self.segments:
@@ -475,7 +478,7 @@ class PartitionLog:
         return start
 
     def closed_before(self, offset: int) -> int:
-        """The end of the last closed segment that holds nothing at or behind `offset`; the start if there is none."""
+        """The end of the last closed segment with nothing at or after `offset`; the start if there is none."""
         end = self.start_offset
         for segment in self.segments[:-1]:
             if segment.next_offset > offset:
@@ -484,7 +487,7 @@ class PartitionLog:
         return end
 
     def replaced(self, base_offset: int, size_bytes: int, max_timestamp_ms: int) -> None:
-        """The cleaner put another file in the place of this closed segment; its index lies beside it."""
+        """Note that the cleaner replaced the file of this closed segment; the new index is beside it."""
         path = segment_path(self.partition, base_offset)
         self._files.forget(path)
         for segment in self.segments[:-1]:
@@ -492,26 +495,26 @@ class PartitionLog:
                 segment.size_bytes = segment.written_bytes = size_bytes
                 segment.max_timestamp_ms = max_timestamp_ms
                 segment.index = None
-                if segment in self._unindexed:  # Closed just now: what is beside it is newer than what we have.
+                if segment in self._unindexed:  # Closed just now: the index file is newer than the index in memory.
                     self._unindexed.remove(segment)
 
     def is_indexed(self, segment: Segment) -> bool:
-        """Whether an index of this segment is saved beside it and does not change any more."""
+        """True if the index file of this segment is saved and final."""
         return segment is not self.segments[-1] and segment not in self._unindexed
 
     def measured(self, segment: Segment, size_bytes: int) -> None:
-        """The cleaner made this closed segment smaller after the last checkpoint before a crash."""
+        """Set the size of a closed segment that the cleaner made smaller after the last checkpoint before a crash."""
         if size_bytes < segment.written_bytes and segment.next_offset <= self.safe_offset:
             segment.size_bytes = segment.written_bytes = size_bytes
 
     def mended(self, base_offset: int) -> None:
-        """Bytes of this segment were put right in place, and if it is closed, its index was made anew beside it."""
+        """Note that this segment was repaired in place. If it is closed, its index file was rebuilt."""
         for segment in self.segments[:-1]:
             if segment.base_offset == base_offset and segment not in self._unindexed:
                 segment.index = None
 
     def measure_closed(self) -> None:
-        """Learn the sizes of closed segments that the cleaner replaced after the last checkpoint before a crash."""
+        """Read the sizes of closed segments that the cleaner replaced after the last checkpoint before a crash."""
         for segment in self.segments[:-1]:
             if segment.next_offset <= self.safe_offset:
                 path = segment_path(self.partition, segment.base_offset)
@@ -528,7 +531,7 @@ class PartitionLog:
         return (self.start_offset, self.next_offset, segments, self.epochs.snapshot(), damaged, self.cleaned_offset)
 
     def restore(self, numbers: Any) -> None:
-        """Take over what `snapshot` gave, as MessagePack gives it back: with lists for tuples. No file is touched."""
+        """Restore the result of `snapshot`, decoded from MessagePack with lists for tuples. Touches no file."""
         self.start_offset = int(numbers[0])
         self.next_offset = int(numbers[1])
         self.segments = [from_numbers(segment) for segment in numbers[2]]
@@ -539,33 +542,33 @@ class PartitionLog:
         self.marked_offset = -1
 
     def take_unsynced(self) -> set[int]:
-        """The segments that the caller syncs now; it puts them back if it cannot."""
+        """The segments to sync now; the caller puts them back if the sync fails."""
         taken = self.unsynced
         self.unsynced = set()
         return taken
 
     def close(self) -> None:
-        """Close the files of this partition: it is about to be removed."""
+        """Close the files of this partition before its removal."""
         self._behind = None
         for segment in self.segments:
             self._files.forget(segment_path(self.partition, segment.base_offset))
 
 
 @final
-class Behind:
-    """One write of a tail that is under way."""
+class TailWrite:
+    """One write of a tail in progress."""
 
-    def __init__(self, log: PartitionLog, segment: Segment, count: int, size_bytes: int, told: Told) -> None:
+    def __init__(self, log: PartitionLog, segment: Segment, count: int, size_bytes: int, on_written: OnWritten) -> None:
         self.segment = segment
         self.count = count
         self.size_bytes = size_bytes
-        self.told: Told | None = told
+        self.on_written: OnWritten | None = on_written
         self._log = log
 
     def done(self, error: OSError | None) -> None:
-        """It has ended."""
-        if self._log.arrived(self, error) and self.told is not None:
-            self.told(self.size_bytes)
+        """Handle the end of the write."""
+        if self._log.arrived(self, error) and self.on_written is not None:
+            self.on_written(self.size_bytes)
 
 
 def _tail_base(entry: tuple[int, bytes, Segment]) -> int:

@@ -1,7 +1,7 @@
-"""Where in the write-ahead log the entries of a member stand: a place now and then, ascending.
+"""Sparse positions of a replica's entries in the write-ahead log.
 
-Whoever looks for an entry starts to read at the last place that is not behind it. Entries that were cut off stand in
-the log as well, with an older epoch than the ones that took their numbers.
+A search for an entry starts at the last position that is not after it. Truncated entries are still in the log, with an
+older epoch than the entries that took their indexes.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ INTERVAL_BYTES: Final = 256 * 1024
 
 @final
 class Positions:
-    """See the module. A place (index, position) says: every entry behind `index` stands at or behind `position`."""
+    """Ascending pairs (index, position). A pair says: every entry after `index` stands at or after `position`."""
 
     def __init__(self) -> None:
         self._indexes: list[int] = []
         self._positions: list[int] = []
 
     def note(self, index: int, position: int, interval_bytes: int = INTERVAL_BYTES) -> None:
-        """The log had `index` entries when it ended at `position`."""
+        """Note that the log had `index` entries when it ended at `position`."""
         if self._positions and (position - self._positions[-1] < interval_bytes or self._indexes[-1] == index):
             return
         self._indexes.append(index)
         self._positions.append(position)
 
     def place_for(self, index: int) -> tuple[int, int] | None:
-        """Where to read from for the entry `index`: how many entries stand before that place, and the place."""
+        """The position to read from for the entry `index`, as (number of entries before it, position)."""
         at = bisect_right(self._indexes, index - 1)
         if at == 0:
             return None
         return self._indexes[at - 1], self._positions[at - 1]
 
     def cut_behind(self, index: int, position: int) -> None:
-        """The log was cut back to `index` when it ended at `position`."""
+        """Note that the log was truncated to `index` when it ended at `position`."""
         at = bisect_right(self._indexes, index - 1)
         del self._indexes[at:]
         del self._positions[at:]
@@ -43,7 +43,7 @@ class Positions:
         self._positions.append(position)
 
     def release_before(self, position: int) -> None:
-        """What stands before `position` is gone."""
+        """Drop the positions before `position`, where the log now starts."""
         at = 0
         while at < len(self._positions) and self._positions[at] < position:
             at += 1
@@ -51,10 +51,10 @@ class Positions:
         del self._positions[:at]
 
     def has(self, index: int) -> bool:
-        """Whether there is a place for this entry."""
+        """True if there is a position for this entry."""
         return self.place_for(index) is not None
 
     @property
     def first(self) -> int:
-        """Entries behind this index can be found; -1 for none."""
+        """Entries after this index can be found; -1 for none."""
         return self._indexes[0] if self._indexes else -1

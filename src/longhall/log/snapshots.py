@@ -1,10 +1,10 @@
-"""Snapshots on disk: one file a shard, named by the position in the write-ahead log that it stands for.
+"""Snapshots on disk: one file per shard, named after its position in the write-ahead log.
 
     0  u32  magic "LHSN"       8  u32  CRC-32C of the body
     4  u16  version           12  u32  size of the body
     6  u16  0                 16  body
 
-A snapshot is written beside its predecessor, synced, and given its name by a rename; only then is the old one removed.
+A snapshot is written beside its predecessor, synced, and renamed to its name; then the old one is removed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write_snapshot(disk: Disk, shard: int, position: int, body: bytes) -> None:
 def read_snapshot(disk: Disk, shard: int) -> tuple[int, bytes] | None:
     """Position and body of the newest snapshot, or None if the shard has none.
 
-    A damaged one is an error: the log before it is gone, so there is nothing to fall back on.
+    A damaged snapshot is an error: the log before it is gone, so there is no older state to recover from.
     """
     directory = shard_directory(shard)
     names = [name for name in disk.list(directory) if name.endswith(".snapshot")]
@@ -65,7 +65,7 @@ def read_snapshot(disk: Disk, shard: int) -> tuple[int, bytes] | None:
 
 
 def open_snapshot(data: bytes, path: str) -> bytes:
-    """The body of a snapshot, whose file has these bytes."""
+    """The body of a snapshot file with these bytes."""
     if len(data) < _HEADER.size:
         raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is damaged: restore the data directory from a copy")
     magic, version, _, crc, size = _HEADER.unpack_from(data)

@@ -1,12 +1,12 @@
-"""What is at rest, verified a slice at a time: chores of the janitor for the background scrub.
+"""Verification of stored data, one slice at a time: background jobs for the scrub.
 
-    segment    every batch: checksum, size, ascending offsets                       (`log.scanning`)
+    segment    every batch: checksum, size, ascending offsets                       (`log.segment_scan`)
     index      checksum, and that it covers its segment
     snapshot   checksum of the newest one of a shard
-    log        every frame that was promised: checksum, place, entries              (`log.frames`)
+    log        every durable frame: checksum, position, entries                     (`log.frames`)
 
 A slice is short, because other jobs of the janitor wait for it. Bytes are read from the disk, past the page cache.
-These chores repair nothing, and know nothing of what is being written: the caller names the bytes that are at rest.
+These jobs repair nothing and do not know what is being written: the caller names a range that no longer changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from longhall.errors import LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, decode_frame
 from longhall.log.index import decode_index
 from longhall.log.layout import base_offset_of, shard_directory
-from longhall.log.scanning import AtRest, Found, scan_segment
+from longhall.log.segment_scan import AtRest, Found, scan_segment
 from longhall.log.snapshots import open_snapshot
 from longhall.log.wal import FILE_HEADER_BYTES, read_file_header
 from longhall.world.ports import Disk
@@ -27,8 +27,8 @@ from longhall.world.ports import Disk
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class OfSlice(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of a segment of so many bytes: from `position` on, where offsets from `expected` on stand."""
+class SliceArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A part of a segment of `size_bytes`: from `position` on, where offsets from `expected` on follow."""
 
     path: str
     size_bytes: Natural
@@ -38,19 +38,19 @@ class OfSlice(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     bytes_max: Natural
 
 
-class OfIndex(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class IndexArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The index of a closed segment, by the path of the segment."""
 
     path: str
 
 
-class OfShards(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Shards, each with its newest snapshot."""
+class ShardsArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Shards whose newest snapshot is verified."""
 
     shards: list[Natural]
 
 
-class OfLog(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class LogArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A part of a file of the write-ahead log that begins at `start`: the frames from `position` on that end before
     `until`.
     """
@@ -63,10 +63,10 @@ class OfLog(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def verify_slice(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Check the batches of a slice. Returns where the next one begins (`position`, `expected`), and in `damaged` the
+    """Check the batches of a slice. Returns where the next slice begins (`position`, `expected`), and in `damaged` the
     first offset that cannot be trusted, or -1.
     """
-    task = msgspec.convert(arguments, OfSlice)
+    task = msgspec.convert(arguments, SliceArguments)
     position, expected = task.position, task.expected
     damaged = -1
     if not disk.exists(task.path):
@@ -86,10 +86,10 @@ def verify_slice(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def verify_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """How many bytes of its segment the index beside it `covers`, -1 if it is not whole; its own `size_bytes`, -1 if
-    there is none; and how many bytes the segment has (`segment_bytes`), -1 if there is none.
+    """The number of bytes of the segment that its index `covers`, -1 if the index is damaged; its own `size_bytes`, -1
+    if it does not exist; and the size of the segment (`segment_bytes`), -1 if it does not exist.
     """
-    segment = msgspec.convert(arguments, OfIndex).path
+    segment = msgspec.convert(arguments, IndexArguments).path
     segment_bytes = -1
     if disk.exists(segment):
         file = disk.open(segment)
@@ -107,10 +107,10 @@ def verify_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def verify_snapshots(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """The shards whose newest snapshot is `damaged`, and the `size_bytes` of all of them."""
+    """The shards whose newest snapshot is `damaged`, and the total `size_bytes` of these snapshots."""
     damaged: list[int] = []
     size_bytes = 0
-    for shard in msgspec.convert(arguments, OfShards).shards:
+    for shard in msgspec.convert(arguments, ShardsArguments).shards:
         directory = shard_directory(shard)
         names = [name for name in disk.list(directory) if name.endswith(".snapshot")]
         if not names:
@@ -120,17 +120,17 @@ def verify_snapshots(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
             size_bytes += len(data)
             open_snapshot(data, names[-1])
         except FileNotFoundError:
-            continue  # A newer one has just taken its place.
+            continue  # A newer snapshot has just replaced it.
         except LonghallError:
             damaged.append(shard)
     return {"damaged": damaged, "size_bytes": size_bytes}
 
 
 def verify_log(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Check the frames of a slice of the write-ahead log. Returns where the next one begins (`position`; at or behind
-    `until` when there is none), and in `damaged` the position of the first that is not whole, or -1.
+    """Check the frames of a slice of the write-ahead log. Returns where the next slice begins (`position`; at or after
+    `until` when there is none), and in `damaged` the position of the first invalid frame, or -1.
     """
-    task = msgspec.convert(arguments, OfLog)
+    task = msgspec.convert(arguments, LogArguments)
     file = disk.open(task.path)
     try:
         if task.position == task.start:
@@ -142,7 +142,7 @@ def verify_log(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
         file.close()
 
 
-def _verify_frames(file: AtRest, task: OfLog) -> dict[str, object]:
+def _verify_frames(file: AtRest, task: LogArguments) -> dict[str, object]:
     position = window_at = task.position
     window = b""
     while position < task.until and position - task.position < task.bytes_max:

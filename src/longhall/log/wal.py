@@ -1,11 +1,10 @@
 """The write-ahead log of a node: one sequence of frames over a ring of files.
 
-Appending only collects; `write` turns what was collected into frames in the page cache; the caller syncs `dirty_files`
-and then says so with `synced`. Nothing here knows what an entry means.
+`append` only collects; `write` writes the collected entries as frames to the page cache; the caller syncs `dirty_files`
+and then calls `synced`. This module does not know what an entry means.
 
-Files are slots that are used again when every entry in them has been materialised elsewhere: overwriting old blocks is
-the cheapest durable write there is, and a spare slot, allocated ahead, lets small entries be written when the disk is
-full.
+A file is a slot that is reused once the state of every entry in it is stored elsewhere: overwriting allocated blocks is
+the cheapest durable write. A spare slot, allocated ahead, lets small entries be written when the disk is full.
 
     file   0  u32  magic "LHWL"       8  u64  position of the file's first byte in the log
            4  u16  version           16  u64  size of the file
@@ -38,12 +37,12 @@ from longhall.world.ports import Buffer, Disk, File
 
 FILE_HEADER_BYTES: Final = 64
 FILE_BYTES_MIN: Final = 16 * 1024 * 1024  # More than the largest frame.
-PIECE_BYTES_MIN: Final = 4096  # What is larger on average is written from where it lies.
-FREE_FILES_MIN: Final = 2  # Kept for later use.
-SPARE_FILES_MAX: Final = 8  # Made ahead for one large batch.
+PIECE_BYTES_MIN: Final = 4096  # Pieces that are larger on average are written without a copy.
+FREE_FILES_MIN: Final = 2  # Retained for reuse.
+SPARE_FILES_MAX: Final = 8  # Created ahead for one large batch.
 
 _MAGIC: Final = b"LHWL"
-_FREE: Final = b"FREE"  # In the place of the magic: this file holds nothing, whatever it looks like.
+_FREE: Final = b"FREE"  # Replaces the magic: this file holds nothing, whatever its other bytes say.
 _VERSION: Final = 1
 _HEADER: Final = struct.Struct(">4sHHQQ")
 _DIRECTORY: Final = "wal"
@@ -51,7 +50,7 @@ _DIRECTORY: Final = "wal"
 
 @final
 class Damage:
-    """A stretch of the log that was promised and cannot be read."""
+    """A range of the log that was durable and cannot be read."""
 
     def __init__(self, position: int, next_position: int) -> None:
         self.position = position
@@ -60,7 +59,7 @@ class Damage:
 
 @final
 class WalFile:
-    """One slot of the ring, and the part of the log that it holds now."""
+    """One slot of the ring, and the part of the log that it holds."""
 
     def __init__(self, slot: int, file: File, start: int, size_bytes: int) -> None:
         self.slot = slot
@@ -70,21 +69,22 @@ class WalFile:
 
     @property
     def end(self) -> int:
-        """The position behind the file's last byte."""
+        """The position after the file's last byte."""
         return self.start + self.size_bytes
 
 
 @final
 class Wal:
-    """See the module. First `recover`, iterate it to its end, `resume`; then append, write, sync, release."""
+    """The log and its files. First `recover`, iterate it to its end, `resume`; then append, write, sync, release."""
 
     def __init__(self, disk: Disk, file_bytes: int, kept_bytes: int = 0) -> None:
         assert file_bytes >= FILE_BYTES_MIN
-        self.end = 0  # Where the next frame goes.
-        self.horizon = 0  # Everything before is durable.
-        self.vouched = 0  # The horizon of the last frame: damage before it is known as damage after a crash.
-        self.corrections: dict[int, int] = {}  # Positions of bytes in which recovery found a flipped bit, and the byte.
-        self.torn_bytes = 0  # What recovery found behind the last whole frame, of frames that are not.
+        self.end = 0  # The position of the next frame.
+        self.horizon = 0  # Everything before this position is durable.
+        self.vouched = 0  # The horizon of the last frame: after a crash, damage before it is recognised as damage.
+        # Positions of bytes with a flipped bit that recovery found, and the right byte.
+        self.corrections: dict[int, int] = {}
+        self.torn_bytes = 0  # The size of incomplete frames that recovery found after the last valid one.
         self.incarnation = 1
         self.time_ms = 0  # The last hall time found in the log.
         self.appended = 0  # Entries appended since the start.
@@ -97,17 +97,17 @@ class Wal:
         self._body: list[Buffer] = []
         self._body_bytes = 0
         self._entries = 0
-        self._closed: list[tuple[int, list[Buffer]]] = []  # Frames of this round that were full: entries, body.
+        self._closed: list[tuple[int, list[Buffer]]] = []  # Full frames of this round: number of entries, body.
         self._closed_bytes = 0
-        self._unsynced: list[File] = []  # Files left behind since the last sync began.
+        self._unsynced: list[File] = []  # Files completed since the last sync began.
         self._held = False
-        self._recovered = (-1, -1)  # From where it was read last, and what was known to be durable then.
-        self._reserved = True  # Whether the disk has promised room for the rest of the current file.
+        self._recovered_from = (-1, -1)  # Arguments of the last `recover`.
+        self._reserved = True  # True if the disk has reserved space for the rest of the current file.
 
     # Appending
 
     def append(self, first: bytes, second: bytes = b"") -> None:
-        """Take an entry, in one or two pieces, into the round that is being collected."""
+        """Add an entry, in one or two pieces, to the current round."""
         assert len(first) + len(second) <= ENTRY_BYTES_MAX
         self._body.append(first)
         self._body_bytes += len(first)
@@ -120,7 +120,7 @@ class Wal:
             self._close_frame()
 
     def append_together(self, entries: Buffer, count: int) -> None:
-        """Take entries that stand one after another: all of them survive a crash, or none."""
+        """Add consecutive entries: all of them survive a crash, or none."""
         assert len(entries) <= FRAME_BYTES_MAX + ENTRY_BYTES_MAX
         assert not self._held
         if self._entries and self._body_bytes + len(entries) > FRAME_BYTES_MAX + ENTRY_BYTES_MAX:
@@ -133,9 +133,9 @@ class Wal:
             self._close_frame()
 
     def hold(self) -> None:
-        """What is appended until `let_go` stands in one frame: all of it survives a crash, or none.
+        """Write everything appended until `let_go` in one frame: all of it survives a crash, or none.
 
-        The caller keeps it within the size of one entry.
+        The caller keeps the total within the size of one entry.
         """
         assert not self._held
         if self._body_bytes >= FRAME_BYTES_MAX // 2:
@@ -144,11 +144,11 @@ class Wal:
 
     @property
     def is_held(self) -> bool:
-        """Whether what is appended now belongs together with what was before."""
+        """True between `hold` and `let_go`."""
         return self._held
 
     def let_go(self) -> None:
-        """The end of what belongs together."""
+        """End the group that `hold` began."""
         self._held = False
         if self._body_bytes >= FRAME_BYTES_MAX:
             self._close_frame()
@@ -160,12 +160,13 @@ class Wal:
 
     @property
     def pending_bytes(self) -> int:
-        """What has been appended and not written."""
+        """The bytes appended and not written yet."""
         return self._body_bytes + self._closed_bytes
 
     def room_bytes(self) -> int:
-        """How much can still be appended without asking the disk for space."""
-        # A frame that does not fit the current file moves on to the next one, so its last part may stay unused.
+        """The bytes that can be appended without allocating space on the disk."""
+        # A frame that does not fit into the current file is written to the next one, so the end of a file may stay
+        # unused.
         room = 0
         if self._used and self._reserved:
             room = max(self._used[-1].end - self.end - FRAME_BYTES_MAX - ENTRY_BYTES_MAX, 0)
@@ -174,7 +175,7 @@ class Wal:
         return room - self.pending_bytes
 
     def write(self, time_ms: int) -> int:
-        """Write the round that was collected and return the position behind it."""
+        """Write the current round and return the position after it."""
         if self._entries:
             self._close_frame()
         for entries, body in self._closed:
@@ -184,19 +185,19 @@ class Wal:
         return self.end
 
     def dirty_files(self) -> list[File]:
-        """The files to sync for everything written so far to be durable. Ask once for each sync."""
+        """The files to sync for everything written so far to be durable. Call it once per sync."""
         files = self._unsynced
         self._unsynced = []
         files.append(self._used[-1].file)
         return files
 
     def synced(self, position: int) -> None:
-        """Everything before `position` is durable now."""
+        """Note that everything before `position` is durable."""
         if position > self.horizon:
             self.horizon = position
 
     def _close_frame(self) -> None:
-        # Copying small pieces together is cheaper than a place for each in the call, and copying large ones is not.
+        # Copying small pieces together is cheaper than an element for each in the call; copying large ones is not.
         small = self._body_bytes < PIECE_BYTES_MIN * len(self._body)
         body: list[Buffer] = [b"".join(self._body)] if small else self._body
         self._closed.append((self._entries, body))
@@ -208,14 +209,14 @@ class Wal:
     def _write_frame(self, time_ms: int, entries: int, body: list[Buffer]) -> None:
         body_bytes = sum([len(piece) for piece in body])
         if self.end + FRAME_HEADER_BYTES + body_bytes + FRAME_HEADER_BYTES > self._used[-1].end:
-            self._turn_page(time_ms)
+            self._begin_next_file(time_ms)
         header = encode_frame_header(self.end, self.horizon, time_ms, self.incarnation, entries, body)
         current = self._used[-1]
         self.end += current.file.write_at(self.end - current.start, [header, *body])
         self.vouched = self.horizon
 
-    def _turn_page(self, time_ms: int) -> None:
-        """Say in the current file that the log goes on in the next, and go there."""
+    def _begin_next_file(self, time_ms: int) -> None:
+        """End the current file with a frame that says so, and begin the next file."""
         current = self._used[-1]
         farewell = encode_frame_header(self.end, self.horizon, time_ms, self.incarnation, 0, [])
         current.file.write_at(self.end - current.start, (farewell,))
@@ -225,20 +226,20 @@ class Wal:
     # Space
 
     def prepare_spare(self) -> None:
-        """Have one more file ready before it is needed. OSError when the disk has no room for it."""
+        """Allocate one spare file. OSError when the disk has no room for it."""
         if not self._reserved:
             self._reserve_current()
         if not self._free:
             self._free.append(self._make_file())
 
     def prepare_room(self, size_bytes: int) -> None:
-        """Have as many files ready as so much needs, within a bound. OSError when the disk has no room for them."""
+        """Allocate as many files as `size_bytes` needs, within a bound. OSError when the disk has no room for them."""
         self.prepare_spare()
         while self.room_bytes() < size_bytes and len(self._free) < SPARE_FILES_MAX:
             self._free.append(self._make_file())
 
     def release_before(self, position: int) -> None:
-        """Nothing before `position` is needed any more: its files may be written again."""
+        """Release the log before `position`: its files may be reused."""
         while len(self._used) > 1 and self._used[0].end <= position:
             file = self._used.pop(0)
             if len(self._free) < self._free_max:
@@ -248,7 +249,7 @@ class Wal:
                 self._disk.remove(file.file.path)
 
     def locate(self, position: int) -> tuple[File, int, int] | None:
-        """The file that holds `position`, the place of it there, and how many bytes follow; None if none does."""
+        """The file with `position`, the position in it, and the number of bytes that follow; None if no file has it."""
         for file in self._used:
             if file.start <= position < file.end:
                 behind = min(self.end, file.end)
@@ -256,20 +257,18 @@ class Wal:
         return None
 
     def kept_files(self) -> list[tuple[str, int, int]]:
-        """The files that hold the log, in its order: path, first position, and the position behind what was promised
-        there.
-        """
+        """The files of the log in order: path, first position, and the position after the durable part."""
         return [
             (one.file.path, one.start, min(one.end, self.horizon)) for one in self._used if one.start < self.horizon
         ]
 
     @property
     def start(self) -> int:
-        """The first position that is kept."""
+        """The first position of the retained log."""
         return self._used[0].start if self._used else self.end
 
     def close(self) -> None:
-        """Close the files; what was not synced is not promised."""
+        """Close the files. Unsynced writes may be lost; none of them was acknowledged."""
         for file in self._used + self._free:
             file.file.close()
 
@@ -280,7 +279,7 @@ class Wal:
         file = self._disk.open(path, create=True)
         try:
             file.allocate(0, self._file_bytes)
-            file.truncate(self._file_bytes)  # A sync that need not note a new size is a third cheaper.
+            file.truncate(self._file_bytes)  # A sync that need not record a new file size is a third cheaper.
         except OSError:
             file.close()
             self._disk.remove(path)
@@ -302,17 +301,17 @@ class Wal:
     # Recovery
 
     def recover(self, from_position: int, durable: int = 0) -> Iterator[Frame | Damage]:
-        """Every whole frame from `from_position` on, and what was promised and is damaged; ends at the torn tail.
+        """Every valid frame from `from_position` on, and the damaged ranges that were durable; ends at the torn tail.
 
-        `durable` is what the caller knows to be synced from elsewhere, for instance the newest snapshot. May be called
-        again before `resume`; each call reads the files anew.
+        `durable` is a position that the caller knows to be synced, for instance from the newest snapshot. May be called
+        again before `resume`; each call reads the files again.
         """
         if not self._used and not self._free:
             self._find_files()
         chain = self._chain(from_position)
         durable = max(durable, from_position)
-        if self._recovered != (from_position, durable):  # Else it is known how far the log was promised.
-            self._recovered = (from_position, durable)
+        if self._recovered_from != (from_position, durable):  # Else the durable end of the log is known.
+            self._recovered_from = (from_position, durable)
             for frame in self._walk(chain, from_position, 1 << 62):
                 if isinstance(frame, Frame) and frame.horizon > durable:
                     durable = frame.horizon
@@ -321,17 +320,17 @@ class Wal:
         return self._walk(chain, from_position, self.horizon)
 
     def next_file_start(self, position: int) -> int:
-        """Where the file after the one that holds `position` begins."""
+        """The position at which the file after the one with `position` begins."""
         for file in self._used:
             if file.start <= position < file.end:
                 return file.end
         return position
 
     def sync_recovered(self, end: int) -> None:
-        """Make what recovery read durable: after a crash of the process alone it may be in the page cache only.
+        """Make the recovered log durable: after a crash of the process alone it may be in the page cache only.
 
-        What was not known to be durable is written again: after a sync that failed the system takes its pages for
-        clean, so that a second sync alone would succeed and do nothing. Flipped bits that were found are put right.
+        The part that was not known to be durable is written again: after a failed sync the kernel considers its pages
+        clean, so that a second sync alone would succeed without writing them. Flipped bits are corrected.
         """
         for file in self._used:
             for position, value in self.corrections.items():
@@ -345,7 +344,7 @@ class Wal:
             self._disk.sync_now(file.file)
 
     def resume(self, position: int, time_ms: int) -> None:
-        """Go on writing at `position`: everything behind it was never promised."""
+        """Continue writing at `position`: nothing after it was acknowledged."""
         while self._used and self._used[-1].start >= position:
             self._free.append(self._used.pop())
         free, self._free = self._free, []
@@ -363,7 +362,7 @@ class Wal:
             self._reserve_current()
 
     def _reserve_current(self) -> None:
-        """Have blocks for the whole of the current file: a power cut may undo a reservation."""
+        """Reserve blocks for the whole current file: a power failure may undo an earlier reservation."""
         try:
             self._used[-1].file.allocate(0, self._used[-1].size_bytes)
             self._reserved = True
@@ -371,14 +370,14 @@ class Wal:
             self._reserved = False
 
     def _make_free(self, file: WalFile, position: int) -> bool:
-        """Keep a file for later use; False if there is no space for it in the size that is wanted now."""
+        """Retain a file for reuse; False if the disk has no space for it in the current file size."""
         try:
             file.file.allocate(0, self._file_bytes)
         except OSError:
-            return False  # It goes, and its blocks with it.
+            return False  # The file and its blocks are removed.
         file.size_bytes = self._file_bytes
         if file.start >= position:
-            # Its header names a place that another file may take: two files that claim one place must never be.
+            # Its header names a position that another file may take: two files must never claim one position.
             file.file.write_at(0, (_FREE.ljust(FILE_HEADER_BYTES, b"\0"),))
             self._disk.sync_now(file.file)
         self._free.append(file)
@@ -403,7 +402,7 @@ class Wal:
         self._used.sort(key=_file_start)
 
     def _place_headless(self, file: WalFile) -> None:
-        """A file without its header: new, or damaged, and then its frames say which part of the log it holds."""
+        """Place a file without a valid header: it is new, or its header is damaged and its frames show its position."""
         data = file.file.read_at(0, file.file.size())
         start = _start_by_frames(data) if data[:4] != _FREE else -1
         others = sorted([other.start for other in self._used if other.start >= start])
@@ -416,7 +415,7 @@ class Wal:
         self._used.append(file)
 
     def _chain(self, from_position: int) -> list[WalFile]:
-        """The files that hold `from_position` and what comes after it; the others are free."""
+        """The files with `from_position` and everything after it; the others are free."""
         chain: list[WalFile] = []
         for file in self._used:
             follows = file.start >= chain[-1].end if chain else file.end > from_position
@@ -428,11 +427,11 @@ class Wal:
         return chain
 
     def _walk(self, chain: list[WalFile], from_position: int, durable: int) -> Iterator[Frame | Damage]:
-        """Frames in order. A gap before `durable` is damage and is stepped over; the first one behind it is the end."""
+        """Frames in order. A gap before `durable` is damage and is skipped; the first gap after it ends the log."""
         position = from_position
         incarnation = 0
         for file in chain:
-            if file.start > position:  # A whole file between is lost, or these are leavings from before a cut.
+            if file.start > position:  # A whole file in between is lost, or this file is a leftover from before a cut.
                 if position >= durable:
                     return
                 yield Damage(position, file.start)
@@ -462,7 +461,7 @@ class Wal:
                 position += frame.size_bytes
 
     def _correct(self, data: bytes, file: WalFile, position: int, incarnation: int) -> Frame | None:
-        """The frame at `position` if one bit of it has flipped and nothing else; remembers which byte that is."""
+        """The frame at `position` if exactly one of its bits has flipped; notes the position of the wrong byte."""
         found = correct_frame(data, position - file.start, position)
         frame = decode_frame(found[0], 0, position) if found is not None else None
         if found is not None and frame is not None and frame.incarnation >= incarnation:
@@ -475,7 +474,7 @@ def _file_start(file: WalFile) -> int:
 
 
 def read_file_header(file: File) -> tuple[int, int]:
-    """Start and size of a file; a start of -1 if it was never begun."""
+    """Start and size of a file; a start of -1 if the file was never used."""
     head = file.read_at(0, FILE_HEADER_BYTES)
     if len(head) < FILE_HEADER_BYTES or head[:4] != _MAGIC:
         return -1, 0
@@ -491,7 +490,7 @@ def read_file_header(file: File) -> tuple[int, int]:
 
 
 def _start_by_frames(data: bytes) -> int:
-    """Where a file begins in the log if its first whole frame is right about its own place; -1 if there is none."""
+    """The position of a file in the log according to its first valid frame; -1 if there is none."""
     at = data.find(FRAME_MAGIC_BYTES, FILE_HEADER_BYTES)
     while at >= 0:
         position = frame_position(data, at)
@@ -502,7 +501,7 @@ def _start_by_frames(data: bytes) -> int:
 
 
 def _next_frame(data: bytes, file_start: int, position: int, incarnation: int) -> int:
-    """The position of the next whole frame in a file, or -1."""
+    """The position of the next valid frame in a file, or -1."""
     at = data.find(FRAME_MAGIC_BYTES, position - file_start)
     while at >= 0:
         frame = decode_frame(data, at, file_start + at)
@@ -513,7 +512,7 @@ def _next_frame(data: bytes, file_start: int, position: int, incarnation: int) -
 
 
 def _torn_bytes(data: bytes, file_start: int, position: int, found: int, incarnation: int) -> int:
-    """How much of frames that nobody was promised stands behind the last whole one: `found` is the next whole one."""
+    """The size of incomplete frames after the last valid one; `found` is the position of the next valid one."""
     end = position + frame_size(data, position - file_start, position)
     while found >= 0:
         end = max(end, found + frame_size(data, found - file_start, found))

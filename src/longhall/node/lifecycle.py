@@ -25,9 +25,9 @@ from longhall.broker.recover import read_identity
 from longhall.cluster.membership.member_file import CARD, read_member_file
 from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.address import parse_address as parse_coordinator
-from longhall.coordination.following import report_failure
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, ReplicationGroup
-from longhall.coordination.worker import worker_coordinator
+from longhall.coordination.tree_client import worker_coordinator
+from longhall.coordination.watches import report_failure
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD

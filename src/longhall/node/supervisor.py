@@ -26,8 +26,8 @@ import msgspec
 
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
-from longhall.coordination.keeper import TreeKeeper, keep_tree
 from longhall.coordination.ports import MemberDescription as Described
+from longhall.coordination.tree_server import TreeServer, serve_tree
 from longhall.errors import LonghallError
 from longhall.node.addresses import Address, parse_address
 from longhall.node.lifecycle import (
@@ -85,7 +85,7 @@ async def _supervise(settings: Settings) -> int:
         sqs, http = (_hold(parse_address(address), held) for address in (settings.sqs, settings.http))
         settings = msgspec.structs.replace(settings, sqs=str(sqs), http=str(http))
         store = EmbeddedStore(disk)
-        keeper = await keep_tree(store, RealNetwork(), RealEntropy())
+        keeper = await serve_tree(store, RealNetwork(), RealEntropy())
         try:
             return await Supervisor(settings, store, keeper).run()
         finally:
@@ -146,7 +146,7 @@ class Worker:
 class Supervisor:
     """See the module."""
 
-    def __init__(self, settings: Settings, store: EmbeddedStore, keeper: TreeKeeper) -> None:
+    def __init__(self, settings: Settings, store: EmbeddedStore, keeper: TreeServer) -> None:
         self._settings = settings
         self._keeper = keeper
         self._coordinator = TreeCoordinator(EmbeddedTree(store))

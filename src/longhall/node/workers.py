@@ -24,9 +24,9 @@ from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from longhall.console.http import Response
 from longhall.console.metrics import CONTENT_TYPE, Block, Registry, labels
-from longhall.coordination.following import report_failure
 from longhall.coordination.ports import CoordinationError, Coordinator, Session, Watch
 from longhall.coordination.ports import MemberDescription as Described
+from longhall.coordination.watches import report_failure
 from longhall.errors import LonghallError
 from longhall.node.addresses import Address
 from longhall.node.metrics_gathering import METRICS, METRICS_S_MAX, gathered

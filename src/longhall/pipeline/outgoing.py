@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from longhall.pipeline.refusals import PipelineError
-from longhall.records.packing import Column, Rows, encode_headers
+from longhall.records.packer import Column, Rows, encode_headers
 
 _TEXT: Final = ("binary", "string")
 _TYPES: Final = {

@@ -18,7 +18,7 @@ from longhall.pipeline.delivery import PATIENCE_MS, Delivery
 from longhall.pipeline.outgoing import Layout, rows_of
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.staging import Stage, Staged
-from longhall.records.packing import Packer, Rows
+from longhall.records.packer import Packer, Rows
 
 
 class Outlet(Protocol):

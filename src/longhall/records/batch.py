@@ -1,8 +1,7 @@
-"""Record batches, version 2: building them, opening them, stamping them. `header` has their layout.
+"""Record batches, version 2: building, opening and stamping them. `header` has their layout.
 
-Opening a batch is for those who need its records (our client, the cleaner, compacted topics); everybody else passes it
-through. What a batch grows to when it is decompressed is bounded by its reader. This module does not know where batches
-are kept.
+Only some callers need the records of a batch (our client, the cleaner, compacted topics); all others pass the batch
+through. The reader bounds the decompressed size. This module does not know where batches are stored.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ __all__ = [
     "with_producer",
 ]
 
-# What a batch may grow to when it is opened, unless the caller says less.
+# The largest decompressed size of a batch, unless the caller gives a lower one.
 OPENED_BYTES_MAX: Final = 128 * 1024 * 1024
 
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
@@ -59,14 +58,14 @@ _COVERED: Final = struct.Struct(">hiqqqhii")
 
 
 def read_records(buffer: bytes, at: int, size_bytes_max: int = OPENED_BYTES_MAX) -> list[Record]:
-    """All records of the batch at `at`, which must be whole; its checksum is not looked at.
+    """All records of the batch at `at`, which must be complete; its checksum is not verified.
 
-    Refuses a batch that needs more than `size_bytes_max` when it is decompressed.
+    Refuses a batch that is larger than `size_bytes_max` when it is decompressed.
     """
     header = parse_header(buffer, at)
     end = at + header.size_bytes
     if end > len(buffer):
-        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is cut short")
+        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is truncated")
     if header.compression == NONE:
         body = buffer
         start = at + HEADER_BYTES
@@ -76,7 +75,7 @@ def read_records(buffer: bytes, at: int, size_bytes_max: int = OPENED_BYTES_MAX)
         end = len(body)
     records = parse_records(body, start, end, header.record_count, header.base_offset, header.base_timestamp_ms)
     if records and records[-1].offset > header.last_offset:
-        raise LonghallError(Code.CORRUPT_MESSAGE, "a record's offset lies behind its batch")
+        raise LonghallError(Code.CORRUPT_MESSAGE, "the offset of a record is after the last offset of its batch")
     if header.is_log_append_time:
         for record in records:
             record.timestamp_ms = header.max_timestamp_ms
@@ -86,15 +85,16 @@ def read_records(buffer: bytes, at: int, size_bytes_max: int = OPENED_BYTES_MAX)
 def validate_records(
     buffer: bytes, at: int, keys_required: bool = False, size_bytes_max: int = OPENED_BYTES_MAX
 ) -> int:
-    """Open the batch at `at`, see that its records are well formed, and return how many there are.
+    """Open the batch at `at`, check that its records are well formed, and return their number.
 
-    Producing does not open batches otherwise; compacted topics do, because a record without a key could never go away.
+    Other produce requests do not open batches; compacted topics do, because a record without a key could never be
+    removed.
     """
     records = read_records(buffer, at, size_bytes_max)
     if keys_required:
         for record in records:
             if record.key is None:
-                raise LonghallError(Code.KEY_REQUIRED, "a compacted topic takes no message without a key")
+                raise LonghallError(Code.KEY_REQUIRED, "a compacted topic does not accept messages without a key")
     return len(records)
 
 
@@ -115,9 +115,9 @@ def build_batch(
 ) -> bytes:
     """One batch of these records. Offsets ascend from `base_offset`; a record without one (-1) follows the one before.
 
-    The cleaner gives the last three: the offset that the batch spans to, the time after which its markers and
-    tombstones may go, and the newest timestamp, none of which the remaining records can tell. A batch without records
-    needs `last_offset`.
+    The cleaner gives the last three: the last offset of the batch, the time after which its markers and tombstones may
+    be removed, and the newest timestamp; the remaining records do not show them. A batch without records needs
+    `last_offset`.
     """
     attributes = compression
     if log_append_time:
@@ -154,7 +154,7 @@ def build_batch(
 
 
 def assemble(base_offset: int, leader_epoch: int, covered: bytes, payload: bytes) -> bytes:
-    """Put a batch together from the header bytes that the CRC covers (21 to 61) and the records as they are stored."""
+    """Assemble a batch from the header bytes that the CRC covers (21 to 61) and the records as stored."""
     length = HEADER_BYTES - LENGTH_ENDS_AT + len(payload)
     if length > INT32_MAX - LENGTH_ENDS_AT:
         raise LonghallError(Code.MESSAGE_TOO_LARGE, "a batch cannot be larger than 2 GiB")
@@ -163,9 +163,9 @@ def assemble(base_offset: int, leader_epoch: int, covered: bytes, payload: bytes
 
 
 def pack_batch(body: bytes, count: int, base_ms: int, newest_ms: int, compression: int = NONE) -> bytes:
-    """One batch of records that are encoded already, with offset deltas from 0 on and times against `base_ms`.
+    """One batch of encoded records, with offset deltas from 0 on and times relative to `base_ms`.
 
-    It belongs to no producer yet: see `with_producer`.
+    It has no producer yet: see `with_producer`.
     """
     assert count > 0, "a batch has at least one record"
     covered = _COVERED.pack(compression, count - 1, base_ms, newest_ms, -1, -1, -1, count)
@@ -175,10 +175,10 @@ def pack_batch(body: bytes, count: int, base_ms: int, newest_ms: int, compressio
 def with_producer(
     batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool = False
 ) -> bytes:
-    """The same batch as this producer sends it; its records are neither opened nor compressed anew."""
+    """The same batch as sent by this producer; its records are neither opened nor compressed again."""
     header = parse_header(batch, 0)
     if header.size_bytes != len(batch):
-        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is cut short")
+        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is truncated")
     covered = _COVERED.pack(
         header.attributes | TRANSACTIONAL if transactional else header.attributes & ~TRANSACTIONAL,
         header.last_offset_delta,
@@ -196,7 +196,7 @@ def with_log_append_time(batch: bytes, timestamp_ms: int) -> bytes:
     """The same batch stamped by the broker: readers see this time on all its records."""
     header = parse_header(batch, 0)
     if header.size_bytes != len(batch):
-        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is cut short")
+        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is truncated")
     covered = _COVERED.pack(
         header.attributes | LOG_APPEND_TIME,
         header.last_offset_delta,

@@ -1,18 +1,18 @@
-"""Records of batches into the columns of a table: the loop that everything read through Spark passes.
+"""Decodes the records of batches into columns of a table: the inner loop of everything that Spark reads.
 
-No record becomes an object. The loop walks over the bytes of a batch and notes, for each row, where its key and its
-value begin and end, as 32-bit numbers one after another:
+No record becomes an object. The loop goes over the bytes of a batch and notes, for each row, where its key and its
+value begin and end, as consecutive 32-bit numbers:
 
-    positions   k0 begin, k0 end, k1 begin, k1 end, ...     into the bytes that were given
+    positions   k0 begin, k0 end, k1 begin, k1 end, ...     into the given bytes
                 ------v-----  ---v---
-                  the key    what lies between: no row
+                  the key    the bytes in between: no row
 
-Read as the offsets of a binary column, every second entry is a row, so that gathering the rows out of the bytes is one
-call to native code (`pipeline.table`). Offsets and times are plain 64-bit columns. What was not asked for is walked
-over. What a batch must look like is what `records.record` says, and a test holds both to the same answers.
+Read as the offsets of a binary column, every second entry is a row, so that one call to native code gathers the rows
+out of the bytes (`pipeline.table`). Offsets and times are plain 64-bit columns. Fields that are not wanted are skipped.
+`records.record` defines the format of a record, and a test compares both decoders.
 
-Positions count through all bytes of one chunk; where a chunk has several pieces (bodies that were decompressed), they
-are joined by whoever takes it. This module knows neither where batches come from nor what a table is.
+Positions count through all bytes of one chunk; if a chunk has several pieces (decompressed bodies), the caller joins
+them. This module knows neither where batches come from nor what a table is.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ TIMESTAMP: Final = 8
 HEADERS: Final = 16
 
 NOT_STAMPED: Final = INT64_MIN
-TIMES_MAX: Final = INT64_MAX // 1000  # Later ones have no microseconds in 64 bits.
+TIMES_MAX: Final = INT64_MAX // 1000  # Later times do not fit 64 bits in microseconds.
 
 
 @final
 class Columns:
-    """Rows of one chunk. `first` and `end` bound the offsets that are wanted, the times in milliseconds likewise."""
+    """Rows of one chunk. `first` and `end` bound the wanted offsets; `first_ms` and `last_ms` the wanted times."""
 
     def __init__(self, wants: int, first: int, end: int, first_ms: int = INT64_MIN, last_ms: int = INT64_MAX) -> None:
         self.rows: i64 = 0
-        self.bytes: i64 = 0  # Of keys and values.
+        self.bytes: i64 = 0  # Total size of keys and values.
         self.keys = BytesWriter()
         self.values = BytesWriter()
         self.key_nulls = BytesWriter()  # The numbers of rows, 64 bits each.
         self.value_nulls = BytesWriter()
         self.offsets = BytesWriter()
         self.times = BytesWriter()
-        self.header_ends = BytesWriter()  # How many headers there are up to each row, its own included.
+        self.header_ends = BytesWriter()  # The number of headers up to and including each row.
         self.header_names = BytesWriter()
         self.header_values = BytesWriter()
         self.header_nulls = BytesWriter()
@@ -72,7 +72,7 @@ class Columns:
         append_ms: i64,
         shift: i64,
     ) -> None:
-        """Take the records in `body[at:limit]`, which they fill; `shift` is added to every position.
+        """Add the records in `body[at:limit]`, which they fill exactly; `shift` is added to every position.
 
         `append_ms` is the time of all of them if the broker stamped the batch, otherwise NOT_STAMPED.
         """
@@ -103,7 +103,8 @@ class Columns:
         value_bounds = self.values
         while done < count:
             done += 1
-            # Most lengths take one or two bytes, and are read here; the rest is left to the reader of varints.
+            # Most varints take one or two bytes and are decoded inline, because a call per field costs more than the
+            # decoding.
             raw: i64 = body[position]
             if raw < 0x80:
                 position += 1
@@ -113,17 +114,17 @@ class Columns:
                 position += 2
                 raw = (raw >> 1) ^ -(raw & 1)
             else:
-                raw, position = _long(body, position)
+                raw, position = _read_int(body, position)
             if raw < RECORD_BYTES_MIN - 1 or raw > limit - position:
                 raise LonghallError(Code.CORRUPT_MESSAGE, "a record's length does not fit its batch")
             record_end: i64 = position + raw
-            position += 1  # Attributes of a record: unused, and ignored as clients do.
+            position += 1  # The attributes of a record are unused, and ignored as clients do.
             time_delta: i64 = body[position]
             if time_delta < 0x80:
                 position += 1
                 time_delta = (time_delta >> 1) ^ -(time_delta & 1)
             else:
-                time_delta, position = _longest(body, position)
+                time_delta, position = _read_long(body, position)
             delta: i64 = body[position]
             if delta < 0x80:
                 position += 1
@@ -133,11 +134,11 @@ class Columns:
                 position += 2
                 delta = (delta >> 1) ^ -(delta & 1)
             else:
-                delta, position = _long(body, position)
+                delta, position = _read_int(body, position)
             if delta <= previous:
                 raise LonghallError(Code.CORRUPT_MESSAGE, "the offsets of a batch do not ascend")
             previous = delta
-            time_ms: i64 = _later(base_ms, time_delta)
+            time_ms: i64 = _add_delta(base_ms, time_delta)
             if append_ms != NOT_STAMPED:
                 time_ms = append_ms
             key_size: i64 = body[position]
@@ -145,7 +146,7 @@ class Columns:
                 position += 1
                 key_size = (key_size >> 1) ^ -(key_size & 1)
             else:
-                key_size, position = _long(body, position)
+                key_size, position = _read_int(body, position)
             if key_size > record_end - position or key_size < -1:
                 raise LonghallError(Code.CORRUPT_MESSAGE, "a field runs past the end of its record")
             key_at: i64 = position
@@ -160,7 +161,7 @@ class Columns:
                 position += 2
                 value_size = (value_size >> 1) ^ -(value_size & 1)
             else:
-                value_size, position = _long(body, position)
+                value_size, position = _read_int(body, position)
             if value_size > record_end - position or value_size < -1:
                 raise LonghallError(Code.CORRUPT_MESSAGE, "a field runs past the end of its record")
             value_at: i64 = position
@@ -200,19 +201,19 @@ class Columns:
         if position != limit:
             raise LonghallError(Code.CORRUPT_MESSAGE, "bytes follow the last record of a batch")
         if base_offset + previous > last_offset:
-            raise LonghallError(Code.CORRUPT_MESSAGE, "a record's offset lies behind its batch")
+            raise LonghallError(Code.CORRUPT_MESSAGE, "the offset of a record is after the last offset of its batch")
 
     def _add_headers(self, body: bytes, at: i64, shift: i64) -> None:
-        """The headers of one row; `_skip_headers` has seen that they are well formed."""
-        count, position = _long(body, at)
+        """Add the headers of one row; `_skip_headers` has checked that they are well formed."""
+        count, position = _read_int(body, at)
         done: i64 = 0
         while done < count:
             done += 1
-            size, position = _long(body, position)
+            size, position = _read_int(body, position)
             write_i32_le(self.header_names, i32(position + shift))
             position += size
             write_i32_le(self.header_names, i32(position + shift))
-            size, position = _long(body, position)
+            size, position = _read_int(body, position)
             if size < 0:
                 write_i64_le(self.header_nulls, self.headers)
                 size = 0
@@ -223,31 +224,31 @@ class Columns:
         write_i32_le(self.header_ends, i32(self.headers))
 
 
-def _long(body: bytes, at: i64) -> tuple[i64, i64]:
-    """A varint, and where it ends."""
+def _read_int(body: bytes, at: i64) -> tuple[i64, i64]:
+    """A varint, and the position after it."""
     value, size = read_signed(body, at)
     return value, at + size
 
 
-def _longest(body: bytes, at: i64) -> tuple[i64, i64]:
+def _read_long(body: bytes, at: i64) -> tuple[i64, i64]:
     value, size = read_signed_long(body, at)
     return value, at + size
 
 
 def _skip_headers(body: bytes, at: i64, end: i64) -> i64:
-    count, position = _long(body, at)
+    count, position = _read_int(body, at)
     if count < 0 or count > (end - position) // 2:
         raise LonghallError(Code.CORRUPT_MESSAGE, "a record has fewer bytes than its headers need")
     done: i64 = 0
     while done < count:
         done += 1
-        size, position = _long(body, position)
+        size, position = _read_int(body, position)
         if size < 0:
             raise LonghallError(Code.CORRUPT_MESSAGE, "a header has no name")
         if size > end - position:
             raise LonghallError(Code.CORRUPT_MESSAGE, "a field runs past the end of its record")
         position += size
-        size, position = _long(body, position)
+        size, position = _read_int(body, position)
         if size > end - position or size < -1:
             raise LonghallError(Code.CORRUPT_MESSAGE, "a field runs past the end of its record")
         if size > 0:
@@ -255,14 +256,14 @@ def _skip_headers(body: bytes, at: i64, end: i64) -> i64:
     return position
 
 
-def _later(base_ms: i64, delta_ms: i64) -> i64:
+def _add_delta(base_ms: i64, delta_ms: i64) -> i64:
     if (delta_ms > 0 and base_ms > INT64_MAX - delta_ms) or (delta_ms < 0 and base_ms < INT64_MIN - delta_ms):
         raise LonghallError(Code.CORRUPT_MESSAGE, "a record's timestamp does not fit 64 bits")
     return base_ms + delta_ms
 
 
 def _microseconds(time_ms: i64) -> i64:
-    """The nearest that 64 bits can say: a producer may have sent any number."""
+    """The time in microseconds, clamped to 64 bits: a producer may have sent any number."""
     if time_ms > TIMES_MAX:
         time_ms = TIMES_MAX
     elif time_ms < -TIMES_MAX:

@@ -1,8 +1,8 @@
-"""The four ways in which the records of a batch may be compressed, and a bound on what they grow to.
+"""The four compression codecs of a batch's records, with a bound on the decompressed size.
 
-Nothing is allocated by a length that a message claims: the output starts from the size of the input and grows only
-while decompressing really fills it, up to what the caller allows and up to what the codec can reach at all. Batches are
-opened rarely (compaction, compacted topics, our own client): producing and fetching pass them through as they are.
+The length that a message claims allocates nothing: the output starts with the size of the input and grows only while
+decompression fills it, up to the caller's bound and up to the largest ratio of the codec. Batches are opened rarely
+(compaction, compacted topics, our own client): producing and fetching pass them through.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _GUESS_BYTES_MIN: Final = 4096
 _GUESS_RATIO: Final = 4
 _SLACK_BYTES: Final = 65536
-# How many bytes one compressed byte can become at the very most; a bound that spares an attack its larger buffers.
+# The largest size that one compressed byte can become; a bound that limits the buffers of an attack.
 _RATIO_MAX: Final = (1, 1032, 22, 255, 32768)
 
 _GZIP_LEVEL: Final = 6
 _ZSTD_LEVEL: Final = 3
 
-# Java's snappy stream: a magic, its version and the oldest one that can read it, then blocks with their length before.
+# Java's snappy stream: a magic, its version and the oldest compatible one, then blocks with their length before.
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER: Final = _SNAPPY_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _SNAPPY_BLOCK_BYTES: Final = 32768
 
-# An lz4 frame of independent 64 KiB blocks, which is the only kind that Java's reader takes; 0x82 is its checksum.
+# An lz4 frame of independent 64 KiB blocks, the only kind that Java's reader accepts; 0x82 is its checksum.
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES: Final = 65536
 _LZ4_END: Final = b"\x00\x00\x00\x00"
-_LZ4_STORED: Final = 0x80000000  # The bit that marks a block which compressing would have made larger.
+_LZ4_STORED: Final = 0x80000000  # Marks a block that compression would have made larger.
 
 _INT32: Final = struct.Struct(">i")
 _UINT32_LITTLE: Final = struct.Struct("<I")
@@ -58,19 +58,19 @@ def compress(codec: int, payload: bytes) -> bytes:
         return _compress_lz4(payload)
     if codec == ZSTD:
         return bytes(cramjam.zstd.compress(payload, level=_ZSTD_LEVEL))
-    raise LonghallError(Code.UNSUPPORTED_FORMAT, "there is no such compression")
+    raise LonghallError(Code.UNSUPPORTED_FORMAT, "unknown compression codec")
 
 
 def decompress(codec: int, payload: bytes, size_bytes_max: int) -> bytes:
-    """Decompress, or refuse what is damaged or would be larger than `size_bytes_max`."""
+    """Decompress; refuses damaged bytes and results larger than `size_bytes_max`."""
     if codec == NONE:
         if len(payload) > size_bytes_max:
-            raise LonghallError(Code.MESSAGE_TOO_LARGE, "a batch is larger than it may be")
+            raise LonghallError(Code.MESSAGE_TOO_LARGE, "a batch is larger than allowed")
         return payload
     if codec == SNAPPY:
         return _decompress_snappy(payload, size_bytes_max)
     if codec < NONE or codec > CODEC_MAX:
-        raise LonghallError(Code.UNSUPPORTED_FORMAT, "there is no such compression")
+        raise LonghallError(Code.UNSUPPORTED_FORMAT, "unknown compression codec")
     limit = min(size_bytes_max, len(payload) * _RATIO_MAX[codec] + _SLACK_BYTES)
     size = min(limit, max(len(payload) * _GUESS_RATIO, _GUESS_BYTES_MIN))
     while True:
@@ -79,7 +79,7 @@ def decompress(codec: int, payload: bytes, size_bytes_max: int) -> bytes:
             written = _decompress_into(codec, payload, out)
             return memoryview(out)[:written].tobytes()
         except cramjam.DecompressionError as error:
-            # The library has one exception for both: a full output is told from damage by its words alone.
+            # The library has one exception for both: only its message distinguishes a full output from damage.
             if "whole buffer" not in str(error):
                 raise LonghallError(Code.CORRUPT_MESSAGE, "compressed records are damaged") from None
         if size >= limit:
@@ -105,7 +105,7 @@ def _compress_snappy(payload: bytes) -> bytes:
 
 
 def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
-    """Both dialects: Java's stream of blocks, and the single raw block that librdkafka and others send."""
+    """Decompress both dialects: Java's stream of blocks, and the single raw block that librdkafka and others send."""
     if not payload.startswith(_SNAPPY_MAGIC):
         return _decompress_snappy_block(payload, size_bytes_max)
     at = len(_SNAPPY_HEADER)
@@ -113,7 +113,7 @@ def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
     remaining = size_bytes_max
     while at < len(payload):
         if len(payload) - at < 4:
-            raise LonghallError(Code.CORRUPT_MESSAGE, "a snappy stream is cut short")
+            raise LonghallError(Code.CORRUPT_MESSAGE, "a snappy stream is truncated")
         length: int = _INT32.unpack_from(payload, at)[0]
         at += 4
         if length < 0 or length > len(payload) - at:
@@ -137,7 +137,7 @@ def _decompress_snappy_block(block: bytes, size_bytes_max: int) -> bytes:
     except cramjam.DecompressionError:
         raise LonghallError(Code.CORRUPT_MESSAGE, "compressed records are damaged") from None
     if written != size:
-        raise LonghallError(Code.CORRUPT_MESSAGE, "a snappy block does not have its size")
+        raise LonghallError(Code.CORRUPT_MESSAGE, "a snappy block does not have the size it states")
     return bytes(out)
 
 

@@ -1,11 +1,11 @@
-"""Markers: the control records that end a transaction in each partition it wrote to.
+"""Markers: the control records that end a transaction in each of its partitions.
 
     key:   version i16 = 0 | type i16 (0 abort, 1 commit)
     value: version i16 = 0 | coordinator epoch i32
 
-A marker is a batch of its own with one record, the control and transactional bits, and the producer it speaks for.
-Readers skip types they do not know, so `parse_marker` returns None for those instead of refusing them. This module does
-not know which transactions are open.
+A marker is a batch with one record, the control and transactional bits, and the id of its producer. Readers skip
+unknown types, so `parse_marker` returns None for those and does not refuse them. This module does not know which
+transactions are open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARKER_BYTES_MAX: Final = 65536  # Far above any marker: a control batch is nev
 
 @final
 class Marker:
-    """How the transaction of one producer ended, as one partition was told."""
+    """The outcome of one producer's transaction in one partition."""
 
     def __init__(self, commit: bool, coordinator_epoch: int) -> None:
         self.commit = commit

@@ -1,4 +1,4 @@
-"""The checksum of everything stored: CRC32C, over a range of bytes."""
+"""CRC32C over a range of bytes, the checksum of everything stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-_COPIED_BYTES_MAX: Final = 4096  # Up to here a copy is cheaper than the two views that would avoid it.
+_COPIED_BYTES_MAX: Final = 4096  # Up to this size a copy is cheaper than the two views that would avoid it.
 
 
 def crc_of(buffer: bytes, start: int, end: int) -> int:
@@ -17,7 +17,7 @@ def crc_of(buffer: bytes, start: int, end: int) -> int:
 
 
 def crc_of_parts(*parts: bytes | bytearray | memoryview) -> int:
-    """CRC32C of several buffers as if they stood one after another."""
+    """CRC32C of the concatenation of several buffers."""
     crc = 0
     for part in parts:
         crc = crc32c(part, crc)

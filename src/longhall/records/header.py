@@ -1,4 +1,4 @@
-"""The header of a record batch, version 2: all that the log, the shards and the doors look at on their way.
+"""The header of a record batch, version 2: the only part that the log, the shards and the doors read.
 
     0            8        12      16      17    21           23           27          35
     +------------+--------+-------+-------+-----+------------+------------+-----------+----------
@@ -12,10 +12,10 @@
     +------------+----------+-----------+--------+--------------------------------------
     attributes: bits 0-2 compression, 3 log append time, 4 transactional, 5 control, 6 base time is a delete horizon
 
-`length` counts what follows it. The CRC covers everything from the attributes on, so offset, length and epoch can be
-patched in when a batch is stored without touching the rest (`stored_prefix`). A batch in the log may have fewer
-records than its offsets span, even none: compaction keeps the header of an emptied one. This module never opens the
-records and does not know whether a producer was allowed to send them; `check_produced` states what the format asks.
+`length` counts the bytes after it. The CRC covers everything from the attributes on, so storing a batch patches offset,
+length and epoch without touching the rest (`stored_prefix`). A batch in the log may have fewer records than its offsets
+span, even none: compaction keeps the header of an emptied one. This module never opens the records and does not know
+whether a producer was allowed to send them; `check_produced` checks what the format requires.
 """
 
 from __future__ import annotations
@@ -80,17 +80,17 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """The highest offset that the batch stands for, whether or not its record is still there."""
+        """The highest offset of the batch, whether or not its record is still there."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset of whatever follows."""
+        """The offset after the batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
-        """The producer's number of the last record; numbers go on at 0 after the largest 32-bit one."""
+        """The producer's sequence of the last record; sequences wrap to 0 after the largest 32-bit number."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & INT32_MAX
@@ -113,17 +113,17 @@ class BatchHeader:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base time says when markers and tombstones of this batch may go, as the cleaner set it."""
+        """True if the base time is the delete horizon of the batch's markers and tombstones, which the cleaner set."""
         return self.attributes & DELETE_HORIZON != 0
 
 
 def parse_header(buffer: bytes, at: int) -> BatchHeader:
-    """Read the header at `at`. The batch may be longer than the buffer; `check_batch` looks at that."""
+    """Read the header at `at`. The batch may be longer than the buffer; `check_batch` checks that."""
     if at < 0 or len(buffer) - at < HEADER_BYTES:
         raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is shorter than its header")
     if buffer[at + 16] != MAGIC:
         if buffer[at + 16] < MAGIC:
-            raise LonghallError(Code.UNSUPPORTED_FORMAT, "message formats before version 2 are not taken")
+            raise LonghallError(Code.UNSUPPORTED_FORMAT, "message formats before version 2 are not supported")
         raise LonghallError(Code.CORRUPT_MESSAGE, "a batch has an unknown format version")
     header = _indexed(buffer, at) if COMPILED else _unpacked(buffer, at)
     if header.size_bytes < HEADER_BYTES or header.size_bytes > INT32_MAX:
@@ -134,35 +134,35 @@ def parse_header(buffer: bytes, at: int) -> BatchHeader:
     if header.record_count < 0 or header.record_count > last_delta + 1:
         raise LonghallError(Code.CORRUPT_MESSAGE, "a batch counts more records than its offsets span")
     if header.attributes & 0x07 > CODEC_MAX:
-        raise LonghallError(Code.UNSUPPORTED_FORMAT, "a batch is compressed in an unknown way")
+        raise LonghallError(Code.UNSUPPORTED_FORMAT, "a batch has an unknown compression codec")
     return header
 
 
 def check_batch(buffer: bytes, at: int, end: int) -> BatchHeader:
-    """Read the header at `at` and see that the whole batch stands before `end` and has its CRC."""
+    """Read the header at `at` and verify that the whole batch ends before `end` and matches its CRC."""
     header = parse_header(buffer, at)
     if end > len(buffer) or header.size_bytes > end - at:
-        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is cut short")
+        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is truncated")
     if crc_of(buffer, at + CRC_COVERS_FROM, at + header.size_bytes) != header.crc:
-        raise LonghallError(Code.CORRUPT_MESSAGE, "a batch does not have its checksum")
+        raise LonghallError(Code.CORRUPT_MESSAGE, "the checksum of a batch is wrong")
     return header
 
 
 def check_produced(header: BatchHeader) -> None:
-    """Refuse a header that no producer may send: gaps, no records, a marker, a sequence that is missing."""
+    """Refuse a header that no producer may send: gaps, no records, a marker, a missing sequence."""
     if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
         raise LonghallError(Code.CORRUPT_MESSAGE, "a produced batch must have one record an offset")
     if header.is_control:
-        raise LonghallError(Code.INVALID_REQUEST, "producers do not write markers")
+        raise LonghallError(Code.INVALID_REQUEST, "a producer must not write markers")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise LonghallError(Code.CORRUPT_MESSAGE, "a batch names its producer but not its sequence")
 
 
 def scan_headers(buffer: bytes, at: int, end: int) -> list[BatchHeader]:
-    """The headers of all whole batches from `at` on, without looking at their checksums.
+    """The headers of all complete batches from `at` on, without verification of their checksums.
 
-    Stops before the first thing that is not a whole batch: a partial one at the end of a chunk, or damage. Batches
-    stand one after another, so the sizes tell how far it came; `check_batch` there tells why it stopped.
+    Stops before the first bytes that are not a complete batch: a partial one at the end of a chunk, or damage. Batches
+    are adjacent, so their sizes give the end position; `check_batch` there gives the reason for the stop.
     """
     headers: list[BatchHeader] = []
     position: i64 = at
@@ -180,19 +180,19 @@ def scan_headers(buffer: bytes, at: int, end: int) -> list[BatchHeader]:
 
 
 def stored_prefix(base_offset: int, size_bytes: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a batch as stored. What follows them is stored as it came."""
+    """The first 16 bytes of a batch as stored. The bytes after them are stored unchanged."""
     return _PREFIX.pack(base_offset, size_bytes - LENGTH_ENDS_AT, leader_epoch)
 
 
 def _unpacked(buffer: bytes, at: int) -> BatchHeader:
-    """The quickest way in the interpreter: one call."""
+    """Decode with one call: the fastest way in the interpreter."""
     header = BatchHeader(*_HEADER.unpack_from(buffer, at))
     header.size_bytes += LENGTH_ENDS_AT
     return header
 
 
 def _indexed(buffer: bytes, at: int) -> BatchHeader:
-    """The quickest way when compiled: native integers, no tuple and no boxing."""
+    """Decode with native integers, no tuple and no boxing: the fastest way when compiled."""
     start: i64 = at
     return BatchHeader(
         _signed64(buffer, start),

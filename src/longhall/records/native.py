@@ -1,7 +1,7 @@
-"""Whether this room runs compiled.
+"""Tells whether this room runs compiled.
 
-Few ask: where the quickest way to read bytes differs between the interpreter and compiled code by a factor of ten, and
-`doctor`, which tells people what they run. What is read must be the same either way, and the tests run both.
+Used where the fastest way to read bytes differs between the interpreter and compiled code by a factor of ten, and by
+`doctor`, which reports it. The results must be the same either way, and the tests run both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which partition a key belongs to: the hash that Kafka's clients use, so that every door agrees with them.
+"""The partition of a key: the hash of Kafka's clients, so that every door agrees with them.
 
 It is Murmur2 with a fixed seed over 32 bits, made positive by dropping the sign bit, modulo the number of partitions.
-Keys that were written by a client and keys written here must meet in one partition, so this never changes.
+It never changes: a key must get the same partition whether a client or a door writes it.
 """
 
 from __future__ import annotations

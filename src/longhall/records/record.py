@@ -1,4 +1,4 @@
-"""One record inside a batch, as version 2 of the format spells it.
+"""One record inside a batch, in version 2 of the format.
 
     +--------+------------+-----------------+--------------+---------+---------+-------------+
     | length | attributes | timestamp delta | offset delta | key     | value   | headers     |
@@ -6,7 +6,7 @@
     +--------+------------+-----------------+--------------+---------+---------+-------------+
 
 `v bytes` is a varint length (-1 for null) and that many bytes; a header is a string (never null) and such bytes. Deltas
-are against the base offset and base timestamp of the batch header, which this module is given and does not look for.
+are relative to the base offset and base timestamp of the batch header, which are arguments here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from longhall.records.varint import (
     read_signed_long,
 )
 
-RECORD_BYTES_MIN: Final = 7  # Every field at its shortest: no batch holds more records than its bytes divided by this.
+RECORD_BYTES_MIN: Final = 7  # Every field at its shortest: bounds the records of a batch by its bytes.
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @final
 class Record:
-    """A message as its producer meant it. An offset of -1 means "the one after the record before"."""
+    """A decoded message. An offset of -1 means "the one after the record before"."""
 
     def __init__(
         self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()
@@ -62,7 +62,7 @@ class Record:
 
 
 def append_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta_ms: int) -> None:
-    """Write one record with its length before it."""
+    """Append one record after its length."""
     body = bytearray(b"\x00")
     append_signed_long(body, timestamp_delta_ms)
     append_signed(body, offset_delta)
@@ -90,7 +90,7 @@ def parse_records(body: bytes, at: int, end: int, count: int, base_offset: int, 
         if length < RECORD_BYTES_MIN - 1 or length > limit - position:
             raise LonghallError(Code.CORRUPT_MESSAGE, "a record's length does not fit its batch")
         record_end: i64 = position + length
-        position += 1  # Attributes of a record: unused, and ignored as clients do.
+        position += 1  # The attributes of a record are unused, and ignored as clients do.
         timestamp_delta, size = read_signed_long(body, position)
         position += size
         offset_delta, size = read_signed(body, position)

@@ -1,19 +1,19 @@
-"""The one place where the wire form of a batch becomes its stored form, and back.
+"""The only place that converts a batch between its wire form and its stored form.
 
-Both forms are the same today: sealing is off and these are the identity. They are two names nevertheless, so that
-encryption at rest can come in here alone. What must then still hold: the batch header stays clear, the CRC is of the
-stored form (recovery, replication and scrubbing need no key), and `front` seals before the broker sees a body. Nobody
-else may assume that what is stored can be sent.
+Both forms are the same today: sealing is off and these functions are the identity. They exist so that encryption at
+rest can be added here alone. It must preserve this: the batch header stays in the clear, the CRC is that of the stored
+form (recovery, replication and scrubbing need no key), and `front` seals before the broker sees a body. Other code must
+not assume that a stored batch can be sent.
 """
 
 from __future__ import annotations
 
 
 def seal(wire: bytes) -> bytes:
-    """The form in which a batch that came from a client is stored."""
+    """The stored form of a batch from a client."""
     return wire
 
 
 def open_sealed(stored: bytes) -> bytes:
-    """The form in which stored batches are sent to a client."""
+    """The wire form of stored batches."""
     return stored

@@ -1,8 +1,8 @@
-"""Variable-length integers, as record bodies and flexible requests spell them.
+"""Variable-length integers of record bodies and flexible requests.
 
-Seven bits a byte, the lowest first; the high bit says that more follow. Signed ones are zigzagged: the lowest bit is
-the sign. Readers take `(buffer, offset)` and return `(value, size)`; they refuse what runs past the buffer and what
-does not fit its type, so no value ever wraps in compiled code.
+Seven bits per byte, the lowest first; the high bit says that more follow. Signed ones are zigzag encoded: the lowest
+bit is the sign. Readers take `(buffer, offset)` and return `(value, size)`; they refuse numbers that run past the
+buffer or do not fit their type, so no value ever wraps in compiled code.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_signed_long(buffer: bytes, offset: int) -> tuple[int, int]:
     if at < 0 or at >= end:
         raise LonghallError(Code.CORRUPT_MESSAGE, "a varint runs past the end")
     byte: i64 = buffer[at]
-    # The sign is kept apart from the other 63 bits, so that the sum below never needs a 64th.
+    # The sign is separate from the other 63 bits, so that the sum below never needs a 64th.
     negative: i64 = byte & 1
     magnitude: i64 = (byte & 0x7F) >> 1
     shift: i64 = 6

@@ -1,1 +1,1 @@
-"""The replicated sequence: what is decided is appended, applied at once, and released when it is committed."""
+"""The replicated sequence: events are decided, appended, applied at once, and released when they are committed."""

@@ -1,8 +1,8 @@
-"""What a shard and a journal tell a replica: every entry that is appended, every write and every sync.
+"""The interface by which shards and the journal report to replication: every append, write and sync.
 
-A node on its own has no feed, and nothing is told. The entries of all shards of a node have one order, that in which
-they were appended: the n-th of them has the index n, counted since the hall began, which is the sum of what all shards
-count. Entries that belong together (see `Wal.hold`) stand next to each other in it.
+A single node has no feed. The entries of all shards of a node have one order, in which they were appended: the n-th
+entry of the hall has the index n, which is the sum of the sequences of all shards. Entries that belong together (see
+`Wal.hold`) are adjacent in it.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from mypy_extensions import mypyc_attr
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Feed:
-    """See the module. `index` is that of the last entry in the log."""
+    """The base class of a replication feed. `index` is that of the last entry in the log."""
 
     def __init__(self) -> None:
         self.index = 0
 
     def entry(self, shard: int, sequence: int, head: bytes, body: bytes) -> None:
-        """An entry is about to be appended, in one or two pieces. An exception keeps it out of the log."""
+        """An entry is about to be appended, in one or two pieces. An exception prevents the append."""
         raise NotImplementedError
 
     def written(self, time_ms: int) -> None:
-        """Everything told so far is in the page cache."""
+        """All entries reported so far are in the page cache."""
         raise NotImplementedError
 
     def begin(self) -> int:
-        """A sync of everything written so far begins; what is returned comes back with `synced`."""
+        """A sync of everything written so far begins; the returned index is passed to `synced`."""
         raise NotImplementedError
 
     def synced(self, index: int) -> None:
-        """Everything up to `index` is on the disk, unless it was cut off meanwhile."""
+        """Everything up to `index` is on the disk, unless it was truncated meanwhile."""
         raise NotImplementedError
 
-    def damage_found(self, partition: int, offset: int, told: Callable[[], None]) -> bool:
-        """A message that is kept here cannot be read. Whether somebody else may have it, who is asked: `told` hears
-        when it is worth another try.
+    def damage_found(self, partition: int, offset: int, on_repaired: Callable[[], None]) -> bool:
+        """A stored message cannot be read. True if another replica may have it: it is requested, and `on_repaired` is
+        called when another read is worthwhile.
         """
         raise NotImplementedError

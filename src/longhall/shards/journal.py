@@ -1,13 +1,13 @@
-"""Rounds: what all shards appended since the last one is written together and synced together.
+"""Rounds (group commit): all entries that the shards appended since the last round are written and synced together.
 
     collect      shards append to the write-ahead log, large batches to their segments
-    begin        the log's frames are written; the round knows which files must be synced and where each shard stood
-    finish       the files are synced: every shard advances to where it stood
+    begin        the log's frames are written; the round notes the files to sync and the sequence of each shard
+    finish       the files are synced: every shard advances to its noted sequence
 
-Only one round is between `begin` and `finish`; what arrives meanwhile is collected for the next, so a slow disk makes
-rounds larger, not more numerous. Entries of topics that asked for less than `always` are released when written.
+Only one round is between `begin` and `finish`; later entries are collected for the next one, so a slow disk makes
+rounds larger, not more numerous. Entries of topics with less than `always` are released when written.
 
-With a feed the shards do not advance by themselves: it hears what is written and what is synced.
+With a feed the shards do not advance by themselves: the journal reports writes and syncs to the feed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from longhall.world.ports import File
 
 @final
 class Round:
-    """One round on its way to the disk."""
+    """One round that is being synced."""
 
     def __init__(self, position: int, index: int, files: list[File], reached: list[tuple[Shard, int]]) -> None:
         self.position = position
-        self.index = index  # Of the feed, if there is one.
+        self.index = index  # The index of the feed, if there is one.
         self.files = files
         self.reached = reached
 
@@ -48,19 +48,19 @@ class Journal:
         self._written: list[tuple[Committable, int]] = []
 
     def touch(self, shard: Shard, sync: bool) -> None:
-        """The shard appended something; `sync` says whether somebody waits until it is on the disk."""
+        """Note that the shard appended something; `sync` is True if a request waits until it is on the disk."""
         self._touched[shard.number] = shard
         if sync:
             self._sync_wanted = True
 
     def touch_file(self, file: File) -> None:
-        """A large batch was written here and must be synced with the round."""
-        # By its path: many files may be opened before the round begins, and then this one is closed for them.
+        """Add the file of a large batch to the files that the round syncs."""
+        # By path: many files may be opened before the round begins, and then this one may be closed.
         self._paths[file.path] = None
 
     @property
     def file_count(self) -> int:
-        """How many segments the round must sync so far."""
+        """The number of segments that the round must sync so far."""
         return len(self._paths)
 
     def wait_written(self, target: Committable, value: int) -> None:
@@ -69,16 +69,16 @@ class Journal:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to write."""
+        """True if there is something to write."""
         return self.wal.pending_bytes > 0
 
     @property
     def sync_wanted(self) -> bool:
-        """Whether somebody waits for a sync."""
+        """True if a request waits for a sync."""
         return self._sync_wanted
 
     def write(self, time_ms: int) -> None:
-        """Write what was collected to the page cache and release those who wait for no more than that."""
+        """Write the collected entries to the page cache and release the requests that wait for no more than that."""
         if self.wal.pending_bytes:
             self.wal.write(time_ms)
             if self.feed is not None:
@@ -102,7 +102,7 @@ class Journal:
         return Round(self.wal.end, index, files, reached)
 
     def finish(self, round: Round) -> None:
-        """The round is on the disk."""
+        """Advance the shards: the round is on the disk."""
         self.rounds += 1
         self.wal.synced(round.position)
         if self.feed is not None:

@@ -1,17 +1,17 @@
-"""What one member of a cluster knows of the log that all of them keep.
+"""The state of one replica's copy of the log.
 
-Entries are counted by their index (see `feed`). Some of them are only written here and wait in `pending`, the others
-are applied:
+Entries are counted by their index (see `feed`). Some are only written here and wait in `pending`, the others are
+applied:
 
     1 ............ applied ............ index
-      state of the hall     pending: written here, and nobody may see it
+      state of the hall     pending: written here, and not visible
 
-A leader applies what it appends at once, so it has nothing pending. A follower applies what is `committed`: cutting its
-log back to where it agrees with a new leader's never has to undo anything. By epoch and index an entry is known
-everywhere: one epoch has one leader, and a leader never changes what it wrote. Should a coordinator that lost its data
-give an epoch twice, the random nonces with which the two leaders began it differ.
+A leader applies an entry when it appends it, so it has nothing pending. A follower applies `committed` entries only:
+truncating its log to the point where it agrees with a new leader's never has to undo anything. Epoch and index identify
+an entry on every replica: one epoch has one leader, and a leader never changes an entry. If a coordinator that lost its
+data gives an epoch twice, the random nonces of the two leaders differ.
 
-This class counts and remembers; it does not write, and it asks nobody.
+This class counts and remembers; it neither writes nor communicates.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from longhall.log.frames import BATCH_CONTINUES, EVENT, Entry
 from longhall.records.header import HEADER_BYTES, RECORD_COUNT_AT
 from longhall.shards.shard import SHARD
 
-EPOCHS_MAX: Final = 4096  # Remembered; a follower that knows only older ones fetches everything anew.
+EPOCHS_MAX: Final = 4096  # Remembered epochs; a follower that knows only older ones needs a full sync.
 
 
 @final
 class Replica:
-    """See the module."""
+    """Indexes, epochs and pending entries of one copy. `applied <= committed` on a follower, and `applied <= index`."""
 
     def __init__(self, shards: int) -> None:
         self.index = 0
@@ -40,29 +40,29 @@ class Replica:
         self.committed = 0
         self.leading = False
         self.epochs = Epochs()
-        self.nonces: dict[int, int] = {}  # By epoch; those of leaders that wrote none are missing.
-        self.sequences = [0] * shards  # Of the last entry written for each shard.
-        self.pending: deque[tuple[Entry, int]] = deque()  # With the hall time of each.
+        self.nonces: dict[int, int] = {}  # By epoch; leaders that wrote none are missing.
+        self.sequences = [0] * shards  # The last entry written for each shard.
+        self.pending: deque[tuple[Entry, int]] = deque()  # Entry and its hall time.
         self.pending_bytes = 0
-        self.parts: dict[int, bytes] = {}  # Beginnings of events that take several entries, as far as they are applied.
-        self.batch_parts: dict[int, list[bytes]] = {}  # Likewise of batches, behind the flags of the first.
-        self.replicas: frozenset[int] = frozenset()  # Who keeps the log, as the log itself notes it; empty if unknown.
+        self.parts: dict[int, bytes] = {}  # Applied beginnings of events that span several entries.
+        self.batch_parts: dict[int, list[bytes]] = {}  # The same for batches, with the flags of the first entry.
+        self.replicas: frozenset[int] = frozenset()  # The replicas as the log itself notes them; empty if unknown.
 
     @property
     def epoch(self) -> int:
-        """Of the last entry; 0 if there is none."""
+        """The epoch of the last entry; 0 if there is none."""
         return max(self.epochs.latest, 0)
 
     def note(self, shard: int, sequence: int, epoch: int) -> None:
-        """An entry was appended here by the leader itself, who applies it at once."""
+        """Count an entry that the leader itself appended and applied."""
         assert not self.pending
         self._count(shard, sequence, epoch)
         self.applied = self.index
 
     def take(self, entry: Entry, time_ms: int) -> None:
-        """An entry was written here and waits for its commit. One that does not fit is damage: nothing has changed."""
+        """Add a written entry that waits for its commit. An entry that does not fit is damage: nothing has changed."""
         if not 0 <= entry.shard < len(self.sequences) or entry.epoch < self.epoch:
-            raise LonghallError(Code.STORAGE_DAMAGED, f"entry {self.index + 1} of the log cannot be what it says")
+            raise LonghallError(Code.STORAGE_DAMAGED, f"entry {self.index + 1} of the log is inconsistent")
         if entry.sequence != self.sequences[entry.shard] + 1:
             raise LonghallError(
                 Code.STORAGE_DAMAGED,
@@ -75,22 +75,22 @@ class Replica:
         self.pending_bytes += entry.size_bytes
 
     def commit(self, index: int) -> None:
-        """Everything up to `index`, as far as it is here, is committed."""
+        """Note that everything up to `index`, as far as it is here, is committed."""
         self.committed = max(self.committed, min(index, self.index))
 
     def next_committed(self) -> Entry | None:
-        """The next entry that is committed and not applied. It stays pending until `advance`."""
+        """The next committed entry that is not applied. It stays pending until `advance`."""
         return self.pending[0][0] if self.applied < self.committed and self.pending else None
 
     def advance(self) -> None:
-        """The first pending entry has been applied."""
+        """Note that the first pending entry was applied."""
         entry, _ = self.pending.popleft()
         self.pending_bytes -= entry.size_bytes
         self.applied += 1
 
     def truncate(self, index: int) -> int:
-        """Forget every entry behind `index`; returns how many messages that were. What is committed cannot be
-        forgotten: whoever asks for that is wrong.
+        """Remove every entry after `index`; returns the number of messages in them. Removing a committed entry is
+        refused as damage.
         """
         if index < self.committed or index < self.applied:
             raise LonghallError(
@@ -109,12 +109,12 @@ class Replica:
         return messages
 
     def _note_nonce(self, entry: Entry) -> None:
-        """The first entry of an epoch says with which nonce its leader began it."""
+        """Read the nonce of the leader from the first entry of an epoch."""
         if entry.kind == EVENT and entry.room() == SHARD:
             try:
                 event: Any = msgspec.msgpack.decode(entry.event())
             except msgspec.DecodeError:
-                return  # Whoever applies it says what is wrong with it.
+                return  # Applying the entry reports what is wrong with it.
             if isinstance(event, dict) and event.get("nonce"):
                 self.nonces[entry.epoch] = event["nonce"]
 
@@ -128,7 +128,7 @@ class Replica:
                 self.epochs.forget_oldest()
 
     def snapshot(self) -> dict[str, Any]:
-        """For `restore`, beside the state of the hall as of `applied`."""
+        """The state for `restore`, beside the state of the hall as of `applied`."""
         return {
             "index": self.index,
             "applied": self.applied,
@@ -140,17 +140,18 @@ class Replica:
                 for entry, time_ms in self.pending
             ],
             "parts": dict(self.parts),
-            # Of a feature level that not every reader knows: not there unless there are any.
+            # Needs a feature level that not every reader has: omitted unless there are any.
             **({"batch_parts": dict(self.batch_parts)} if self.batch_parts else {}),
             **({"replicas": sorted(self.replicas)} if self.replicas else {}),
             **({"nonces": dict(self.nonces)} if self.nonces else {}),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `snapshot` gave, as MessagePack gives it back: with lists for tuples."""
+        """Restore the result of `snapshot`, decoded from MessagePack with lists for tuples."""
         self.index = state["index"]
         self.applied = state["applied"]
-        # A leader's snapshot is published when all that it had applied was committed, which it could not know before.
+        # A leader's snapshot is published when everything it had applied was committed, which was unknown when it was
+        # taken.
         self.committed = max(state["committed"], state["applied"])
         self.epochs.restore([(int(epoch), int(first)) for epoch, first in state["epochs"]])
         self.sequences = list(state["sequences"])
@@ -165,7 +166,7 @@ class Replica:
 
 
 def _message_count(entry: Entry) -> int:
-    """How many messages an entry holds; those of a batch that takes several entries stand in its first."""
+    """The number of messages in an entry; those of a batch that spans several entries count in its first."""
     if entry.kind == EVENT or entry.flags & BATCH_CONTINUES:
         return 0
     batch = entry.batch()
@@ -181,10 +182,10 @@ def common_index(
 ) -> int:
     """The last index up to which two logs agree, from their epochs (number and first index) and ends alone.
 
-    Within the newest epoch that began at the same index in both logs, and with the same nonce where both know one
-    (`nonces`, the leader's and the follower's), the shorter log ends. The number alone proves nothing: a coordinator
-    that lost its data gives the same number twice. It is not enough to look at the follower's last epoch either, which
-    the leader may never have heard of.
+    They agree up to the end of the shorter log within the newest epoch that began at the same index in both, with the
+    same nonce where both know one (`nonces`, the leader's and the follower's). The number alone proves nothing: a
+    coordinator that lost its data gives the same number twice. The follower's last epoch alone is not enough either,
+    because the leader may not know it.
     """
     firsts = dict(leader)
     here, there = nonces
@@ -209,8 +210,8 @@ def contains(
 ) -> bool:
     """True unless the first log lacks entries of the other one up to `committed`.
 
-    A log remembers a bounded number of epochs. If all that the other one knows are older than these, nothing speaks
-    against it: who leads has everything from before its oldest epoch.
+    A log remembers a bounded number of epochs. If all epochs that the other one knows are older than these, the answer
+    is True: a leader has everything from before its oldest epoch.
     """
     if common_index(longer, longer_index, other, other_index, nonces) >= committed:
         return True

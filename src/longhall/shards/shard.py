@@ -1,12 +1,12 @@
 """One shard: a sequence of entries with one leader, one epoch and one commit position.
 
-Many partitions, groups and transactions live in one shard. Whoever appends says with `wait` what is to happen when
-everything appended so far is committed; until then nobody outside learns of it. On one node an entry is committed when
-the write-ahead log is synced behind it; in a cluster every entry also goes to the feed, and whoever stands behind that
-says when it is committed.
+Many partitions, groups and transactions share a shard. After an append, `wait` registers a callback for the commit of
+everything appended so far; nothing is visible outside before. On a single node an entry is committed when the
+write-ahead log is synced after it. In a cluster every entry also goes to the feed, and replication determines its
+commit.
 
-Who is content with less says so with `wait_for`: one host, or most of those in sync, on whose disks it is. What is
-committed is both; on one node all three are the same.
+`wait_for` waits for less: one host, or a majority of the in-sync replicas, that has the entry on its disk. A committed
+entry satisfies both; on a single node all three are the same.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from longhall.log.frames import (
 from longhall.log.wal import Wal
 from longhall.shards.feed import Feed
 
-EVENT_PART_BYTES: Final = 1024 * 1024  # Of one event in one entry.
-BATCH_PART_BYTES: Final = 2 * 1024 * 1024  # Of one batch in one entry, where it takes several.
+EVENT_PART_BYTES: Final = 1024 * 1024  # The part of an event in one entry.
+BATCH_PART_BYTES: Final = 2 * 1024 * 1024  # The part of a batch in one entry, where it spans several.
 
-# By whom an entry must be kept before its sender is told.
-ONE: Final = 0  # The host that leads.
-QUORUM: Final = 1  # More than half of those in sync.
-ALL: Final = 2  # All of them: committed.
+# Which replicas must have an entry before its sender is acknowledged.
+ONE: Final = 0  # The leader.
+QUORUM: Final = 1  # More than half of the in-sync replicas.
+ALL: Final = 2  # All in-sync replicas: committed.
 
-# Rooms that events are for; part of the stored format.
+# Rooms that apply events; part of the stored format.
 CATALOGUE: Final = 0
 GROUPS: Final = 1
 TRANSACTIONS: Final = 2
@@ -50,16 +50,16 @@ PARCELS: Final = 8
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Committable:
-    """Whatever waits for a commit."""
+    """An object that waits for a commit."""
 
     def committed(self, value: int) -> None:
-        """Everything that `wait(self, value)` followed is committed."""
+        """Everything appended before `wait(self, value)` is committed."""
         raise NotImplementedError
 
 
 @final
 class Shard:
-    """See the module. `sequence` is the last entry appended, `committed` the last one released."""
+    """One sequence in the write-ahead log. `sequence` is the last appended entry, `committed` the last released one."""
 
     def __init__(self, number: int, wal: Wal) -> None:
         self.number = number
@@ -71,10 +71,13 @@ class Shard:
         self._wal = wal
         self._waiting: deque[tuple[int, Committable, int]] = deque()
         self._reached = [0, 0]  # The last entries that ONE and QUORUM have.
-        self._content: list[deque[tuple[int, Committable, int]]] = [deque(), deque()]  # Who waits for that alone.
+        self._waiting_for: list[deque[tuple[int, Committable, int]]] = [
+            deque(),
+            deque(),
+        ]  # Waiting for ONE and for QUORUM.
 
     def append_batch(self, partition: int, flags: int, stored: bytes) -> None:
-        """A small batch: its bytes go into the write-ahead log."""
+        """Append a small batch: its bytes are stored in the write-ahead log."""
         sequence = self.sequence + 1
         head = encode_batch(flags, self.number, sequence, self.epoch, partition, len(stored))
         if self.feed is not None:
@@ -83,7 +86,7 @@ class Shard:
         self._wal.append(head, stored)
 
     def append_batch_in_parts(self, partition: int, flags: int, stored: bytes) -> None:
-        """A batch that is too large for one entry. All of it is appended here and now, so nothing comes between."""
+        """Append a batch that is too large for one entry, as adjacent entries."""
         at = 0
         flags |= BATCH_CONTINUED
         while at < len(stored):
@@ -95,13 +98,13 @@ class Shard:
             flags = BATCH_CONTINUED | BATCH_CONTINUES
 
     def append_reference(self, partition: int, flags: int, position: int, header: bytes) -> None:
-        """A large batch that lies in its segment already. With a feed there is none: it takes batches whole."""
+        """Append a reference to a large batch in its segment. Not with a feed, which needs whole batches."""
         assert self.feed is None
         self.sequence += 1
         self._wal.append(encode_reference(flags, self.number, self.sequence, self.epoch, partition, position, header))
 
     def append_event(self, room: int, event: bytes) -> None:
-        """Something that is not a message. What is too large for one entry takes several."""
+        """Append an event. One that is too large for one entry spans several."""
         flags = 0
         while len(event) > EVENT_PART_BYTES:
             part, event = event[:EVENT_PART_BYTES], event[EVENT_PART_BYTES:]
@@ -124,36 +127,36 @@ class Shard:
         else:
             self._waiting.append((self.sequence, target, value))
 
-    def wait_for(self, whom: int, target: Committable, value: int) -> None:
-        """The same when everything appended so far is kept by ONE host, by a QUORUM, or by ALL."""
-        if whom == ALL:
+    def wait_for(self, level: int, target: Committable, value: int) -> None:
+        """The same when everything appended so far is stored by ONE host, by a QUORUM, or by ALL."""
+        if level == ALL:
             self.wait(target, value)
-        elif max(self._reached[whom], self.committed) >= self.sequence and not self._content[whom]:
+        elif max(self._reached[level], self.committed) >= self.sequence and not self._waiting_for[level]:
             target.committed(value)
         else:
-            self._content[whom].append((self.sequence, target, value))
+            self._waiting_for[level].append((self.sequence, target, value))
 
     def advance(self, sequence: int) -> None:
-        """Everything up to `sequence` is committed now: release what waited for it, in order."""
+        """Everything up to `sequence` is committed: release the waiting callbacks in order."""
         if sequence <= self.committed:
             return
         self.committed = sequence
-        for content in self._content:
+        for content in self._waiting_for:
             if content:
                 _release(content, sequence)
         _release(self._waiting, sequence)
 
-    def reach(self, whom: int, sequence: int) -> None:
-        """Everything up to `sequence` is kept by ONE or by a QUORUM now: release who waited for that."""
-        if sequence > self._reached[whom]:
-            self._reached[whom] = sequence
-            if self._content[whom]:
-                _release(self._content[whom], sequence)
+    def reach(self, level: int, sequence: int) -> None:
+        """Everything up to `sequence` is stored by ONE or by a QUORUM: release the callbacks that wait for that."""
+        if sequence > self._reached[level]:
+            self._reached[level] = sequence
+            if self._waiting_for[level]:
+                _release(self._waiting_for[level], sequence)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
-        return len(self._waiting) + len(self._content[ONE]) + len(self._content[QUORUM])
+        """How many callbacks wait."""
+        return len(self._waiting) + len(self._waiting_for[ONE]) + len(self._waiting_for[QUORUM])
 
 
 def _release(waiting: deque[tuple[int, Committable, int]], sequence: int) -> None:

@@ -1,7 +1,4 @@
-"""Who may commit and delete offsets, and which offsets have become too old.
-
-Judgements only: nothing here changes a group.
-"""
+"""Rules for committing, deleting and expiring offsets. They change no group."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from longhall.topics.group import CONSUMER_PROTOCOL_TYPE, Group, State
 
 
 def check_commit(group: Group, request: CommitRequest, transactional: bool) -> Code | None:
-    """Whether this member, of this generation, may commit now."""
+    """Why this member of this generation may not commit now; None if it may."""
     if request.generation < 0 and group.state is State.EMPTY:
-        return None  # An administrator, or a consumer that does without group membership.
+        return None  # An administrator, or a consumer without group membership.
     if request.generation >= 0 or request.member_id or request.instance_id is not None:
         code = group.check_member(request.member_id, request.instance_id)
         if code is not None:
@@ -23,7 +20,7 @@ def check_commit(group: Group, request: CommitRequest, transactional: bool) -> C
         if request.generation != group.generation:
             return Code.ILLEGAL_GENERATION
     elif not transactional:
-        return Code.UNKNOWN_MEMBER  # Members of the group own its offsets now.
+        return Code.UNKNOWN_MEMBER  # The group has members: only they commit its offsets.
     if not transactional and group.state is State.COMPLETING:
         return Code.REBALANCE_IN_PROGRESS
     return None
@@ -32,7 +29,7 @@ def check_commit(group: Group, request: CommitRequest, transactional: bool) -> C
 def accepted_rows(
     request: CommitRequest, metadata_bytes_max: int
 ) -> tuple[tuple[OffsetRow, ...], dict[tuple[str, int], Code]]:
-    """The rows that can be kept, and what is wrong with the others."""
+    """The rows that are accepted, and the codes of the others."""
     rows: list[OffsetRow] = []
     refused: dict[tuple[str, int], Code] = {}
     for topic, partition, offset, leader_epoch, metadata in request.offsets:
@@ -45,18 +42,20 @@ def accepted_rows(
 
 
 def check_delete_offsets(group: Group) -> Code | None:
-    """Offsets of a live group go only where its subscriptions are known, which is with consumers."""
+    """Why offsets of this group cannot be deleted; None if they can. A live group must be of consumers, so that its
+    subscriptions are known.
+    """
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return Code.GROUP_NOT_EMPTY
     return None
 
 
 def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
-    """The offsets that nobody can be expected to need any more.
+    """The offsets that have expired.
 
-    An empty group's offsets age from when it became empty; those of topics that a live group no longer reads, and those
-    of consumers without membership, from their last commit. While a rebalance is under way nothing ages, and what jobs
-    of Longhall itself have committed never does: a replay that forgets how far it is would send everything again.
+    Offsets of an empty group age from when it became empty; those of topics that a live group no longer reads, and
+    those of consumers without membership, from their last commit. During a rebalance nothing expires. Offsets committed
+    by Longhall's own jobs never expire: a replay that lost its position would send everything again.
     """
     if group.group_id.startswith(JOB_GROUP_PREFIX):
         return []

@@ -1,4 +1,4 @@
-"""What is asked of the transaction coordinator, and what it decides."""
+"""Requests to the transaction coordinator, and its decisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longhall.topics.transaction import PREPARED, State, Transaction
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write, and what to answer once it is committed: a refusal, or the producer's id and epoch."""
+    """The events to write, and the answer once they are committed: a code, or the producer's id and epoch."""
 
     events: tuple[TransactionEvent, ...] = ()
     code: Code | None = None
@@ -20,17 +20,17 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """InitProducerId. `fresh_producer_id` is used up only if the decision says so."""
+    """InitProducerId. `fresh_producer_id` is consumed only if the decision says so."""
 
     transactional_id: str
     timeout_ms: int
     fresh_producer_id: int
-    expected_producer_id: int = -1  # KIP-360: what the producer believes it is.
+    expected_producer_id: int = -1  # KIP-360: the producer's own view of its id.
     expected_producer_epoch: int = -1
 
 
 class EndRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """EndTxn. From version 5 on the epoch is raised with it, and the fresh id may be needed when epochs run out."""
+    """EndTxn. From version 5 on it raises the epoch, and needs the fresh id when epochs are exhausted."""
 
     transactional_id: str
     producer_id: int
@@ -41,7 +41,7 @@ class EndRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Markers(msgspec.Struct, frozen=True, kw_only=True):
-    """Which markers a prepared transaction needs."""
+    """The markers of a prepared transaction."""
 
     transactional_id: str
     producer_id: int
@@ -52,7 +52,7 @@ class Markers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id as ListTransactions and DescribeTransactions show it."""
+    """A transactional id as ListTransactions and DescribeTransactions return it."""
 
     transactional_id: str
     producer_id: int
@@ -76,7 +76,7 @@ def described(transaction: Transaction) -> TransactionDescription:
 
 
 def markers_of(transaction: Transaction) -> Markers | None:
-    """What must be written for a prepared transaction; None if it is not prepared."""
+    """The markers to write for a prepared transaction; None if it is not prepared."""
     if transaction.state not in PREPARED:
         return None
     return Markers(

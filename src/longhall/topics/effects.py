@@ -1,7 +1,7 @@
-"""What a group answers: replies to release and events to write.
+"""Effects of requests to a group: replies to release and events to write.
 
-Effects are ordered. A reply depends on the events that stand before it in the same list: it is released when those are
-committed. The state has already changed when a list of effects is returned; `Persist` is written, not applied again.
+Effects are ordered. A reply depends on the events before it in the same list: it is released when those are committed.
+The state has already changed when a list of effects is returned; `Persist` is written, not applied again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from longhall.topics.events import GroupEvent
 
 
 class JoinRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """JoinGroup. `fresh_member_id` is the id to give if the member has none; the caller makes it up."""
+    """JoinGroup. `fresh_member_id` is a new id from the caller, for a member without one."""
 
     group_id: str
     member_id: str = ""
@@ -52,7 +52,7 @@ class CommitRequest(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class JoinResult(msgspec.Struct, kw_only=True, frozen=True):
-    """The answer to a join. `members` (id, instance id, metadata) is for the leader alone."""
+    """The answer to a join. Only the leader gets `members` (id, instance id, metadata)."""
 
     code: Code | None = None
     member_id: str = ""
@@ -81,14 +81,14 @@ class LeaveResult(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class CommitResult(msgspec.Struct, kw_only=True, frozen=True):
-    """The answer to a commit: a code for everything, or codes for those partitions that were refused."""
+    """The answer to a commit: one code for the request, or codes of the refused partitions."""
 
     code: Code | None = None
     refused: dict[tuple[str, int], Code] = {}
 
 
 class DeleteOffsetsResult(msgspec.Struct, kw_only=True, frozen=True):
-    """The answer to a deletion of offsets, as for a commit."""
+    """The answer to a deletion of offsets, in the form of CommitResult."""
 
     code: Code | None = None
     refused: dict[tuple[str, int], Code] = {}
@@ -101,7 +101,7 @@ class DeleteGroupsResult(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class EndResult(msgspec.Struct, kw_only=True, frozen=True):
-    """The pending offsets of a transaction have met their outcome."""
+    """The pending offsets of a transaction were committed or discarded."""
 
 
 Result = JoinResult | SyncResult | LeaveResult | CommitResult | DeleteOffsetsResult | DeleteGroupsResult | EndResult
@@ -114,7 +114,7 @@ class Persist(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """Answer the request that was made with this ticket."""
+    """Answer the request with this ticket."""
 
     ticket: object
     result: Result

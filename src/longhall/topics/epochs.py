@@ -1,7 +1,6 @@
-"""Who holds a transactional id, and which producer id and epoch come next.
+"""The owner of a transactional id, and its next producer id and epoch.
 
-The rules that keep zombies out, as plain functions over one transaction: they read and return decisions, and change
-nothing.
+The rules that fence zombie producers, as functions over one transaction: they return decisions and change nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from longhall.topics.transaction import COMPLETED, EPOCH_MAX, PREPARED, State, T
 
 
 def check(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> Code | None:
-    """Whether this is the producer that holds the id, and no outcome is being written."""
+    """None if this producer holds the id and no outcome is being written; else the error."""
     if transaction is None or transaction.producer_id != producer_id:
         return Code.INVALID_PRODUCER_MAPPING
     if transaction.producer_epoch != producer_epoch:
@@ -22,14 +21,14 @@ def check(transaction: Transaction | None, producer_id: int, producer_epoch: int
 
 
 def expects(transaction: Transaction, request: InitRequest) -> bool:
-    """Whether a producer that says who it is (KIP-360) is, or just was, the one that holds the id."""
+    """True if a producer that states its id and epoch (KIP-360) holds the transactional id, or did just before."""
     producer_id, epoch = request.expected_producer_id, request.expected_producer_epoch
     if producer_id < 0:
         return True
     if producer_id == transaction.producer_id and epoch == transaction.producer_epoch:
         return True
     if transaction.state is State.ONGOING:
-        return False  # The one that got our answer is at work; a late repetition must not abort it.
+        return False  # The producer that received the answer is active; a late repeat must not abort its transaction.
     is_last_id = producer_id in (transaction.producer_id, transaction.last_producer_id)
     return is_last_id and epoch >= 0 and epoch == transaction.last_producer_epoch
 
@@ -59,10 +58,10 @@ def given(
 
 
 def raised(transaction: Transaction, request: InitRequest, now_ms: int) -> Decision:
-    """The next epoch, or the next producer id when epochs are used up.
+    """The next epoch, or the next producer id when epochs are exhausted.
 
-    Who repeats its request because it missed the answer gets an epoch further on, never the one that was given before:
-    so no two producers can ever share one.
+    A producer that repeats its request because it missed the answer gets a further epoch, never the one given before,
+    so that no two producers ever share one.
     """
     rotates = transaction.is_epoch_exhausted
     return given(
@@ -77,7 +76,7 @@ def raised(transaction: Transaction, request: InitRequest, now_ms: int) -> Decis
 
 
 def abort(transaction: Transaction, now_ms: int, recoverable: bool = False) -> TransactionPrepared:
-    """End it against its producer: the raised epoch, which nobody is given, fences it."""
+    """Abort a transaction against its producer: the raised epoch, which no producer gets, fences it."""
     assert transaction.producer_epoch < EPOCH_MAX
     return TransactionPrepared(
         transactional_id=transaction.transactional_id,
@@ -91,7 +90,7 @@ def abort(transaction: Transaction, now_ms: int, recoverable: bool = False) -> T
 
 
 def is_repeated(transaction: Transaction, request: EndRequest) -> bool:
-    """Whether this request was heard before: with a raised epoch by its old one, else by state."""
+    """True if this request is a repeat: recognised by the old epoch if it was raised, else by the state."""
     ended = transaction.state in PREPARED or transaction.state in COMPLETED
     if not ended:
         return False

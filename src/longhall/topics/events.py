@@ -1,7 +1,7 @@
-"""What groups and transactions write to the log. Released events keep their meaning for ever.
+"""Events of groups and transactions in the log. The meaning of released events never changes.
 
-Events are told apart by their tag, which is stored. Fields are only added, with defaults; unknown ones are ignored, so
-that versions can mix. All times are shard time.
+The stored tag identifies the event. Fields are only added, with defaults; unknown ones are ignored, so that versions
+can mix. All times are shard time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ OffsetRow = tuple[str, int, int, int, str]
 
 
 class MemberRecord(msgspec.Struct, kw_only=True, frozen=True):
-    """A member of a stable group, with all that is needed to go on with it after a restart."""
+    """A member of a stable group, with everything needed after a restart."""
 
     member_id: str
     instance_id: str | None = None
@@ -26,7 +26,7 @@ class MemberRecord(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class GroupStable(msgspec.Struct, kw_only=True, frozen=True, tag="group-stable"):
-    """A generation has its assignment. Written again when a static member came back under another id."""
+    """A generation has its assignment. Written again when a static member rejoins under another id."""
 
     group_id: str
     generation: int
@@ -37,7 +37,7 @@ class GroupStable(msgspec.Struct, kw_only=True, frozen=True, tag="group-stable")
 
 
 class GroupEmptied(msgspec.Struct, kw_only=True, frozen=True, tag="group-emptied"):
-    """The last member is gone; the offsets stay for a while."""
+    """The last member has left; the offsets stay until they expire."""
 
     group_id: str
     generation: int
@@ -46,7 +46,7 @@ class GroupEmptied(msgspec.Struct, kw_only=True, frozen=True, tag="group-emptied
 
 
 class GroupDeleted(msgspec.Struct, kw_only=True, frozen=True, tag="group-deleted"):
-    """The group and all its offsets are gone."""
+    """The group and all its offsets are deleted."""
 
     group_id: str
 
@@ -78,11 +78,12 @@ class TransactionOffsetsEnded(msgspec.Struct, kw_only=True, frozen=True, tag="tr
 
 
 class OffsetsDeleted(msgspec.Struct, kw_only=True, frozen=True, tag="offsets-deleted"):
-    """Somebody deleted these, they expired, or their topic is gone."""
+    """These offsets were deleted by a request, expired, or belonged to a deleted topic."""
 
     group_id: str
     partitions: tuple[tuple[str, int], ...]
-    pending_too: bool = False  # With the topic itself, what open transactions hold for it goes as well.
+    # True with the deletion of the topic: pending offsets of open transactions are deleted as well.
+    pending_too: bool = False
 
 
 GroupEvent = (
@@ -102,14 +103,14 @@ class TransactionalIdSet(msgspec.Struct, kw_only=True, frozen=True, tag="transac
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    last_producer_id: int = -1  # The id and epoch before, so that a retried request is known as one.
+    last_producer_id: int = -1  # The previous id and epoch, to recognise a retried request.
     last_producer_epoch: int = -1
     timeout_ms: int
     at_ms: int
 
 
 class TransactionPartitionsAdded(msgspec.Struct, kw_only=True, frozen=True, tag="transaction-partitions-added"):
-    """These take part in the ongoing transaction, which begins with the first of them."""
+    """These were added to the ongoing transaction, which begins with the first of them."""
 
     transactional_id: str
     partitions: tuple[tuple[str, int], ...] = ()
@@ -118,16 +119,17 @@ class TransactionPartitionsAdded(msgspec.Struct, kw_only=True, frozen=True, tag=
 
 
 class TransactionPrepared(msgspec.Struct, kw_only=True, frozen=True, tag="transaction-prepared"):
-    """The outcome is decided and can no longer change; the markers carry this id and epoch."""
+    """The outcome is decided and final; the markers have this id and epoch."""
 
     transactional_id: str
     committed: bool
     producer_id: int
     producer_epoch: int
-    raised: bool = False  # The epoch was raised for the producer, which goes on under it (KIP-890, second part).
+    raised: bool = False  # The epoch was raised for the producer, which continues with it (KIP-890, second part).
     fenced: bool = False  # The epoch was raised against the producer: it timed out or was replaced.
-    recoverable: bool = False  # The producer asked for that itself and may take the id again under its old epoch.
-    next_producer_id: int = -1  # Epochs are used up: after the markers the producer goes on under this id at epoch 0.
+    recoverable: bool = False  # The producer itself requested the abort and may take the id again under its old epoch.
+    # Epochs are exhausted: after the markers the producer continues with this id at epoch 0.
+    next_producer_id: int = -1
     at_ms: int
 
 
@@ -139,7 +141,7 @@ class TransactionCompleted(msgspec.Struct, kw_only=True, frozen=True, tag="trans
 
 
 class TransactionalIdExpired(msgspec.Struct, kw_only=True, frozen=True, tag="transactional-id-expired"):
-    """Nobody used it for long enough."""
+    """The id expired because it was not used."""
 
     transactional_id: str
 

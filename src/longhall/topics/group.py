@@ -1,6 +1,6 @@
-"""One consumer group: who is in it, in which state, and what was last written about it.
+"""One consumer group: its members, its state, and the last event written about it.
 
-The rules of the protocol that moves it are in `membership`; this is the noun. It does no timing and answers nobody.
+The rules of the protocol are in `membership`; this module has the data. It sets no timers and sends no replies.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 class TimerKind(enum.IntEnum):
     """What a group's timers are for."""
 
-    MEMBER = 0  # A member was silent for its session, or a pending one never came back.
-    JOIN = 1  # Whoever has not joined by now is left behind.
-    SYNC = 2  # Whoever has not synced by now is left behind.
-    EXPIRY = 3  # Offsets, or the whole group, may have become too old.
+    MEMBER = 0  # A member's session expired, or a pending member did not return.
+    JOIN = 1  # Members that have not joined by now are removed.
+    SYNC = 2  # Members that have not synced by now are removed.
+    EXPIRY = 3  # Offsets, or the whole group, may have expired.
 
 
 class State(enum.Enum):
@@ -48,10 +48,10 @@ class Group:
     | Preparing  | all have joined, or the time is over                  | Completing |
     | Preparing  | all have left                                         | Empty      |
     | Completing | the leader sends the assignments                      | Stable     |
-    | Completing | somebody joins, leaves, falls silent or does not sync | Preparing  |
-    | Stable     | somebody joins, leaves, falls silent or does not sync | Preparing  |
+    | Completing | a member joins, leaves, expires or does not sync      | Preparing  |
+    | Stable     | a member joins, leaves, expires or does not sync      | Preparing  |
 
-    A static member that comes back in Stable with nothing changed leaves it Stable, under its new member id.
+    A static member that rejoins in Stable with nothing changed leaves it Stable, under its new member id.
     """
 
     TRANSITIONS: Final = frozenset(
@@ -76,17 +76,17 @@ class Group:
         self.leader: str | None = None
         self.members: dict[str, ConsumerMember] = {}
         self.instances: dict[str, str] = {}  # Instance id to member id.
-        self.joined = 0  # How many have a join parked.
-        self._support: dict[str, int] = {}  # Protocol to how many members know it.
-        self.pending_joins: dict[str, Timer] = {}  # Given an id and asked to come back with it (KIP-394).
-        self.pending_syncs: dict[str, None] = {}  # In order, unlike a set.
-        self.member_added = False  # Since the last look at an initial rebalance, which then waits a little longer.
+        self.joined = 0  # The number of members with a waiting join.
+        self._support: dict[str, int] = {}  # Protocol to the number of members that support it.
+        self.pending_joins: dict[str, Timer] = {}  # Members that got an id and must return with it (KIP-394).
+        self.pending_syncs: dict[str, None] = {}  # Ordered, unlike a set.
+        self.member_added = False  # Since the last check of an initial rebalance, which then waits a little longer.
         self.initial_wait_left_ms = 0
         self.join_timer = Timer(self, TimerKind.JOIN)
         self.sync_timer = Timer(self, TimerKind.SYNC)
         self.expiry_timer = Timer(self, TimerKind.EXPIRY)
         self.offsets = OffsetTable()
-        # The durable side, beside the offsets: what was last written about the members, and whether anything was.
+        # The durable state beside the offsets: the last event about the members, and whether there is any.
         self.recorded: GroupStable | GroupEmptied | None = None
         self.has_events = False
 
@@ -97,7 +97,7 @@ class Group:
 
     @property
     def is_written(self) -> bool:
-        """Whether the journal knows of this group, so that it can only go with an event."""
+        """True if the log has events of this group, so that only an event can remove it."""
         return self.has_events or self.recorded is not None
 
     # Members
@@ -117,7 +117,7 @@ class Group:
     def remove(self, member_id: str) -> ConsumerMember | None:
         member = self.members.pop(member_id, None)
         if member is not None:
-            assert member.join_ticket is None, "a parked join is answered before its member goes"
+            assert member.join_ticket is None, "a waiting join is answered before its member is removed"
             self._count_protocols(member, -1)
             if member.instance_id is not None:
                 del self.instances[member.instance_id]
@@ -128,7 +128,7 @@ class Group:
         return member
 
     def replace(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """A static member came back under another id and takes the place of its former self."""
+        """Replace a static member that rejoined under another id."""
         assert old.instance_id is not None
         self.members = {
             new.member_id if known == old.member_id else known: new if known == old.member_id else member
@@ -144,7 +144,7 @@ class Group:
             self.pending_syncs[new.member_id] = None
 
     def check_member(self, member_id: str, instance_id: str | None) -> Code | None:
-        """Whether the member is who it says it is."""
+        """Why this member id and instance id are refused; None if they are valid."""
         if instance_id is not None:
             known = self.instances.get(instance_id)
             if known is None:
@@ -154,13 +154,13 @@ class Group:
         return None if member_id in self.members else Code.UNKNOWN_MEMBER
 
     def take(self, member: ConsumerMember, request: JoinRequest) -> None:
-        """Believe what a join says of a member that is here already."""
+        """Update a present member from its join request."""
         self._count_protocols(member, -1)
         member.take(request)
         self._count_protocols(member, 1)
 
     def park_join(self, member: ConsumerMember, ticket: object) -> object | None:
-        """Let the member wait for the next generation; an earlier ticket, if it has one, is given back."""
+        """Let the member wait for the next generation; returns the ticket of an earlier waiting join."""
         earlier = member.join_ticket
         if earlier is None:
             self.joined += 1
@@ -183,7 +183,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else take somebody who has; False if nobody has."""
+        """Keep the leader if it has joined, else elect a member that has; False if there is none."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_ticket is not None:
@@ -203,7 +203,7 @@ class Group:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:
-        """Whether a member with these protocols has one in common with everybody."""
+        """True if a member with these protocols shares one with every member."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
@@ -228,7 +228,7 @@ class Group:
                 del self._support[name]
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read the topic; when that cannot be known of consumers, they are taken to."""
+        """True if members read the topic, or if that cannot be determined."""
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return False
         if not self.members:

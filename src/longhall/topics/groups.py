@@ -1,9 +1,9 @@
 """All consumer groups of one shard.
 
-Requests come in with a ticket, effects go out; a request that has to wait is answered from a later call, at last from
-`tick`. Replaying the persisted events through `apply` gives the same durable state: generation, members with their
-assignments and fresh sessions, committed and pending offsets. Groups are found by name and their deadlines stand in
-one heap, so that ten thousand of them cost nothing while they are quiet.
+A request comes with a ticket and returns effects; a request that has to wait is answered by a later call, at the latest
+by `tick`. Replaying the persisted events through `apply` gives the same durable state: generation, members with their
+assignments and new sessions, committed and pending offsets. Groups are found by name and all deadlines are in one heap,
+so that ten thousand idle groups cost nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from longhall.topics.views import FetchedOffset, GroupDescription, GroupListing,
 
 @final
 class Groups:
-    """The groups. What a live verb returns has been applied already; `apply` is for replay."""
+    """The groups. The effects of a request have been applied already; `apply` is for replay."""
 
     def __init__(self, settings: GroupSettings | None = None) -> None:
         self._settings = settings or GroupSettings()
@@ -101,7 +101,7 @@ class Groups:
     def heartbeat(
         self, group_id: str, member_id: str, generation: int, now_ms: int, instance_id: str | None = None
     ) -> Code | None:
-        """A sign of life; it changes nothing that others could see, so it is answered at once."""
+        """Refresh the member's session. It changes nothing durable, so the answer is immediate."""
         group = self._groups.get(group_id)
         if group is None:
             return Code.UNKNOWN_MEMBER if group_id else Code.INVALID_GROUP_ID
@@ -110,7 +110,7 @@ class Groups:
     def leave(
         self, group_id: str, members: tuple[tuple[str, str | None], ...], ticket: object, now_ms: int
     ) -> list[Effect]:
-        """Members, each as (member id or "", instance id or None), go."""
+        """Remove members, each as (member id or "", instance id or None)."""
         if not group_id:
             return [Reply(ticket, LeaveResult(code=Code.INVALID_GROUP_ID))]
         effects: list[Effect] = []
@@ -126,7 +126,7 @@ class Groups:
     # Offsets
 
     def commit_offsets(self, request: CommitRequest, ticket: object, now_ms: int) -> list[Effect]:
-        """OffsetCommit. A group that is not there is made for consumers without membership."""
+        """OffsetCommit. A missing group is created for consumers without membership."""
         code = self._check_commit(request, transactional=False)
         if code is not None:
             return [Reply(ticket, CommitResult(code=code))]
@@ -143,7 +143,7 @@ class Groups:
     def hold_offsets(
         self, request: CommitRequest, producer_id: int, producer_epoch: int, ticket: object, now_ms: int
     ) -> list[Effect]:
-        """TxnOffsetCommit. The caller has made sure that the group takes part in the producer's open transaction."""
+        """TxnOffsetCommit. The caller has verified that the group is part of the producer's open transaction."""
         code = self._check_commit(request, transactional=True)
         if code is not None:
             return [Reply(ticket, CommitResult(code=code))]
@@ -172,7 +172,7 @@ class Groups:
     def end_transaction(
         self, group_id: str, producer_id: int, committed: bool, ticket: object, now_ms: int
     ) -> list[Effect]:
-        """The outcome of a transaction, told to each group that took part. Telling it twice does no harm."""
+        """Apply the outcome of a transaction to one group that took part. Idempotent."""
         effects: list[Effect] = []
         group = self._groups.get(group_id)
         if group is not None and group.offsets.holds(producer_id):
@@ -184,7 +184,7 @@ class Groups:
     def fetch_offsets(
         self, group_id: str, partitions: Iterable[tuple[str, int]] | None, require_stable: bool
     ) -> list[FetchedOffset]:
-        """OffsetFetch, of these partitions or of all. No offset is -1, also where there is no such group."""
+        """OffsetFetch, of these partitions or of all. A missing offset is -1, also where the group is missing."""
         group = self._groups.get(group_id)
         if group is None:
             return [FetchedOffset(topic, partition) for topic, partition in partitions or ()]
@@ -212,7 +212,7 @@ class Groups:
         return effects
 
     def forget_topics(self, topics: frozenset[str], now_ms: int) -> list[Effect]:
-        """The topics are deleted: no group keeps offsets of them, or a new topic of that name would inherit them."""
+        """Delete the offsets of deleted topics: a new topic of that name must not inherit them."""
         effects: list[Effect] = []
         for group in list(self._groups.values()):
             gone = {(topic, partition) for topic, partition, _ in group.offsets.all() if topic in topics}
@@ -222,7 +222,7 @@ class Groups:
                 self._write(event, now_ms, effects)
         return effects
 
-    # Groups as things
+    # Whole groups
 
     def delete_groups(self, group_ids: tuple[str, ...], ticket: object, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -241,7 +241,7 @@ class Groups:
         return effects
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """Groups whose state and type are among those given, in any case; all when none are."""
+        """Groups with one of these states and types, case-insensitively; an empty filter accepts all."""
         wanted_states = {state.lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         listings = map(listing, self._groups.values())
@@ -263,7 +263,7 @@ class Groups:
         return self._timers.next_deadline_ms()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Let everything happen that is due."""
+        """Handle everything that is due."""
         effects: list[Effect] = []
         while (timer := self._timers.due(now_ms)) is not None:
             group = timer.owner
@@ -285,15 +285,15 @@ class Groups:
         if group.state is State.EMPTY and group.offsets.is_empty and not group.pending_joins:
             self._write(GroupDeleted(group_id=group.group_id), now_ms, effects)
             return
-        # What is still too young, or still read, is looked at again within an eighth of its time.
+        # Offsets that have not expired are checked again within an eighth of their retention.
         self._timers.set(group.expiry_timer, now_ms + max(1, retention_ms // 8))
 
     def _drop_if_unused(self, group: Group) -> None:
-        """A group of which nothing was ever written needs no event to be forgotten."""
+        """Remove a group without durable state; that needs no event."""
         if group.state is State.EMPTY and not group.is_written and not group.pending_joins:
-            self._bury(group)
+            self._remove_group(group)
 
-    def _bury(self, group: Group) -> None:
+    def _remove_group(self, group: Group) -> None:
         group.transition(State.DEAD)
         for timer in (group.join_timer, group.sync_timer, group.expiry_timer, *group.pending_joins.values()):
             self._timers.cancel(timer)
@@ -306,19 +306,19 @@ class Groups:
         effects.append(Persist(event))
 
     def apply(self, event: GroupEvent, now_ms: int) -> None:
-        """Replay one event. Sessions of members begin anew at `now_ms`; nobody is answered."""
+        """Replay one event. Sessions of members begin at `now_ms`; no request is answered."""
         group = self._groups.get(event.group_id)
         if isinstance(event, GroupDeleted):
             if group is not None:
                 group.state = State.EMPTY
-                self._bury(group)
+                self._remove_group(group)
             return
         if group is None:
             group = self._groups[event.group_id] = Group(event.group_id)
         if isinstance(event, GroupStable):
-            self._membership.rebalance.revive(group, event, now_ms)
+            self._membership.rebalance.replay_stable(group, event, now_ms)
         elif isinstance(event, GroupEmptied):
-            self._membership.rebalance.empty(group, event)
+            self._membership.rebalance.replay_empty(group, event)
         else:
             group.offsets.apply(event)
             group.has_events = True
@@ -326,15 +326,15 @@ class Groups:
             self._membership.rebalance.expect_expiry(group, now_ms)
 
     def written(self) -> list[str]:
-        """The ids of groups of which something was written."""
+        """The ids of groups with durable state."""
         return [group.group_id for group in self._groups.values() if group.is_written]
 
     def offsets_of(self, group_id: str) -> list[Any]:
-        """The offsets of a group as its snapshot has them."""
+        """The offsets of a group in the form of its snapshot."""
         return self._groups[group_id].offsets.snapshot()
 
     def snapshot(self) -> dict[str, Any]:
-        """Builtins only; groups of which nothing was written are not in it."""
+        """The state as builtins; groups without durable state are left out."""
         return {
             "groups": [
                 [
@@ -348,7 +348,7 @@ class Groups:
         }
 
     def restore(self, state: dict[str, Any], now_ms: int) -> None:
-        """Become what `snapshot` described."""
+        """Restore the result of `snapshot`."""
         self._timers = Timers()
         self._membership = Membership(self._settings, self._timers)
         self._groups = {}

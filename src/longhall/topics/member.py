@@ -1,4 +1,4 @@
-"""One member of a consumer group, and what it is waiting for."""
+"""One member of a consumer group, and its waiting requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longhall.topics.timers import Timer
 
 @final
 class ConsumerMember:
-    """A member. The tickets are parked requests; None means that it is not waiting."""
+    """A member. The tickets are those of waiting requests; None if there is none."""
 
     __slots__ = (
         "assignment",
@@ -39,32 +39,34 @@ class ConsumerMember:
         self.assignment = b""
         self.join_ticket: object | None = None
         self.sync_ticket: object | None = None
-        self.is_new = False  # It has never been part of a generation, so it cannot know its id and cannot heartbeat.
+        self.is_new = False  # It was never part of a generation, so it does not know its id and cannot send heartbeats.
         self.timer = timer
 
     def take(self, request: JoinRequest) -> None:
-        """Believe what a join says of this member."""
+        """Update the member from its join request."""
         self.protocols = request.protocols
         self.session_timeout_ms = request.session_timeout_ms
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
 
     def metadata(self, protocol: str) -> bytes:
-        """What it says about itself under the group's protocol."""
+        """The member's metadata for the group's protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The protocol it likes best among those that everybody knows."""
+        """The member's preferred protocol among those that every member supports."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
-        raise AssertionError("a member was let in that shares no protocol with the others")
+        raise AssertionError("a member shares no protocol with the others")
 
     @property
     def may_be_silent(self) -> bool:
-        """Whoever waits for a join or a sync cannot send heartbeats; the new ones wait only so long."""
+        """True while it waits for a join or a sync, when it cannot send heartbeats; a new member waits for a bounded
+        time.
+        """
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     def record(self) -> MemberRecord:

@@ -1,8 +1,8 @@
-"""The classic group protocol: joining, syncing, leaving, falling silent.
+"""The classic group protocol: join, sync, heartbeat, leave, session expiry.
 
-Every verb changes the group at once and adds its effects to a list: replies, perhaps to others who were waiting, and
-events to write. It refuses to know offsets, other groups and where requests come from. Deadlines are set in `Timers`;
-whoever owns those calls `on_timer` when one has come.
+Every request changes the group at once and adds its effects to a list: replies, also to other waiting requests, and
+events to write. This module knows neither offsets nor other groups nor connections. Deadlines are set in `Timers`; the
+owner of those calls `on_timer` when one is due.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from longhall.topics.timers import Timer, Timers
 
 @final
 class Membership:
-    """The rules. It holds no group: each verb is told which one."""
+    """The rules of the protocol. It holds no group: each call gets one."""
 
     def __init__(self, settings: GroupSettings, timers: Timers) -> None:
         self._settings = settings
@@ -53,7 +53,7 @@ class Membership:
             return True
         member = group.members.get(member_id)
         if group.state is State.PREPARING:
-            # Those who wait count, not those who may never come back; so the last to rejoin a shrunk group go.
+            # Waiting members count, not those that may never return; so the last to rejoin a shrunk group are refused.
             return (member is not None and member.join_ticket is not None) or group.joined < self._settings.members_max
         return member is not None or len(group.members) < self._settings.members_max
 
@@ -68,7 +68,7 @@ class Membership:
             else:
                 self._replace(group, group.members[known], request, ticket, now_ms, effects)
         elif request.requires_known_member:
-            # Whoever never learns its id leaves no member behind that the others would have to wait for.
+            # A client that never receives its id leaves no member behind that others would wait for.
             timer = Timer(group, TimerKind.MEMBER, member_id)
             group.pending_joins[member_id] = timer
             self._timers.set(timer, now_ms + request.session_timeout_ms)
@@ -87,7 +87,7 @@ class Membership:
         unchanged = member.protocols == request.protocols
         is_leader = group.leader == member.member_id
         if unchanged and (group.state is State.COMPLETING or (group.state is State.STABLE and not is_leader)):
-            # It missed our answer. A leader that joins a stable group, though, wants new assignments.
+            # It missed the answer. A leader that rejoins a stable group wants a new assignment, though.
             members = group.members_for_leader() if is_leader else ()
             effects.append(Reply(ticket, joined(group, member.member_id, members)))
             return
@@ -108,7 +108,7 @@ class Membership:
             group.member_added = True
         group.add(member, request.protocol_type)
         group.park_join(member, ticket)
-        # It does not know its id yet and cannot heartbeat; if its connection is gone it will come again as another.
+        # It does not know its id yet and cannot send heartbeats; after a lost connection it joins as another member.
         self._timers.set(member.timer, now_ms + self._settings.new_member_join_timeout_ms)
         self.rebalance.rebalance_or_complete(group, now_ms, effects)
 
@@ -121,7 +121,7 @@ class Membership:
         now_ms: int,
         effects: list[Effect],
     ) -> None:
-        """A static member came back without its member id: its former self is fenced."""
+        """Replace and fence a static member that rejoined without its member id."""
         leader_before = group.leader or ""
         join_ticket = group.unpark_join(old)
         if join_ticket is not None:
@@ -145,7 +145,8 @@ class Membership:
                 members = group.members_for_leader() if is_leader else ()
                 result = joined(group, member.member_id, members, skip_assignment=is_leader)
             else:
-                # An old client that finds itself leader would assign anew; it is told of its former self instead.
+                # An old client that becomes leader would assign again; the answer names its previous id as the leader
+                # instead.
                 result = msgspec.structs.replace(joined(group, member.member_id, ()), leader=leader_before)
             effects.append(Reply(ticket, result))
             return
@@ -213,7 +214,7 @@ class Membership:
         return Code.REBALANCE_IN_PROGRESS if group.state is State.PREPARING else None
 
     def refresh(self, group: Group, member_id: str, now_ms: int) -> None:
-        """A commit counts as a sign of life."""
+        """Refresh the session: a commit counts as a heartbeat."""
         member = group.members.get(member_id)
         if member is not None and group.state in (State.STABLE, State.PREPARING):
             self.rebalance.expect(member, now_ms)
@@ -221,7 +222,7 @@ class Membership:
     def leave(
         self, group: Group, leaving: tuple[tuple[str, str | None], ...], now_ms: int, effects: list[Effect]
     ) -> list[Code | None]:
-        """Members leave, or are removed by their instance id alone. The codes are in the order of `leaving`."""
+        """Remove members, by their ids or by the instance id alone. The codes are in the order of `leaving`."""
         codes: list[Code | None] = []
         count = len(group.members)
         for member_id, instance_id in leaving:
@@ -245,7 +246,7 @@ class Membership:
     # Time
 
     def on_timer(self, group: Group, timer: Timer, now_ms: int, effects: list[Effect]) -> None:
-        """One of the group's deadlines for members, joins or syncs has come."""
+        """Handle a deadline of the group for members, joins or syncs."""
         if timer is group.join_timer:
             self.rebalance.join_time_is_over(group, now_ms, effects)
         elif timer is group.sync_timer:

@@ -1,6 +1,6 @@
-"""The offsets of one group: committed ones, and those that wait for the end of a transaction.
+"""The offsets of one group: committed ones, and pending ones of open transactions.
 
-A fold: `apply` alone changes it. It knows nothing of members, and refuses to judge who may commit.
+Only `apply` changes the table. It knows nothing of members and does not decide who may commit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OffsetEvent = OffsetsCommitted | OffsetsPending | TransactionOffsetsEnded | Offs
 
 @final
 class OffsetTable:
-    """Topic to partition to a tuple. The order says which of two commits came later, whenever they count."""
+    """Topic to partition to a tuple. The order number says which of two commits came later."""
 
     __slots__ = ("_committed", "_order", "_pending")
 
@@ -35,7 +35,7 @@ class OffsetTable:
         return bool(self._pending)
 
     def holds(self, producer_id: int) -> bool:
-        """Whether a transaction of this producer has offsets here that wait for its outcome."""
+        """True if a transaction of this producer has pending offsets here."""
         return producer_id in self._pending
 
     def get(self, topic: str, partition: int) -> Committed | None:
@@ -48,7 +48,7 @@ class OffsetTable:
                 yield topic, partition, committed
 
     def unstable(self) -> set[tuple[str, int]]:
-        """The partitions whose offset an open transaction may still move."""
+        """The partitions whose offset an open transaction may still change."""
         return {partition for rows in self._pending.values() for partition in rows}
 
     def apply(self, event: OffsetEvent) -> None:
@@ -73,7 +73,7 @@ class OffsetTable:
             return
         for (topic, partition), row in held.items():
             known = self.get(topic, partition)
-            if known is None or known[4] < row[4]:  # A plain commit that came after this one stays.
+            if known is None or known[4] < row[4]:  # A later plain commit takes precedence.
                 self._committed.setdefault(topic, {})[partition] = row
 
     def _forget(self, event: OffsetsDeleted) -> None:

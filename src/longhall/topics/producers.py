@@ -1,10 +1,10 @@
-"""Who may append to one partition, and which transactions are open in it.
+"""The producers of one partition and its open transactions.
 
-One table a partition. `decide` reads, `apply` alone mutates, and the table is a fold: replaying the batch headers of
-the log through `apply` gives the same table. It refuses to know the log and the coordinator; the broker asks the
-coordinator when `needs_verification` says so.
+One table per partition. `decide` reads, `apply` alone mutates, and replaying the batch headers of the log through
+`apply` rebuilds the table. It knows neither the log nor the coordinator; the broker asks the coordinator when
+`needs_verification` says so.
 
-A partition that never saw an idempotent batch needs no table at all: the broker keeps None until first use.
+A partition without any idempotent batch needs no table: the broker creates it at first use.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SEQUENCE_MAX: Final = 2**31 - 1
 # A client keeps at most five requests in flight, so a retry is never older than this.
 BATCHES_KEPT: Final = 5
 
-# Beyond this the longest silent producers are forgotten, an eighth at once, so that a flood of ids stays bounded.
+# Beyond this the producers idle for longest are removed, an eighth at once, so that a flood of ids stays bounded.
 PRODUCERS_MAX: Final = 16_384
 
-# Ended transactions that are remembered one by one until their marker is committed.
+# Ended transactions that are listed separately until their marker is committed.
 ENDING_MAX: Final = 64
 
 _FIELDS_PER_BATCH: Final = 4  # base sequence, last sequence, base offset, timestamp
@@ -35,7 +35,7 @@ _FIELDS_PER_ABORT: Final = 4  # producer id, first offset, last offset, last sta
 
 @final
 class Duplicate:
-    """The batch is in the log already: the answer repeats what the first one was told."""
+    """The batch is in the log already: the answer repeats that of the first request."""
 
     def __init__(self, base_offset: int, timestamp_ms: int) -> None:
         self.base_offset = base_offset
@@ -44,7 +44,7 @@ class Duplicate:
 
 @final
 class ActiveProducer:
-    """One line of what DescribeProducers shows."""
+    """One row of DescribeProducers."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ActiveProducer:
 
 @final
 class _Producer:
-    """What is known of one producer id. `batches` is flat: four numbers a batch, oldest first."""
+    """The state of one producer id. `batches` is flat: four numbers per batch, oldest first."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -74,7 +74,7 @@ class _Producer:
         self.last_timestamp_ms = -1
         self.transaction_start_offset = NO_OFFSET
         self.coordinator_epoch = -1
-        self.touched_ms = 0  # Not durable: when this process last saw it, so that old timestamps expire nobody early.
+        self.touched_ms = 0  # Not durable: when this process last saw it, so that old timestamps cause no early expiry.
 
     def last_sequence(self) -> int:
         return self.batches[-3] if self.batches else NO_SEQUENCE
@@ -95,10 +95,10 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
-        # Producer id to first offset. Offsets only grow, so the order of insertion is the order of offsets.
+        # Producer id to first offset. Offsets only grow, so the insertion order is the order of offsets.
         self._open: dict[int, int] = {}
         # First offset and marker offset of ended transactions whose marker may not be committed yet. Not durable:
-        # whatever is recovered or snapshotted is committed.
+        # everything in a recovered or restored table is committed.
         self._ending: list[tuple[int, int]] = []
         self._aborted: array[int] = array("q")
         self._start_offset = 0
@@ -110,7 +110,7 @@ class ProducerTable:
     # Deciding
 
     def decide(self, header: BatchHeader) -> Code | Duplicate | None:
-        """None: append it. A Duplicate: answer with that and append nothing. A Code: refuse."""
+        """None: append the batch. A Duplicate: answer with that and append nothing. A Code: refuse."""
         producer_id = header.producer_id
         if header.is_control:
             return Code.INVALID_REQUEST  # Only the broker writes markers.
@@ -121,7 +121,7 @@ class ProducerTable:
             return Code.INVALID_REQUEST
         producer = self._producers.get(producer_id)
         if producer is None:
-            # Its state may have expired or been cut with the log, so any sequence may be the next one.
+            # Its state may have expired or been truncated with the log, so any sequence may be the next one.
             return None
         if header.producer_epoch < producer.epoch:
             return Code.INVALID_PRODUCER_EPOCH
@@ -138,9 +138,10 @@ class ProducerTable:
         return None
 
     def needs_verification(self, header: BatchHeader) -> bool:
-        """Whether the coordinator must first confirm that this partition is part of the ongoing transaction.
+        """True if the coordinator must first confirm that this partition is part of the ongoing transaction.
 
-        The answer may be overtaken by a marker: take `marker_count` before asking, and ask again if it has changed.
+        A marker may overtake the answer: read `marker_count` before the request, and repeat the request if it has
+        changed.
         """
         if not header.is_transactional:
             return False
@@ -151,11 +152,13 @@ class ProducerTable:
 
     @property
     def marker_count(self) -> int:
-        """How many markers were applied since this process started; see `needs_verification`."""
+        """The number of markers applied since this process started; see `needs_verification`."""
         return self._marker_count
 
     def decide_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> Code | None:
-        """Whether a coordinator may end a transaction here. Ending one that is not open is harmless: a repeat."""
+        """Why a coordinator may not end a transaction here; None if it may. A repeat for one that is not open is
+        harmless.
+        """
         producer = self._producers.get(producer_id)
         if producer is None:
             return None
@@ -168,7 +171,7 @@ class ProducerTable:
     # Applying
 
     def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """An ordinary batch was appended at `base_offset`. Of `now_ms` nothing durable is made."""
+        """Apply an ordinary batch appended at `base_offset`. `now_ms` has no durable effect."""
         if header.producer_id < 0 or header.is_control:
             return
         producer = self._producer(header.producer_id, header.producer_epoch)
@@ -189,7 +192,7 @@ class ProducerTable:
     def apply_marker(
         self, header: BatchHeader, base_offset: int, committed: bool, coordinator_epoch: int, now_ms: int
     ) -> None:
-        """A marker was appended at `base_offset`: the producer's transaction, if one is open here, has ended."""
+        """Apply a marker appended at `base_offset`: it ends the producer's transaction, if one is open here."""
         producer_id = header.producer_id
         producer = self._producer(producer_id, header.producer_epoch)
         self._marker_count += 1
@@ -204,7 +207,7 @@ class ProducerTable:
         del self._open[producer_id]
         self._ending.append((first_offset, base_offset))
         if len(self._ending) > ENDING_MAX:
-            # Nobody asked for the last stable offset in a while; one range over all of them is safe, only coarser.
+            # The last stable offset was not requested in a while; one range over all of them is safe, only coarser.
             self._ending = [(min(ending[0] for ending in self._ending), base_offset)]
         if not committed:
             stable = self._first_open()
@@ -216,17 +219,19 @@ class ProducerTable:
         producer = self._producers.get(producer_id)
         if producer is None:
             if len(self._producers) >= PRODUCERS_MAX:
-                self._forget_silent()
+                self._remove_idlest()
             producer = _Producer(epoch)
             self._producers[producer_id] = producer
         elif producer.epoch != epoch:
-            # Sequences begin anew with every epoch.
+            # Sequences start again with every epoch.
             producer.epoch = epoch
             producer.batches.clear()
         return producer
 
-    def _forget_silent(self) -> None:
-        """Drop those that wrote longest ago. It follows from offsets alone, so a replay drops the same ones."""
+    def _remove_idlest(self) -> None:
+        """Remove the producers whose last write is oldest. It depends on offsets alone, so a replay removes the same
+        ones.
+        """
         idle = [
             (producer.last_offset, producer_id)
             for producer_id, producer in self._producers.items()
@@ -245,12 +250,12 @@ class ProducerTable:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction begins; None when none is open."""
+        """The first offset of the oldest open transaction; None when none is open."""
         first_offset = self._first_open()
         return None if first_offset < 0 else max(first_offset, self._start_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Up to where every transaction is decided by a marker that is itself below the high watermark."""
+        """The offset up to which every transaction has ended with a marker below the high watermark."""
         stable = high_watermark
         first_offset = self._first_open()
         if 0 <= first_offset < stable:
@@ -277,12 +282,12 @@ class ProducerTable:
         return found
 
     def aborted_ranges(self) -> list[tuple[int, int, int]]:
-        """Producer id, first offset and offset of the marker of every aborted transaction that is remembered."""
+        """Producer id, first offset and marker offset of every aborted transaction in the table."""
         aborted = self._aborted
         return [(aborted[at], aborted[at + 1], aborted[at + 2]) for at in range(0, len(aborted), _FIELDS_PER_ABORT)]
 
     def _first_abort_ending_at(self, offset: int) -> int:
-        """The index of the first aborted range whose marker is at or after `offset`; they stand in marker order."""
+        """The index of the first aborted range whose marker is at or after `offset`; they are in marker order."""
         low = 0
         high = len(self._aborted) // _FIELDS_PER_ABORT
         while low < high:
@@ -294,7 +299,7 @@ class ProducerTable:
         return low
 
     def active(self) -> list[ActiveProducer]:
-        """All producers that are remembered, with what DescribeProducers shows of them."""
+        """All producers of the table, as DescribeProducers returns them."""
         return [
             ActiveProducer(
                 producer_id,
@@ -307,10 +312,10 @@ class ProducerTable:
             for producer_id, producer in self._producers.items()
         ]
 
-    # Forgetting
+    # Expiry
 
     def expire(self, now_ms: int, idle_ms: int) -> int:
-        """Forget producers that were silent for `idle_ms` and have no open transaction; return how many."""
+        """Remove producers that were idle for `idle_ms` and have no open transaction; returns how many."""
         gone = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -321,23 +326,25 @@ class ProducerTable:
         return len(gone)
 
     def truncate_to(self, start_offset: int) -> None:
-        """The log now starts here. Producers stay, so that their retries are still known; ended ranges below go."""
+        """Note the log's new start. Producers stay, so that their retries are recognised; ended ranges below are
+        removed.
+        """
         if start_offset <= self._start_offset:
             return
         self._start_offset = start_offset
         cut = self._first_abort_ending_at(start_offset)
         del self._aborted[: cut * _FIELDS_PER_ABORT]
 
-    # Keeping
+    # Snapshots
 
     def rows_since(self, offset: int) -> list[list[Any]]:
-        """The producers that wrote at this offset or behind it, by their ids."""
+        """The producers that wrote at or after this offset, by their ids."""
         rows = [_row_of(number, one) for number, one in self._producers.items() if one.last_offset >= offset]
         rows.sort(key=_first_of)
         return rows
 
     def snapshot(self) -> dict[str, Any]:
-        """Builtins only; `restore` takes it back."""
+        """The table as builtins, for `restore`."""
         return {
             "start": self._start_offset,
             "aborted": self._aborted.tolist(),
@@ -345,7 +352,7 @@ class ProducerTable:
         }
 
     def restore(self, state: dict[str, Any], now_ms: int) -> None:
-        """Become what `snapshot` described. Everybody's idle time begins now."""
+        """Restore the result of `snapshot`. The idle time of every producer begins now."""
         self._start_offset = int(state["start"])
         self._aborted = array("q", [int(number) for number in state["aborted"]])
         self._ending = []

@@ -1,7 +1,7 @@
-"""The steps of a rebalance: calling everybody to join, closing the door, handing out assignments, falling empty.
+"""The steps of a rebalance: request joins, complete the join phase, distribute assignments, become empty.
 
-These are the moves that change a group's state; which request causes which is decided in `membership`. Each changes
-the group at once and adds its effects to the list. A parked request is always answered by one of them in the end.
+These steps change a group's state; `membership` decides which request causes which. Each changes the group at once and
+adds its effects to the list. Every waiting request is eventually answered by one of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from longhall.topics.timers import Timer, Timers
 
 @final
 class Rebalance:
-    """The moves. It holds no group: each is told which one."""
+    """The steps. It holds no group: each call gets one."""
 
     def __init__(self, settings: GroupSettings, timers: Timers) -> None:
         self._settings = settings
@@ -32,7 +32,9 @@ class Rebalance:
             self.prepare(group, now_ms, effects)
 
     def complete_if_all_joined(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
-        """An initial rebalance waits its time, since others are probably about to join."""
+        """Complete the join phase once all have joined. An initial rebalance waits its time, since others may join
+        soon.
+        """
         if group.state is State.PREPARING and group.previous_state is not State.EMPTY and group.all_joined:
             self.complete_join(group, now_ms, effects)
 
@@ -71,7 +73,7 @@ class Rebalance:
         self._timers.cancel(group.join_timer)
         late = [member for member in group.members.values() if member.join_ticket is None]
         for member in late:
-            if member.instance_id is None:  # Static members stay until their session is over.
+            if member.instance_id is None:  # Static members stay until their session expires.
                 self.remove(group, member, effects)
         if not group.elect_joined_leader() and group.members:
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
@@ -125,7 +127,7 @@ class Rebalance:
             self.expect(member, now_ms)
 
     def remove(self, group: Group, member: ConsumerMember, effects: list[Effect]) -> None:
-        """Take a member out and answer whatever it had parked, so that it joins anew if it is still there."""
+        """Remove a member and answer its waiting requests, so that it rejoins if it is still there."""
         ticket = group.unpark_join(member)
         if ticket is not None:
             effects.append(Reply(ticket, JoinResult(code=Code.UNKNOWN_MEMBER)))
@@ -136,7 +138,7 @@ class Rebalance:
         group.remove(member.member_id)
 
     def stop_waiting(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
-        """Somebody was given up: perhaps all the others have joined."""
+        """Continue after a member was removed: all others may have joined."""
         if group.state is State.PREPARING and group.all_joined:
             self.complete_join(group, now_ms, effects)
 
@@ -144,7 +146,7 @@ class Rebalance:
         self._timers.set(member.timer, now_ms + member.session_timeout_ms)
 
     def expect_expiry(self, group: Group, now_ms: int) -> None:
-        """Look at the group again when its offsets may be too old, or soon if it has none."""
+        """Set the expiry timer of the group: when its offsets may expire, or soon if it has none."""
         retention_ms = self._settings.offsets_retention_ms
         due_ms = now_ms + max(1, retention_ms // 8)
         if group.offsets.is_empty:
@@ -153,8 +155,8 @@ class Rebalance:
             due_ms = max(now_ms, group.recorded.at_ms + retention_ms)
         self._timers.set(group.expiry_timer, due_ms)
 
-    def revive(self, group: Group, event: GroupStable, now_ms: int) -> None:
-        """Become what was written: the members of that generation go on, each with a fresh session."""
+    def replay_stable(self, group: Group, event: GroupStable, now_ms: int) -> None:
+        """Replay a stable generation: its members continue, each with a new session."""
         self._clear(group)
         for record in event.members:
             member = ConsumerMember.from_record(record, Timer(group, TimerKind.MEMBER, record.member_id))
@@ -167,8 +169,8 @@ class Rebalance:
         group.leader = event.leader
         group.recorded = event
 
-    def empty(self, group: Group, event: GroupEmptied) -> None:
-        """Become what was written: nobody."""
+    def replay_empty(self, group: Group, event: GroupEmptied) -> None:
+        """Replay that the group became empty."""
         self._clear(group)
         group.state = group.previous_state = State.EMPTY
         group.generation = event.generation

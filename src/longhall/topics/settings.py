@@ -1,4 +1,4 @@
-"""What an operator may choose about groups and transactions, with bounds in the types."""
+"""Settings of groups and transactions, with bounds in the types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operator may choose about groups."""
+    """Settings of consumer groups."""
 
     session_timeout_min_ms: _Positive = 6_000
     session_timeout_max_ms: _Positive = 30 * 60 * 1000
@@ -22,12 +22,12 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     members_max: _Positive = 10_000
     groups_max: _Positive = 100_000
     offsets_retention_ms: _Positive = 7 * DAY_MS
-    empty_group_linger_ms: _Positive = 10 * 60 * 1000  # For groups that have no offsets to keep.
+    empty_group_linger_ms: _Positive = 10 * 60 * 1000  # For groups without offsets.
     offset_metadata_bytes_max: _NotNegative = 4096
 
 
 class TransactionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operator may choose about transactions."""
+    """Settings of transactions."""
 
     timeout_max_ms: _Positive = 15 * 60 * 1000
     idle_expiry_ms: _Positive = 7 * DAY_MS

@@ -1,7 +1,7 @@
-"""Many deadlines in one heap, most of which move before they come.
+"""Many deadlines in one heap, most of which move before they are due.
 
-A timer that moves later keeps its place in the heap and is put back when that comes up, so a heartbeat costs one
-assignment. Nothing here reads a clock: `due` is told the time.
+A timer that moves later keeps its heap entry, which is reinserted when it surfaces, so a heartbeat costs one
+assignment. Nothing here reads a clock: `due` gets the time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _REBUILD_SLACK: Final = 1024
 
 @final
 class Timer:
-    """One deadline. `owner`, `kind` and `key` are for whoever set it."""
+    """One deadline. `owner`, `kind` and `key` are for its user."""
 
     __slots__ = ("due_ms", "key", "kind", "owner", "queued_ms")
 
@@ -25,12 +25,12 @@ class Timer:
         self.kind = kind
         self.key = key
         self.due_ms = NEVER
-        self.queued_ms = NEVER  # The heap entry that counts; others of this timer are stale.
+        self.queued_ms = NEVER  # The valid heap entry; others of this timer are stale.
 
 
 @final
 class Timers:
-    """The heap. Entries of moved and cancelled timers are dropped when they surface or when they outnumber the rest."""
+    """The heap. Stale entries are dropped when they surface or when they outnumber the valid ones."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
@@ -38,24 +38,24 @@ class Timers:
         self._live_when_rebuilt = 0
 
     def set(self, timer: Timer, due_ms: int) -> None:
-        """Let the timer come at `due_ms`, instead of whenever it was to come."""
+        """Set the timer to `due_ms`, instead of its earlier deadline."""
         timer.due_ms = due_ms
         if timer.queued_ms == NEVER or due_ms < timer.queued_ms:
             self._push(timer)
 
     def cancel(self, timer: Timer) -> None:
-        """Let it never come."""
+        """Cancel the timer."""
         timer.due_ms = NEVER
 
     def next_deadline_ms(self) -> int | None:
-        """When `due` should be asked next; early at worst, never late."""
+        """When to call `due` next; possibly too early, never late."""
         heap = self._heap
         while heap and not self._counts(heap[0]):
             self._pop()
         return heap[0][0] if heap else None
 
     def due(self, now_ms: int) -> Timer | None:
-        """Take one timer that has come, or None. Call it until it says None: timers may be set in between."""
+        """Take one timer that is due, or None. Call it until it returns None: timers may be set in between."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             if not self._counts(heap[0]):
@@ -87,5 +87,5 @@ class Timers:
             heapq.heapify(self._heap)
             self._live_when_rebuilt = len(self._heap)
         timer.queued_ms = timer.due_ms
-        self._count += 1  # Timers that come together come in the order in which they were set.
+        self._count += 1  # Timers with the same deadline are due in the order in which they were set.
         heapq.heappush(self._heap, (timer.due_ms, self._count, timer))

@@ -1,6 +1,6 @@
-"""One transactional id: who holds it, and how far its transaction has come.
+"""One transactional id: its producer, and the state of its transaction.
 
-The noun and its fold; what may happen next is decided in `transactions`.
+The data and its replay; `transactions` decides what may happen next.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class Transaction:
     |----------------|-----------------------------------------------------|----------------|
     | Empty          | a partition or a group is added                     | Ongoing        |
     | Empty          | it is aborted before anything was added             | PrepareAbort   |
-    | Empty          | nobody used it for long                             | Dead           |
+    | Empty          | the id expires unused                               | Dead           |
     | Ongoing        | the producer commits                                | PrepareCommit  |
-    | Ongoing        | the producer aborts, is replaced or takes too long  | PrepareAbort   |
+    | Ongoing        | the producer aborts, is replaced or times out       | PrepareAbort   |
     | PrepareCommit  | all markers are written                             | CompleteCommit |
     | PrepareAbort   | all markers are written                             | CompleteAbort  |
     | CompleteCommit | a partition or a group is added                     | Ongoing        |
     | CompleteCommit | a producer takes the id                             | Empty          |
     | CompleteCommit | it is aborted before anything was added             | PrepareAbort   |
-    | CompleteCommit | nobody used it for long                             | Dead           |
+    | CompleteCommit | the id expires unused                               | Dead           |
     | CompleteAbort  | a partition or a group is added                     | Ongoing        |
     | CompleteAbort  | a producer takes the id                             | Empty          |
     | CompleteAbort  | it is aborted before anything was added             | PrepareAbort   |
-    | CompleteAbort  | nobody used it for long                             | Dead           |
+    | CompleteAbort  | the id expires unused                               | Dead           |
 
     A prepared outcome never changes. In Empty a producer may take the id again; it stays Empty under a higher epoch.
     """
@@ -105,26 +105,26 @@ class Transaction:
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_EPOCH
         self.last_producer_id = NO_PRODUCER_ID
-        self.last_producer_epoch = NO_EPOCH  # Whoever still says this one may have missed our answer.
+        self.last_producer_epoch = NO_EPOCH  # A producer with this epoch may have missed the answer.
         self.next_producer_id = NO_PRODUCER_ID
         self.raised = False  # The current epoch came with the end of the last transaction.
         self.timeout_ms = 0
         self.started_ms = -1
         self.updated_ms = 0
-        self.partitions: dict[tuple[str, int], None] = {}  # In order, unlike a set.
+        self.partitions: dict[tuple[str, int], None] = {}  # Ordered, unlike a set.
         self.groups: dict[str, None] = {}
         self.timer = Timer(self, 0)
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """One epoch is kept back, so that a producer can always be fenced."""
+        """True if no epoch is left. One is reserved, so that a producer can always be fenced."""
         return self.producer_epoch >= EPOCH_MAX - 1
 
     def transition(self, state: State) -> None:
         assert (self.state, state) in self.TRANSITIONS, f"{self.state} to {state}"
         self.state = state
 
-    # The fold
+    # Replay
 
     def set(self, event: TransactionalIdSet) -> None:
         if self.state is not State.EMPTY:

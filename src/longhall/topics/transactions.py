@@ -1,12 +1,12 @@
 """The transaction coordinator of one shard.
 
 `decide_*` reads and returns a `Decision`: events to append and apply, and the answer that is released when they are
-committed. `apply` alone mutates. When a TransactionPrepared is committed the broker writes the markers that
-`markers_of` names, to every partition and group, and then asks `decide_markers_written`; after a restart it does so
-for all of `unfinished`. The coordinator refuses to know partitions, offsets and how a marker is written.
+committed. `apply` alone mutates. When a TransactionPrepared is committed, the broker writes the markers of `markers_of`
+to every partition and group and then calls `decide_markers_written`; after a restart it does so for all of
+`unfinished`. The coordinator knows neither partitions nor offsets nor how a marker is written.
 
-Exactly one outcome: once prepared, a transaction is never prepared otherwise. No zombies: only the current producer id
-and epoch may add to or end a transaction; who repeats the request that raised its epoch is told the answer again.
+Exactly one outcome: a prepared transaction never gets another one. No zombies: only the current producer id and epoch
+may add to or end a transaction; a producer that repeats the request that raised its epoch gets the answer again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Transactions:
     # Taking an id
 
     def decide_init(self, request: InitRequest, now_ms: int) -> Decision:
-        """A producer takes the transactional id; whoever held it before is fenced."""
+        """A producer takes the transactional id; the previous one is fenced."""
         if not request.transactional_id:
             return Decision(code=Code.INVALID_REQUEST)
         if not 0 < request.timeout_ms <= self._settings.timeout_max_ms:
@@ -70,7 +70,7 @@ class Transactions:
         if transaction.state in PREPARED:
             return Decision(code=Code.CONCURRENT_TRANSACTIONS)
         if transaction.state is State.ONGOING:
-            # It is aborted first; the client asks again, and finds a raised epoch that nobody was ever given.
+            # It is aborted first; the client repeats its request and finds a raised epoch that no producer has.
             event = abort(transaction, now_ms, recoverable=request.expected_producer_id >= 0)
             return Decision(events=(event,), code=Code.CONCURRENT_TRANSACTIONS)
         return raised(transaction, request, now_ms)
@@ -86,7 +86,9 @@ class Transactions:
         partitions: Iterable[tuple[str, int]] = (),
         groups: Iterable[str] = (),
     ) -> Decision:
-        """AddPartitionsToTxn and AddOffsetsToTxn, and what newer clients leave to Produce and TxnOffsetCommit."""
+        """AddPartitionsToTxn and AddOffsetsToTxn, and the implicit additions by Produce and TxnOffsetCommit of newer
+        clients.
+        """
         transaction = self._transactions.get(transactional_id)
         code = check(transaction, producer_id, producer_epoch)
         if transaction is None or code is not None:
@@ -107,7 +109,7 @@ class Transactions:
     def verify_partition(
         self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
     ) -> Code | None:
-        """Whether a batch of this producer belongs to its open transaction (KIP-890)."""
+        """None if a batch of this producer belongs to its open transaction (KIP-890); else the error."""
         transaction = self._transactions.get(transactional_id)
         code = check(transaction, producer_id, producer_epoch)
         if transaction is None or code is not None:
@@ -115,7 +117,7 @@ class Transactions:
         return None if (topic, partition) in transaction.partitions else Code.TRANSACTION_ABORTABLE
 
     def verify_group(self, transactional_id: str, producer_id: int, producer_epoch: int, group_id: str) -> Code | None:
-        """Whether offsets of this group belong to the producer's open transaction."""
+        """None if offsets of this group belong to the producer's open transaction; else the error."""
         transaction = self._transactions.get(transactional_id)
         code = check(transaction, producer_id, producer_epoch)
         if transaction is None or code is not None:
@@ -125,7 +127,7 @@ class Transactions:
     # Ending
 
     def decide_end(self, request: EndRequest, now_ms: int) -> Decision:
-        """Commit or abort. A repeated request is recognised, and answered as the first one was."""
+        """Commit or abort. A repeated request is recognised and gets the same answer."""
         transaction = self._transactions.get(request.transactional_id)
         if transaction is None:
             return Decision(code=Code.INVALID_PRODUCER_MAPPING)
@@ -138,11 +140,11 @@ class Transactions:
         if transaction.state is State.ONGOING:
             return ended(transaction, request, now_ms)
         if request.raises_epoch and not request.committed and transaction.state not in PREPARED:
-            return ended(transaction, request, now_ms)  # Nothing was added; the raised epoch fences what may be late.
+            return ended(transaction, request, now_ms)  # Nothing was added; the raised epoch fences late batches.
         return Decision(code=Code.INVALID_TRANSACTION_STATE)
 
     def decide_force_abort(self, transactional_id: str, now_ms: int) -> Decision:
-        """An administrator ends a transaction that hangs; its producer is fenced."""
+        """Abort a hanging transaction for an administrator; its producer is fenced."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             return Decision(code=Code.TRANSACTION_UNKNOWN)
@@ -151,12 +153,12 @@ class Transactions:
         return Decision(events=(abort(transaction, now_ms),))
 
     def markers_of(self, transactional_id: str) -> Markers | None:
-        """What must be written for a prepared transaction; None if there is none."""
+        """The markers to write for a prepared transaction; None if there is none."""
         transaction = self._transactions.get(transactional_id)
         return None if transaction is None else markers_of(transaction)
 
     def decide_markers_written(self, markers: Markers, now_ms: int) -> Decision:
-        """All these markers are committed. Saying so twice does no harm."""
+        """Complete a transaction whose markers are all committed. Idempotent."""
         transaction = self._transactions.get(markers.transactional_id)
         if transaction is None or transaction.state not in PREPARED:
             return Decision()
@@ -165,11 +167,11 @@ class Transactions:
         return Decision(events=(TransactionCompleted(transactional_id=markers.transactional_id, at_ms=now_ms),))
 
     def unfinished(self) -> list[Markers]:
-        """After a restart: the prepared transactions, whose markers must be written, perhaps again."""
+        """The prepared transactions after a restart; their markers must be written, perhaps again."""
         found = map(markers_of, self._transactions.values())
         return [markers for markers in found if markers is not None]
 
-    # Showing
+    # Listing
 
     def list_transactions(
         self,
@@ -178,7 +180,9 @@ class Transactions:
         producer_ids: Iterable[int] = (),
         duration_min_ms: int = -1,
     ) -> list[TransactionDescription]:
-        """Those in one of the states, of one of the producers, and open for longer than the duration, where given."""
+        """Transactions in one of the states, of one of the producers, and open for longer than the duration, where
+        given.
+        """
         wanted_states, wanted_ids = set(states), set(producer_ids)
         return [
             described(transaction)
@@ -202,7 +206,7 @@ class Transactions:
         return self._timers.next_deadline_ms()
 
     def tick(self, now_ms: int) -> list[TransactionEvent]:
-        """Events for what is due, to append and apply: aborts of what took too long, ids that nobody uses."""
+        """Events for everything that is due, to append and apply: aborts of timed-out transactions and expired ids."""
         events: list[TransactionEvent] = []
         while (timer := self._timers.due(now_ms)) is not None:
             transaction = timer.owner
@@ -247,15 +251,15 @@ class Transactions:
         return list(self._transactions)
 
     def row_of(self, transactional_id: str) -> list[Any]:
-        """One of them as the snapshot has it."""
+        """One transactional id in the form of the snapshot."""
         return self._transactions[transactional_id].snapshot()
 
     def snapshot(self) -> dict[str, Any]:
-        """Builtins only; `restore` takes it back."""
+        """The state as builtins, for `restore`."""
         return {"transactions": [transaction.snapshot() for transaction in self._transactions.values()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become what `snapshot` described."""
+        """Restore the result of `snapshot`."""
         self._timers = Timers()
         self._transactions = {}
         for stored in state["transactions"]:

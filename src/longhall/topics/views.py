@@ -1,4 +1,4 @@
-"""What is shown of groups: one line in a listing, one group described, one offset fetched."""
+"""Read-only views of groups: a row of a listing, a description, a fetched offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLASSIC: Final = "classic"
 
 
 class FetchedOffset(msgspec.Struct, frozen=True):
-    """An answer of OffsetFetch; -1 where nothing was committed."""
+    """A row of OffsetFetch; -1 where nothing was committed."""
 
     topic: str
     partition: int
@@ -26,7 +26,7 @@ class FetchedOffset(msgspec.Struct, frozen=True):
 
 
 class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of ListGroups."""
+    """A row of ListGroups."""
 
     group_id: str
     protocol_type: str
@@ -35,7 +35,7 @@ class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as DescribeGroups shows it."""
+    """A member as DescribeGroups returns it."""
 
     member_id: str
     instance_id: str | None
@@ -46,7 +46,7 @@ class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as DescribeGroups shows it."""
+    """A group as DescribeGroups returns it."""
 
     group_id: str
     state: str
@@ -63,7 +63,7 @@ def listing(group: Group) -> GroupListing:
 
 
 def describe(group: Group) -> GroupDescription:
-    """Metadata and assignments are shown only while they hold, that is in a stable group."""
+    """The description of a group. Metadata and assignments are included only for a stable group."""
     stable = group.state is State.STABLE and group.protocol is not None
     protocol = group.protocol if stable and group.protocol is not None else ""
     return GroupDescription(
@@ -87,7 +87,7 @@ def describe(group: Group) -> GroupDescription:
 
 
 def fetched(group: Group, partitions: Iterable[tuple[str, int]] | None, require_stable: bool) -> list[FetchedOffset]:
-    """The committed offsets of these partitions, or of all; those that may still move are refused if asked so."""
+    """The committed offsets of these partitions, or of all; with `require_stable`, pending ones are refused."""
     offsets = group.offsets
     unstable = offsets.unstable() if require_stable and offsets.has_pending else set()
     if partitions is None:

@@ -1,1 +1,1 @@
-"""The seam between Longhall and everything that can surprise it: time, disk, network, randomness."""
+"""The platform interfaces: time, disk, network and randomness, so that the simulation can replace them."""

@@ -1,8 +1,8 @@
-"""What the rooms may ask of the world, and nothing about how it is done.
+"""The interfaces of the platform: clock, disk, network, randomness and janitor.
 
-Two worlds implement these ports: `world.real` (files, sockets, the wall clock) and `simulation` (virtual time, faulty
-disks and links, by seed). The rooms below `broker` see only these protocols. Paths are relative to the disk's root,
-with "/" between parts. Every call that can fail for a reason outside our control raises OSError with its errno.
+Two worlds implement them: `world.real` (files, sockets, the wall clock) and `simulation` (virtual time, faulty disks
+and links, by seed). The rooms below `broker` see only these protocols. Paths are relative to the disk's root, with "/"
+between parts. Every call that can fail for a reason outside our control raises OSError with its errno.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ Done = Callable[[OSError | None], None]
 
 
 class Clock(Protocol):
-    """Two readings: what people call now, and what only moves forward."""
+    """The wall clock and a monotonic clock."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970; may jump either way."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment; never jumps."""
+        """Milliseconds since an arbitrary moment; never jumps."""
 
     def monotonic_us(self) -> int:
-        """The same in microseconds, for what is quick."""
+        """The same in microseconds, for short durations."""
 
 
 class Readable(Protocol):
-    """Whatever has bytes at positions."""
+    """A source of bytes by position."""
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes, fewer only at the end."""
@@ -41,19 +41,17 @@ class File(Protocol):
     path: str
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers one after another from `position` and return their bytes; never writes less without
-        raising.
-        """
+        """Write all buffers one after another from `position` and return their total size; a short write raises."""
 
     def read_at(self, position: int, size: int) -> bytes:
         """Read up to `size` bytes, fewer only at the end of the file. May wait for the disk."""
 
     def read_at_nowait(self, position: int, size: int) -> bytes | None:
-        """The same from memory alone; None when it would have to wait for the disk."""
+        """`read_at` from memory alone; None when it would have to wait for the disk."""
 
     def read_from_disk(self, position: int, size: int) -> bytes:
-        """The same from where the bytes are at rest, past what memory has of them where the file system permits it;
-        what was not in memory before is not left there. Waits for the disk.
+        """`read_at` from the disk itself, past the page cache where the file system permits it. Bytes that were not in
+        memory before are not left there. Waits for the disk.
         """
 
     def size(self) -> int: ...
@@ -61,10 +59,10 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def allocate(self, position: int, size: int) -> None:
-        """Reserve blocks, so that writing there later cannot run out of space. The file's size does not change."""
+        """Reserve blocks, so that later writes there cannot run out of space. The file's size does not change."""
 
     def leave_memory(self, position: int, size: int) -> None:
-        """Nobody is likely to read these bytes soon: what memory they take may serve others. Changes no byte."""
+        """Drop these bytes from the page cache: no reader is expected soon. Changes no byte."""
 
     def close(self) -> None: ...
 
@@ -81,7 +79,7 @@ class Disk(Protocol):
         """Sorted names in a directory; empty if there is none."""
 
     def make_directory(self, path: str) -> None:
-        """With its parents; no error if it is there."""
+        """Create a directory and its parents; no error if it exists."""
 
     def rename(self, source: str, target: str) -> None:
         """Atomic, replaces the target. Durable only after `sync_directory` of its directory."""
@@ -93,41 +91,43 @@ class Disk(Protocol):
         """Make names created, renamed or removed in this directory durable. Blocks: not for hot paths."""
 
     def sync_directories(self, paths: Sequence[str]) -> None:
-        """The same for many, in whatever way is cheapest; those that are gone need nothing."""
+        """`sync_directory` for many, in the cheapest way; missing directories are skipped."""
 
     def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
         """Make everything written to these files so far durable, then call `done` on the loop, with None or the
         failure.
 
-        Returns at once and does not need the interpreter to make progress. Calls finish in the order they were made,
-        within each of two lanes: what is in the `background` (checkpoints) never stands before a commit.
+        Returns at once and does not need the interpreter to make progress. Calls finish in order within each of two
+        lanes: a commit never waits for a sync in the `background` (checkpoints).
         """
 
     def sync_now(self, file: File) -> None:
-        """The same, blocking: for start, stop and the janitor."""
+        """A blocking sync: for start, stop and the janitor."""
 
     def write_behind(self, file: File, position: int, buffers: Sequence[Buffer], done: Done) -> bool:
-        """Write beside the loop, as `write_at` would, but leave nothing in memory that readers would find there; then
-        call `done` on the loop. False if there is no room for it now: nothing happens then.
+        """Write like `write_at`, but in another process and past the page cache; then call `done` on the loop. False if
+        the writer has no room now: nothing happens then.
 
-        Until `done` nobody reads these bytes from the file, or writes them or what stands before them. On a failure any
-        part of them may be there. It is not a sync: what makes them durable must begin after `done`.
+        Until `done` the caller must not read these bytes from the file, nor write them or the bytes before them. After
+        a failure any part of them may be written. This is not a sync: the sync for durability must begin after `done`.
         """
 
     def finish_writes(self) -> None:
-        """Wait until everything begun by `write_behind` has ended and was told. Blocks: not for hot paths."""
+        """Wait until every write that `write_behind` began has ended and its `done` was called. Blocks: not for hot
+        paths.
+        """
 
     def free_bytes(self) -> int: ...
 
     def free_files(self) -> int:
-        """How many files and directories can still be made; a very large number where nothing bounds them."""
+        """How many files and directories can still be created; a very large number where there is no bound."""
 
     def is_linked(self, file: File) -> bool:
-        """True if the file's path still names it: nobody has removed or replaced it, or a directory above it."""
+        """True if the file's path still names it: neither it nor a directory above it was removed or replaced."""
 
 
 class Entropy(Protocol):
-    """Where ids and secrets come from."""
+    """The source of ids and secrets."""
 
     def bytes(self, size: int) -> bytes: ...
 
@@ -139,31 +139,33 @@ class Network(Protocol):
     """Connections as asyncio transports and protocols, so that both worlds run the same connection code."""
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> tuple[Listener, int]:
-        """Accept connections and return the listener with the port it got (a free one when `port` is 0)."""
+        """Accept connections and return the listener with its port (a free one when `port` is 0)."""
 
     async def connect(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> asyncio.BaseProtocol:
         """Open a connection and return the protocol that the factory made for it."""
 
 
 class Listener(Protocol):
-    """An open door."""
+    """An open listening socket."""
 
     def close(self) -> None:
-        """Accept no more; connections that are open stay so."""
+        """Accept no more connections; open ones stay open."""
 
 
 class Janitor(Protocol):
-    """Runs slow jobs away from the loop: in a process of its own, or in virtual time."""
+    """Runs slow jobs outside of the loop: in a process of its own, or in virtual time."""
 
     async def run(self, job: str, arguments: dict[str, object]) -> dict[str, object]:
-        """Run a named job of `log.chores` on the data directory. Raises OSError or LonghallError as the job did."""
+        """Run a job of `log.background_jobs` by name on the data directory. Raises OSError or LonghallError as the job
+        did.
+        """
 
     async def read(self, file: File, position: int, size: int) -> bytes:
-        """`File.read_at` for data that is not in memory, without holding up the loop."""
+        """`File.read_at` for bytes that are not in memory, without blocking the loop."""
 
 
 class World(Protocol):
-    """All of it, handed down from `node`."""
+    """All interfaces in one object, passed down from `node`."""
 
     @property
     def clock(self) -> Clock: ...
@@ -181,6 +183,4 @@ class World(Protocol):
     def janitor(self) -> Janitor: ...
 
     def close(self) -> None:
-        """Give back what outlives an object: processes, the lock on the directory. Nothing of this world works
-        afterwards.
-        """
+        """Stop the processes and release the lock on the directory. Nothing of this world works afterwards."""

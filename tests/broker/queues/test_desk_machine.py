@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.queues.service import QueueService as Queues
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.queues.messages import Accepted, Delivery, Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from simulation.loop import PowerCut
@@ -86,7 +86,7 @@ class DeskMachine(RuleBasedStateMachine):
     # The hall and its lives
 
     def boot(self) -> None:
-        self.world = self.host.host.boot(CHORES)
+        self.world = self.host.host.boot(BACKGROUND_JOBS)
 
         async def begin() -> tuple[Life, Queues]:
             life = Life(self.world, self.host.options)

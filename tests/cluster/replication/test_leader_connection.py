@@ -19,7 +19,7 @@ from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import Agreed, Beat, Push
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.frames import EVENT, Entry, encode_entry
 from longhall.shards.shard import CATALOGUE, SHARD
 from simulation.world import SimulatedWorld, Simulation
@@ -84,7 +84,7 @@ def lives(*plays: Callable[[Life], Coroutine[Any, Any, None]], cut: bool = False
 
     async def whole() -> None:
         for play in plays:
-            world = host.boot(CHORES)
+            world = host.boot(BACKGROUND_JOBS)
 
             async def live(world: SimulatedWorld = world, play: Callable[[Life], Any] = play) -> None:
                 await play(Life(world))

@@ -16,7 +16,7 @@ from longhall.coordination.ports import Session
 from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
 from longhall.doors.kafka.wire.messages.cluster import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from longhall.doors.kafka.wire.schema import Message
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from simulation.replicas.fleet import Fleet
 from simulation.replicas.names import name_of
 from simulation.scenarios.machine import KAFKA_PORT
@@ -95,7 +95,7 @@ class Client(asyncio.Protocol):
 
 
 async def connect(fleet: Fleet, number: int, name: str) -> Client:
-    network = fleet.simulation.host(name).boot(CHORES).network
+    network = fleet.simulation.host(name).boot(BACKGROUND_JOBS).network
     found = await network.connect(Client, name_of(number), KAFKA_PORT)
     assert isinstance(found, Client)
     return found

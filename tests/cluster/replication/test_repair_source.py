@@ -14,7 +14,7 @@ from longhall.cluster.replication.repair_source import READ, BatchesGiven, Batch
 from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
-from longhall.log.mending import Stretch
+from longhall.log.segment_repair import Stretch
 from longhall.records.batch import Record, build_batch
 
 BATCHES = [

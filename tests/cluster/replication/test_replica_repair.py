@@ -16,7 +16,7 @@ from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.repair_source import READ, TELL, BatchesGiven, BatchesWanted, DamageReport
 from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
-from longhall.log.mending import headers_in
+from longhall.log.segment_repair import valid_headers
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import Record, build_batch, check_batch, read_records
 from simulation.platter import Inode
@@ -205,7 +205,7 @@ def test_bad_questions_are_refused_and_change_nothing() -> None:
         )
         body = await process.start(peers.request(1, READ, msgspec.msgpack.encode(BatchesWanted(**asked)), 5.0))
         given = msgspec.msgpack.decode(body, type=BatchesGiven)
-        assert [header.base_offset for header in headers_in(given.data, 3, 5) or []] == [3, 4]
+        assert [header.base_offset for header in valid_headers(given.data, 3, 5) or []] == [3, 4]
         assert given.size == len(given.data)
         skipped = msgspec.msgpack.encode(BatchesWanted(**{**asked, "skip": 100}))
         rest = msgspec.msgpack.decode(await process.start(peers.request(1, READ, skipped, 5.0)), type=BatchesGiven)

@@ -19,9 +19,9 @@ from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import LeaderClient, OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.cluster.rpc.peers import GUESTS_FROM, Peers
-from longhall.coordination.following import report_failure
 from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Watch
 from longhall.coordination.ports import MemberDescription as Described
+from longhall.coordination.watches import report_failure
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.world.ports import World

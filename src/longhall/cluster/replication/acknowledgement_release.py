@@ -1,7 +1,7 @@
 """Who is told when: what was appended, by bundle, until everybody has it who must.
 
 Senders wait on their shard for one host, a quorum or all (see `shards.shard`); how far each of them is, the leader
-counts by index (`shards.leading`). Here the index becomes the sequence of each shard again.
+counts by index (`shards.commit_tracker`). Here the index becomes the sequence of each shard again.
 
 Of a bundle only its numbers are kept, not its entries: a commit may stall for long. How much waits for it, the backlog
 of the hall counts.

@@ -32,7 +32,7 @@ from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import decode
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.replica import Replica
 from longhall.shards.shard import SHARD
 
@@ -120,7 +120,7 @@ class Comparison:
         hall: Hall,
         replica: Replica,
         peers: Peers,
-        leading: Callable[[], Leading | None],
+        leading: Callable[[], CommitTracker | None],
         on_divergent: Callable[[int, str], None],
         interval_ms: int,
     ) -> None:
@@ -179,7 +179,7 @@ class Comparison:
         if self._slice == 0:
             self._round_index = self._replica.index
 
-    def _mark(self, leading: Leading, mark: StateMarked) -> None:
+    def _mark(self, leading: CommitTracker, mark: StateMarked) -> None:
         hall = self._hall
         shard = hall.shards[CATALOGUE_SHARD]
         shard.append_event(SHARD, encoder.encode(mark))
@@ -220,7 +220,7 @@ class Comparison:
         elif vote.is_complete:
             self.undecided = frozenset()
 
-    async def _announce(self, leading: Leading, index: int, vote: _Vote, verdict: Verdict) -> None:
+    async def _announce(self, leading: CommitTracker, index: int, vote: _Vote, verdict: Verdict) -> None:
         named: dict[int, str] = dict.fromkeys(verdict.divergent, "")
         try:
             async with asyncio.timeout(NAMING_S):

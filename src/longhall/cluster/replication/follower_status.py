@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from longhall.cluster.replication.roles import FollowerStatus, FullSyncProgress, ReplicaStatus
 from longhall.names import CATALOGUE_SHARD
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 
 if TYPE_CHECKING:
     from longhall.cluster.replication.group_replica import GroupReplica
@@ -34,7 +34,7 @@ def status_of(
     )
 
 
-def followers_of(leading: Leading, connected: Container[int], index: int, now_ms: int) -> list[FollowerStatus]:
+def followers_of(leading: CommitTracker, connected: Container[int], index: int, now_ms: int) -> list[FollowerStatus]:
     """Each of them, when the log of the leader ends at `index`."""
     followers: list[FollowerStatus] = []
     for node, follower in sorted(leading.followers.items()):

@@ -21,7 +21,7 @@ from longhall.cluster.rpc.link import Link
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import AGREED, REFUSAL, SYNCED, Agreed, Follow, Refusal, Synced, decode, said_level
 from longhall.errors import Code, LonghallError
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.replica import Replica
 
 
@@ -33,7 +33,7 @@ class Led(Protocol):
     exclusion: Quarantine
 
     @property
-    def leading(self) -> Leading | None:
+    def leading(self) -> CommitTracker | None:
         """What it knows as leader, if it is one."""
 
     def may_announce_epoch(self) -> bool:
@@ -105,7 +105,7 @@ class FollowerStreams:
             stream.close(why)
         self.by_node.clear()
 
-    def _agree(self, leading: Leading, link: Link, node: int, follow: Follow) -> None:
+    def _agree(self, leading: CommitTracker, link: Link, node: int, follow: Follow) -> None:
         common, diverged = agree(self._led.replica, follow, leading.unclean_epoch)
         if diverged or not self._reaches(common + 1):
             reason = f"the log of the leader does not go on behind entry {common} of the follower's"

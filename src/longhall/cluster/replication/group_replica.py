@@ -46,8 +46,8 @@ from longhall.cluster.rpc.wire import Agreed, Beat, Follow, Push
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import encode_event
 from longhall.names import CATALOGUE_SHARD
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.feed import Feed
-from longhall.shards.leading import Leading
 from longhall.shards.replica import Replica
 from longhall.shards.shard import SHARD
 
@@ -95,7 +95,7 @@ class GroupReplica(Feed):
         self._marked = self.replica.committed
         self._marked_position = hall.wal.end
         self._following: LeaderConnection | None = None
-        self._leading: Leading | None = None
+        self._leading: CommitTracker | None = None
         self._notes: ReplicaNotes | None = None
         self._opened: asyncio.Future[None] | None = None
         self._bundling = PushBatcher()
@@ -136,7 +136,7 @@ class GroupReplica(Feed):
         return self._leader
 
     @property
-    def leading(self) -> Leading | None:
+    def leading(self) -> CommitTracker | None:
         """What it knows as leader, if it is one."""
         return self._leading
 
@@ -279,7 +279,7 @@ class GroupReplica(Feed):
         replica = self.replica
         now_ms = self._clock.monotonic_ms()
         replica.leading = True
-        self._leading = Leading(
+        self._leading = CommitTracker(
             self.node, epoch, record.in_sync, record.version, replica.index, replica.committed, now_ms
         )
         self._leading.replicas = record.replicas
@@ -412,7 +412,7 @@ class GroupReplica(Feed):
             work = partial(self._record, leading, wish)
             self._recording = self._hall.background.start("in-sync set", work, fatal=True)
 
-    async def _record(self, leading: Leading, wish: frozenset[int]) -> None:
+    async def _record(self, leading: CommitTracker, wish: frozenset[int]) -> None:
         try:
             record = await self._registrar.record_in_sync(leading.epoch, leading.version, wish)
         except (OSError, TimeoutError, LonghallError) as error:

@@ -20,8 +20,8 @@ from longhall.cluster.rpc.peers import Audience, Peers
 from longhall.cluster.rpc.wire import decode
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
-from longhall.log.mending import Stretch, headers_in
-from longhall.log.reading import Supplied
+from longhall.log.segment_reads import Supplied
+from longhall.log.segment_repair import Stretch, valid_headers
 from longhall.records.batch import BatchHeader
 
 READ: Final = "copies-read"
@@ -138,7 +138,7 @@ async def _from_any(
             if error.code is not Code.STORAGE_DAMAGED:
                 found = BatchState.UNKNOWN
             continue
-        headers = headers_in(data, first, stretch.behind)
+        headers = valid_headers(data, first, stretch.behind)
         if headers is None:
             otherwise = True
         elif are_of(headers, epochs):

@@ -13,7 +13,7 @@ from longhall.broker.events import ReplicasNoted
 from longhall.broker.gates import REPLICAS_LEVEL
 from longhall.broker.hall import Hall
 from longhall.names import CATALOGUE_SHARD
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.replica import Replica
 from longhall.shards.shard import SHARD
 
@@ -22,7 +22,7 @@ from longhall.shards.shard import SHARD
 class ReplicaNotes:
     """One leader's notes in one epoch."""
 
-    def __init__(self, hall: Hall, replica: Replica, leading: Leading) -> None:
+    def __init__(self, hall: Hall, replica: Replica, leading: CommitTracker) -> None:
         self._hall = hall
         self._replica = replica
         self._leading = leading

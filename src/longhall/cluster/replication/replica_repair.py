@@ -24,10 +24,10 @@ from longhall.cluster.rpc.peers import Audience, Peers
 from longhall.cluster.rpc.wire import decode
 from longhall.errors import LonghallError
 from longhall.log.layout import segment_path
-from longhall.log.mending import STRETCH_BYTES_MAX, Stretch
 from longhall.log.segment import Segment
+from longhall.log.segment_repair import STRETCH_BYTES_MAX, Stretch
 from longhall.names import CATALOGUE_SHARD
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.world.ports import World
 
 WAITING_MAX: Final = 256  # Segments that wait for their turn; what is more is found again by whoever reads it.
@@ -44,7 +44,7 @@ class RepairTarget(Protocol):
     """The member whose hall is mended."""
 
     @property
-    def leading(self) -> Leading | None:
+    def leading(self) -> CommitTracker | None:
         """What it knows as leader, if it is one."""
 
     def leader_of(self, shard: int) -> int:

@@ -21,7 +21,7 @@ from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
 from longhall.log.layout import segment_path
-from longhall.log.mending import STRETCH_BYTES_MAX, Stretch, headers_in
+from longhall.log.segment_repair import STRETCH_BYTES_MAX, Stretch, valid_headers
 from longhall.log.snapshots import open_snapshot
 from longhall.world.ports import World
 
@@ -121,7 +121,7 @@ class SyncVerification:
             "size_bytes": stretch.size_bytes,
         }
         found: Any = await self._world.janitor.run("read_stretch", arguments)
-        headers = headers_in(found["data"], stretch.first, stretch.behind)
+        headers = valid_headers(found["data"], stretch.first, stretch.behind)
         return found["data"] if headers and are_of(headers, segment.epochs) else b""
 
 

@@ -23,7 +23,7 @@ from longhall.pipeline.outgoing import Layout, rows_of
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.source import NAMES, read_sources
-from longhall.records.packing import Packer
+from longhall.records.packer import Packer
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024  # Of one transaction, or the batch that goes beyond it.
 TRANSACTION_MS: Final = 60_000

@@ -1,7 +1,7 @@
-"""The real side of the ports: files under one data directory, TCP, the system's clocks and randomness.
+"""The real platform: files under one data directory, TCP, the system's clocks and randomness.
 
-`real_world` is the only thing that other rooms take from here. The world owns two kinds of processes, which live and
-die with it: the syncers (see `syncing`) and the janitor (see `janitor`).
+Other rooms use only `real_world`. The world owns the syncers and the writer (see `sync_lane` and `write_lane`) and the
+janitor (see `janitor`): processes that end with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many files and connections this process may have open."""
+"""The limit of open files and connections of this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 
 
 def raise_descriptor_limit() -> int:
-    """Ask for as many descriptors as the system allows us, for this process and those it starts; returns how many.
+    """Raise the descriptor limit to the allowed maximum, for this process and its children; returns the limit.
 
     The soft limit is low by default for the sake of old programs that use `select`.
     """

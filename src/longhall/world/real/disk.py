@@ -1,4 +1,4 @@
-"""A data directory on a real file system, and the lock that keeps two nodes out of it."""
+"""A data directory on a real file system, and the lock against a second node."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from typing import Final, final
 
 from longhall.world.ports import Buffer, Done, File
 from longhall.world.real.file import RealFile
+from longhall.world.real.sync_lane import SyncLane
 from longhall.world.real.syncer import TOGETHER_FILES_MIN
 from longhall.world.real.syncfs import obstacle_to_syncfs
-from longhall.world.real.syncing import SyncLane
-from longhall.world.real.writing import WriteLane, wait_for_writes
+from longhall.world.real.write_lane import WriteLane, wait_for_writes
 
 LOCK_NAME: Final = "lock"
-DIRECTORY_MODE: Final = 0o700  # Messages and the secret of receipts are nobody else's business.
+DIRECTORY_MODE: Final = 0o700  # Messages and the secret of receipts are private.
 FILE_MODE: Final = 0o600
-FILES_UNBOUNDED: Final = 1 << 62  # For file systems that make inodes as they need them, and say 0.
+FILES_UNBOUNDED: Final = 1 << 62  # For file systems that create inodes on demand and report 0.
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @final
 class RealDisk:
-    """Files by their path under `root`, which is made if it is missing.
+    """Files by their path under `root`, which is created if it is missing.
 
-    Two lanes sync: commits must never wait behind a checkpoint, so background work has a process of its own. A third
-    one writes. All start at their first use.
+    Two processes sync, one for commits and one for the background, so that a commit never waits for a checkpoint. A
+    third one writes. All start at their first use.
     """
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         os.makedirs(self.root, mode=DIRECTORY_MODE, exist_ok=True)
-        # Kept open from now on: the kernel tells a descriptor of every write that fails while it is open.
+        # Open from now on: the kernel reports failed writes to descriptors that were open at the time.
         self._directory = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.obstacle_to_syncfs = obstacle_to_syncfs(self.root)  # Why many files are synced one by one, if they are.
+        # Why many files are synced one by one; empty if they are not.
+        self.obstacle_to_syncfs = obstacle_to_syncfs(self.root)
         self._commits = SyncLane("commits")
         file_system = -1 if self.obstacle_to_syncfs else self._directory
         self._background = SyncLane("background", together=True, file_system=file_system)
@@ -117,7 +118,7 @@ class RealDisk:
         return (opened.st_dev, opened.st_ino) == (found.st_dev, found.st_ino)
 
     def close(self) -> None:
-        """End the processes that sync and write."""
+        """Stop the processes that sync and write."""
         self._commits.close()
         self._background.close()
         self._writes.close()
@@ -126,14 +127,14 @@ class RealDisk:
             self._directory = -1
 
     @property
-    def how_many_are_synced(self) -> str:
-        """In words, for the log."""
+    def sync_method(self) -> str:
+        """A description for the log."""
         obstacle = self.obstacle_to_syncfs
         return f"one by one: {obstacle}" if obstacle else "with one call for the file system (syncfs)"
 
     @property
     def syncer_pid(self) -> int | None:
-        """The process behind the commits, once it runs."""
+        """The process that syncs commits, once it runs."""
         return self._commits.pid
 
     @property
@@ -145,7 +146,7 @@ class RealDisk:
         return os.path.join(self.root, path) if path not in ("", ".") else self.root
 
     def forget(self, file: RealFile) -> None:
-        """A file is being closed."""
+        """Release a file that is being closed."""
         self._commits.forget(file)
         self._background.forget(file)
         self._writes.forget(file)
@@ -153,7 +154,7 @@ class RealDisk:
 
 @final
 class DirectoryLock:
-    """Holds `lock` in the data directory while it lives; the kernel lets go if the process dies, however it dies."""
+    """Holds `lock` in the data directory; the kernel releases it when the process ends, however it ends."""
 
     def __init__(self, root: str) -> None:
         path = os.path.join(root, LOCK_NAME)
@@ -183,5 +184,5 @@ class DirectoryLock:
 
 
 def _real(file: File) -> RealFile:
-    assert isinstance(file, RealFile), "a file of another world"
+    assert isinstance(file, RealFile), "not a RealFile"
     return file

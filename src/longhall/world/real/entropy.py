@@ -1,4 +1,4 @@
-"""Randomness that is fit for ids and secrets alike."""
+"""Randomness for ids and secrets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One open file: positioned reads and writes, and reads that never wait.
 
-Invariant: the descriptor stays open while a thread or a sync still needs it, however early `close` is called, because a
-reused number would send a read or a sync to another file.
+Invariant: the descriptor stays open while a thread or a sync still needs it, even after `close`, because a reused
+number would direct a read or a sync to another file.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from longhall.world.ports import Buffer
-from longhall.world.real.direct import read_direct
+from longhall.world.real.direct_read import read_direct
 
 IOV_MAX: Final = 1024
 SCRATCH_BYTES: Final = 128 * 1024  # Larger reads are not worth the second copy.
-PROBE_BYTES: Final = 128 * 1024  # The kernel's usual read-ahead: what it brings in, it brings in whole.
-READERS_FOLLOWED_MAX: Final = 4  # Readers of cold bytes in one file that are known to read on.
+PROBE_BYTES: Final = 128 * 1024  # The kernel's usual read-ahead, which it reads as a whole.
+READERS_FOLLOWED_MAX: Final = 4  # Tracked sequential readers of cold bytes in one file.
 FALLOC_FL_KEEP_SIZE: Final = 1
-# Where the file system has no such call, a later write may run out of space after all and says so then.
+# Without this call a later write may run out of space and then reports it.
 _NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS)
 
-_MEMORY_FILE_SYSTEMS: Final = (0x01021994, 0x858458F6)  # tmpfs and ramfs, as statfs names them.
-_STATFS_BYTES: Final = 256  # More than any of its layouts; the type is the first word of all of them.
+_MEMORY_FILE_SYSTEMS: Final = (0x01021994, 0x858458F6)  # tmpfs and ramfs, by their type in statfs.
+_STATFS_BYTES: Final = 256  # More than any of its layouts; the type is the first word of each.
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _fallocate = getattr(_libc, "fallocate64", _libc.fallocate)
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
-# Reads that do not wait land here first, because the kernel may give less than was asked and `bytes` cannot shrink.
-# The loop is the only user and copies out before it returns, so one for the process is enough.
+# Target of reads that do not wait, because the kernel may return less than requested and `bytes` cannot shrink. The
+# loop is the only user and copies out before it returns, so one buffer per process is enough.
 _scratch = memoryview(bytearray(SCRATCH_BYTES))
 _probe = [bytearray(1)]
 
 
 @final
 class RealFile:
-    """A descriptor with its path. `on_close` is told once, when nobody holds the descriptor any more."""
+    """A descriptor with its path. `on_close` is called once, when the descriptor is no longer in use."""
 
     def __init__(self, path: str, descriptor: int, on_close: Callable[[RealFile], None]) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class RealFile:
         self.closed = False
         self._on_close = on_close
         self._holders = 0
-        self._read_to: list[int] = []  # Where those who read cold bytes stopped, the latest last.
+        self._read_to: list[int] = []  # Where readers of cold bytes stopped, the latest last.
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
         total = 0
@@ -60,14 +60,12 @@ class RealFile:
         return total
 
     def _write_rest(self, position: int, joined: bytes, written: int) -> None:
-        """The kernel took less than all of it, as it does before it reports a full disk: go on until it takes it or
-        raises.
-        """
+        """Continue a short write until the kernel takes the rest or raises, as it does when the disk is full."""
         view = memoryview(joined)
         while written < len(joined):
             step = os.pwrite(self.descriptor, view[written:], position + written)
             if step == 0:
-                raise OSError(errno.EIO, "a write of more than nothing wrote nothing", self.path)
+                raise OSError(errno.EIO, "a write wrote no bytes", self.path)
             written += step
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -94,15 +92,15 @@ class RealFile:
         except OSError as error:
             if error.errno not in _NOT_SUPPORTED:
                 raise
-            # A file system that cannot promise not to wait. If it has nothing to wait for, read; otherwise every read
-            # goes the way of a cold one, correct and slower.
+            # The file system does not support reads without waiting. If it is in memory, read; otherwise treat every
+            # read as cold, which is correct and slower.
             return self.read_at(position, size) if _lives_in_memory(self.descriptor) else None
         if got < size and position + got < self.size():
             return None
         return bytes(_scratch[:got])
 
     def _read_large_nowait(self, position: int, size: int) -> bytes | None:
-        """A look at every stretch that the kernel reads ahead in one go, then one copy instead of two."""
+        """Probe every range that the kernel reads ahead at once, then read with one copy instead of two."""
         try:
             for at in range(position, position + size, PROBE_BYTES):
                 os.preadv(self.descriptor, _probe, at, os.RWF_NOWAIT)
@@ -127,7 +125,7 @@ class RealFile:
         return data
 
     def reads_on(self, position: int, size: int, reach_bytes: int) -> bool:
-        """Whether a cold read goes on near where an earlier one stopped, so that what comes next is worth fetching."""
+        """True if a cold read continues near the end of an earlier one, so that read-ahead is useful."""
         for index, stopped in enumerate(self._read_to):
             if stopped - size <= position <= stopped + reach_bytes:
                 del self._read_to[index]
@@ -162,7 +160,7 @@ class RealFile:
                 self._finish()
 
     def hold(self) -> None:
-        """Keep the descriptor open, for a reader in a thread."""
+        """Keep the descriptor open for a reader in a thread."""
         assert not self.closed, f"{self.path} is closed"
         self._holders += 1
 

@@ -1,7 +1,7 @@
-"""The parent's end of the janitor: slow jobs in a process of their own, cold reads in two threads.
+"""The node's side of the janitor: slow jobs in a process of their own, cold reads in two threads.
 
-One job runs at a time; those behind it wait in a bounded queue. The process starts with the first job and again after
-it died, in which case the job that was running fails with OSError: jobs are written so that they can be run again.
+One job runs at a time; others wait in a bounded queue. The process starts with the first job, and again after it died.
+The job that was running then fails with OSError: jobs can safely be run again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PROGRAM: Final = "longhall.world.real.janitor_process"
 
 @final
 class RealJanitor:
-    """See the module. `chores` names the module whose CHORES table holds the jobs."""
+    """The janitor's process and threads. `jobs_module` is the module with the table BACKGROUND_JOBS."""
 
-    def __init__(self, data_directory: str, chores: str) -> None:
+    def __init__(self, data_directory: str, jobs_module: str) -> None:
         self._data_directory = os.path.abspath(data_directory)
-        self._chores = chores
+        self._jobs_module = jobs_module
         self._turn = asyncio.Lock()
         self._jobs = 0
         self._reads = 0
@@ -60,15 +60,14 @@ class RealJanitor:
         return _result(job, answer)
 
     async def read(self, file: File, position: int, size: int) -> bytes:
-        assert isinstance(file, RealFile), "a file of another world"
+        assert isinstance(file, RealFile), "not a RealFile"
         if self._reads >= READS_WAITING_MAX:
             raise LonghallError(Code.OVERLOADED, f"{READS_WAITING_MAX} reads wait for the disk")
         if self._readers is None:
             self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="cold-read")
         self._reads += 1
         file.hold()
-        # The thread cannot be stopped, so the descriptor is held until it has ended, even if nobody waits for it any
-        # more.
+        # The thread cannot be stopped, so the descriptor is held until it has ended, even if the caller is cancelled.
         ahead_bytes = READAHEAD_BYTES if file.reads_on(position, size, READAHEAD_BYTES) else 0
         future = asyncio.get_running_loop().run_in_executor(self._readers, _read, file, position, size, ahead_bytes)
         future.add_done_callback(lambda _: self._read_ended(file))
@@ -102,9 +101,9 @@ class RealJanitor:
             answer = await _receive(self._socket, size)
             whole = True
         except OSError as error:
-            raise OSError(errno.EIO, f"the janitor died at its work: {error}") from error
+            raise OSError(errno.EIO, f"the janitor process died during a job: {error}") from error
         finally:
-            if not whole:  # Died, or nobody waits for the answer any more: a fresh one knows nothing of it.
+            if not whole:  # The process died, or the caller was cancelled: a new process has no stale answer.
                 self._stop()
         return cast(Mapping[str, Any], msgspec.msgpack.decode(answer))
 
@@ -112,7 +111,15 @@ class RealJanitor:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            command = [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), self._data_directory, self._chores]
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                _PROGRAM,
+                str(theirs.fileno()),
+                self._data_directory,
+                self._jobs_module,
+            ]
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         self._socket = ours
 
@@ -127,8 +134,8 @@ class RealJanitor:
 
 
 def _read(file: RealFile, position: int, size: int, ahead_bytes: int) -> bytes:
-    # What the kernel reads ahead by itself it asks for in the middle of somebody's read, and that may be the loop's: it
-    # cost a reader's neighbours 2 ms each time. Here it waits for nobody.
+    # The kernel's own read-ahead runs inside a read, possibly one of the loop: it cost other readers 2 ms each time. In
+    # this thread it delays nothing.
     os.posix_fadvise(file.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
     data = file.read_at(position, size)
     if ahead_bytes:
@@ -142,7 +149,7 @@ async def _receive(source: socket.socket, size: int) -> bytes:
     while len(buffer) < size:
         part = await loop.sock_recv(source, min(size - len(buffer), 1 << 20))
         if not part:
-            raise ConnectionResetError(errno.ECONNRESET, "it closed its end")
+            raise ConnectionResetError(errno.ECONNRESET, "the janitor closed its socket")
         buffer += part
     return bytes(buffer)
 
@@ -156,4 +163,4 @@ def _result(job: str, answer: Mapping[str, Any]) -> dict[str, object]:
         case "refused":
             raise LonghallError(Code(answer["code"]), answer["message"])
         case _:
-            raise RuntimeError(f"the chore {job} broke:\n{answer['message']}")
+            raise RuntimeError(f"the job {job} failed:\n{answer['message']}")

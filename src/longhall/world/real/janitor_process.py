@@ -1,7 +1,7 @@
-"""The program of the janitor: `python -m longhall.world.real.janitor_process SOCKET DIRECTORY CHORES`.
+"""The program of the janitor: `python -m longhall.world.real.janitor_process SOCKET DIRECTORY JOBS`.
 
-Takes [job, arguments] and answers {"outcome": ...}, both msgpack behind a length of four little-endian bytes, until
-the parent's end is gone. It is polite: it runs when nobody else wants the processor or the disk.
+Receives [job, arguments] and answers {"outcome": ...}, both msgpack after a length of four little-endian bytes, until
+the parent's end is closed. It runs with the lowest priority for processor and disk.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _IOPRIO_WHO_PROCESS: Final = 1
 _IOPRIO_BEST_EFFORT_LAST: Final = (2 << 13) | 7
 
-Chore = Callable[[Disk, dict[str, object]], dict[str, object]]
+Job = Callable[[Disk, dict[str, object]], dict[str, object]]
 
 
-def serve(source: socket.socket, disk: Disk, chores: dict[str, Chore]) -> None:
-    """Until the other end is closed."""
+def serve(source: socket.socket, disk: Disk, jobs: dict[str, Job]) -> None:
+    """Run jobs until the other end is closed."""
     while True:
         size = int.from_bytes(_receive(source, 4), "little")
-        _serve_one(source, size, disk, chores)
+        _serve_one(source, size, disk, jobs)
         if size > MUCH_BYTES:
             give_back_memory()
 
 
-def _serve_one(source: socket.socket, size: int, disk: Disk, chores: dict[str, Chore]) -> None:
-    """By itself, so that nothing of a large request is kept while the next one is waited for."""
+def _serve_one(source: socket.socket, size: int, disk: Disk, jobs: dict[str, Job]) -> None:
+    """Run one job, in a function so that a large request is freed before the next one."""
     job, arguments = msgspec.msgpack.decode(_receive(source, size), type=tuple[str, dict[str, object]])
-    answer = msgspec.msgpack.encode(_run(disk, chores, job, arguments))
+    answer = msgspec.msgpack.encode(_run(disk, jobs, job, arguments))
     source.sendall(len(answer).to_bytes(4, "little") + answer)
 
 
-def _run(disk: Disk, chores: dict[str, Chore], job: str, arguments: dict[str, object]) -> dict[str, Any]:
+def _run(disk: Disk, jobs: dict[str, Job], job: str, arguments: dict[str, object]) -> dict[str, Any]:
     try:
-        return {"outcome": "done", "result": chores[job](disk, arguments)}
+        return {"outcome": "done", "result": jobs[job](disk, arguments)}
     except OSError as error:
         return {
             "outcome": "os",
@@ -74,21 +74,22 @@ def _receive(source: socket.socket, size: int) -> bytearray:
     return buffer
 
 
-def _be_polite() -> None:
+def _lower_priority() -> None:
     os.nice(NICENESS)
     number = _IOPRIO_SET.get(platform.machine())
-    if number is not None:  # Advice: where it is refused, the job is done all the same.
+    if number is not None:  # Only a hint: if it is refused, the job runs all the same.
         ctypes.CDLL(None).syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_BEST_EFFORT_LAST)
 
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # Those are for the parent, who ends us by closing the socket.
-    _be_polite()
-    descriptor, directory, chores = sys.argv[1:4]
+        # These signals are for the parent, which ends this process by closing the socket.
+        signal.signal(number, signal.SIG_IGN)
+    _lower_priority()
+    descriptor, directory, jobs = sys.argv[1:4]
     with socket.socket(fileno=int(descriptor)) as source:
         try:
-            serve(source, RealDisk(directory), importlib.import_module(chores).CHORES)
+            serve(source, RealDisk(directory), importlib.import_module(jobs).BACKGROUND_JOBS)
         except (BrokenPipeError, ConnectionResetError):
             sys.exit(0)
 

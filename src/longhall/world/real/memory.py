@@ -1,8 +1,8 @@
-"""Memory that is used again instead of being given back.
+"""Settings of the C library's allocator: freed memory is reused and not returned to the kernel.
 
-The C library returns large freed blocks to the kernel at once, and every fetch and large request then pays for fresh
-pages: a fifth of the time of the node was spent in page faults. Told to keep what it had, it does not grow by it, since
-all buffers are bounded anyway. Where the C library is another one, nothing happens.
+By default the C library returns large freed blocks at once, and every fetch and large request pays for new pages: a
+fifth of the node's time was spent in page faults. Retaining freed blocks does not make the node grow, since all buffers
+are bounded. With another C library nothing happens.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _TRIM_THRESHOLD: Final = -1
 _TOP_PAD: Final = -2
 _MMAP_THRESHOLD: Final = -3
 
-KEPT_BYTES_MAX: Final = 64 * 1024 * 1024  # Free memory at the top beyond this goes back.
-MUCH_BYTES: Final = 8 * 1024 * 1024  # After a job with so much to carry, what it took is given back.
-BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024  # Larger ones are mapped for themselves; the library's own maximum.
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024  # Free memory at the top beyond this is returned.
+MUCH_BYTES: Final = 8 * 1024 * 1024  # After a job of this size, its memory is returned.
+BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024  # Larger blocks are mapped separately; the library's own maximum.
 
 
 def keep_memory() -> None:
-    """Call once, early."""
+    """Configure the allocator. Call it once, early."""
     library = ctypes.CDLL(None)
     mallopt = getattr(library, "mallopt", None)
     if mallopt is not None:
@@ -30,7 +30,7 @@ def keep_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Let go of all that is free, after something that took very much for a moment."""
+    """Return all free memory to the kernel, after a job that took very much."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -1,6 +1,6 @@
 """TCP through the running loop.
 
-Both asyncio and uvloop set TCP_NODELAY on every stream they make, which small replies need; a test holds them to it.
+Both asyncio and uvloop set TCP_NODELAY on every stream, which small replies need; a test checks it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final, final
 
 from longhall.world.ports import Listener
 
-BACKLOG: Final = 1024  # Connections the kernel holds while the loop is busy; more are made to try again.
+BACKLOG: Final = 1024  # Connections that the kernel queues while the loop is busy; further ones must retry.
 CONNECT_TIMEOUT_S: Final = 30.0
 
 
 @final
 class RealNetwork:
-    """Listening and connecting; everything after that is between transport and protocol.
+    """Listening and connecting. After that, transport and protocol work together directly.
 
-    At shared ports other processes listen as well, and the system deals out who comes.
+    On shared ports other processes listen as well, and the kernel distributes connections.
     """
 
     def __init__(self, shared_ports: frozenset[int] = frozenset()) -> None:

@@ -1,25 +1,24 @@
-"""The program that syncs: a process that does nothing else, so that no interpreter lock delays an answer.
+"""The program of a syncer: a process that only syncs, so that no interpreter lock delays an answer.
 
-It is run by path, without `site` and without the package, and imports only what is built into the interpreter, to
-stay small. Requests and answers are datagrams of a Unix socket pair, numbers are little-endian:
+It is run by path, without `site` and without the package, and imports only what is built into the interpreter, to stay
+small. Requests and answers are datagrams of a Unix socket pair, numbers are little-endian:
 
     request   number u64 | closed count u32 | opened count u32 | synced count u32 | closed slots, opened slots,
-              synced slots u32 each; the opened files' descriptors go beside it (SCM_RIGHTS), in the order of their
+              synced slots u32 each; the opened files' descriptors are attached (SCM_RIGHTS), in the order of their
               slots
     answer    number u64 | errno u32        in the order of the requests; none for request number 0
 
-Requests that wait together are one pass: a file that several of them name is synced once. A sync that failed is never
-tried again, because the kernel forgets which pages it could not write: that file fails from then on. The process ends
-when its parent's end of the socket is gone, and ignores signals meant for the parent's group.
+A failed sync is never retried, because the kernel forgets which pages it could not write: syncs of that file fail from
+then on. The process ends when its parent's end of the socket is closed, and ignores signals to the parent's group.
 
-With a second argument `together`, requests that wait together are one pass, and large files are written out in slices.
-With a third one, `syncfs=N`, a pass over many files is one `syncfs` of the file system that descriptor N is on: 200
-files take 10 ms instead of 170. It may wait for what strangers wrote there, which a commit must not, so commits are not
-run that way. N was opened before anything was written, because the kernel tells a descriptor only of what failed since
-it was opened; what failed in a file that was open before is asked of the file itself, which costs the disk nothing.
+With the second argument `together`, requests that wait together are one pass: a file in several of them is synced once.
+With the third argument, `syncfs=N`, a pass over many files is one `syncfs` of the file system of descriptor N: 200
+files take 10 ms instead of 170. It may wait for writes of other programs, which a commit must not, so commits do not
+use it. Descriptor N was opened before anything was written, because the kernel reports to a descriptor only failures
+since it was opened. Failures in a file that was open before are queried from the file itself, without disk access.
 
-Such a process also writes large files out in slices before it syncs them, and rests after each: a sync that finds 250
-MB to write keeps the disk to itself for as long as they take, and commits, of other nodes on that disk too, would wait.
+Such a process also writes large files out in slices before it syncs them, and pauses after each: a sync with 250 MB to
+write occupies the disk for as long as that takes, and commits, also of other nodes on that disk, would wait.
 """
 
 from __future__ import annotations
@@ -33,11 +32,12 @@ import time
 REQUEST_BYTES_MAX = 65536
 DESCRIPTORS_MAX = 250
 PASS_REQUESTS_MAX = 256
-TOGETHER_FILES_MIN = 48  # Fewer are synced one by one: the other way may have to write what strangers left dirty.
-SLICE_BYTES = 4 << 20  # A few milliseconds of a quick disk.
-WRITE_AND_WAIT = 7  # Of sync_file_range: wait for what is under way, write, wait for that.
-WAIT = 1  # Likewise: wait for what is under way, and say what failed since this descriptor was told last.
-# ENOSYS, EINVAL, ESPIPE, EOPNOTSUPP, EPERM: not here, and no word about any page.
+TOGETHER_FILES_MIN = 48  # Fewer are synced one by one: syncfs may have to write dirty pages of other programs.
+SLICE_BYTES = 4 << 20  # A few milliseconds of a fast disk.
+WRITE_AND_WAIT = 7  # Flags of sync_file_range: wait for writes in progress, write, wait for that.
+# Flag of sync_file_range: wait for writes in progress, and report failures since the last report to this descriptor.
+WAIT = 1
+# ENOSYS, EINVAL, ESPIPE, EOPNOTSUPP, EPERM: not supported here, which says nothing about any page.
 NO_SLICES = (38, 22, 29, 95, 1)
 
 
@@ -46,12 +46,12 @@ def _u32(message: bytes, at: int) -> int:
 
 
 class Syncer:
-    """The descriptors by slot, and the errno of those that failed."""
+    """The descriptors by slot, and the errno of files whose sync failed."""
 
     def __init__(self, socket: _socket.socket, together: bool, file_system: int = -1) -> None:
         self.socket = socket
         self.together = together
-        self.file_system = file_system  # A descriptor on it, if it may be synced as a whole.
+        self.file_system = file_system  # A descriptor on the file system if it may be synced as a whole, else -1.
         self.descriptors: dict[int, int] = {}
         self.failed: dict[int, int] = {}
         self.forgotten: list[int] = []
@@ -60,7 +60,7 @@ class Syncer:
     def run(self) -> None:
         while True:
             requests = [self.receive(0)]
-            # Commits come one at a time; only the others wait together.
+            # Commits are handled one at a time; only other requests are combined.
             while self.together and requests[-1] is not None and len(requests) < PASS_REQUESTS_MAX:
                 requests.append(self.receive(_socket.MSG_DONTWAIT))
             synced: set[int] = set()
@@ -80,7 +80,7 @@ class Syncer:
                     code = code or self.failed.get(slot, 0)
                 if number:
                     self.socket.send(number.to_bytes(8, "little") + code.to_bytes(4, "little"))
-            # Files closed while a request of this pass still named them were kept until here.
+            # Files closed while a request of this pass still named them were open until here.
             self.close_forgotten()
 
     def receive(self, flags: int) -> tuple[int, list[int]] | None:
@@ -116,14 +116,14 @@ class Syncer:
             self.failed[slot] = error.errno or 5
 
     def write_out(self, descriptor: int) -> None:
-        """Have the disk write a large file slice by slice, and leave it to others for as long as each took.
+        """Write a large file out slice by slice, with a pause after each as long as the slice took.
 
-        A failure here is one of the sync: the kernel tells of a page that it could not write only once.
+        A failure here counts as a failed sync: the kernel reports a page that it could not write only once.
         """
         size = posix.fstat(descriptor).st_size
         if size <= 2 * SLICE_BYTES:
             return
-        import ctypes  # As below.
+        import ctypes  # Imported here for the reason given below.
 
         write = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
         for position in range(0, size, SLICE_BYTES):
@@ -138,8 +138,8 @@ class Syncer:
             time.sleep(time.monotonic() - began)
 
     def sync_together(self, slots: list[int]) -> set[int]:
-        """Sync these with one call, as far as they are on that file system; returns which are."""
-        import ctypes  # Only where it is used: it makes the process a third larger.
+        """Sync these files with one call, as far as they are on that file system; returns which are."""
+        import ctypes  # Imported only where it is used: it makes the process a third larger.
 
         library = ctypes.CDLL(None, use_errno=True)
         device = posix.fstat(self.file_system).st_dev
@@ -179,4 +179,4 @@ if __name__ == "__main__":
         options = sys.argv[2:]
         Syncer(_socket.socket(fileno=int(sys.argv[1])), "together" in options, _file_system(options)).run()
     except (BrokenPipeError, ConnectionResetError):
-        posix._exit(0)  # The parent has gone.
+        posix._exit(0)  # The parent has ended.

@@ -1,9 +1,9 @@
-"""Whether `syncfs` can be believed here: it must write everything and say so when it could not.
+"""Decides whether `syncfs` is reliable here: it must write everything and report failures.
 
-Linux before 5.8 returned 0 from `syncfs` whatever became of the pages. Since then a file system remembers each failed
-write until every descriptor that was open at that time has been told. That holds for file systems that write to a disk
-of their own; one that hands its writes to somebody else (FUSE, NFS, 9p) may return before they are durable. Where it
-cannot be believed, every file is synced by itself.
+Linux before 5.8 returned 0 from `syncfs` even if writes failed. Since then a file system remembers each failed write
+until it was reported to every descriptor that was open at that time. That holds for file systems that write to a disk
+of their own; one that passes its writes on (FUSE, NFS, 9p) may return before they are durable. Where `syncfs` is not
+reliable, every file is synced separately.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FILE_SYSTEMS: Final = {
     0xF2F52010: "f2fs",
     0x01021994: "tmpfs",
 }
-_STATFS_BYTES: Final = 256  # More than any of its layouts; the type is the first word of all of them.
+_STATFS_BYTES: Final = 256  # More than any of its layouts; the type is the first word of each.
 
 
 def obstacle_to_syncfs(path: str, release: str | None = None) -> str:
-    """Why `syncfs` is not to be used for the file system of this path; nothing if it is."""
+    """Why `syncfs` must not be used for the file system of this path; empty if it may."""
     release = os.uname().release if release is None else release
     version = re.match(r"(\d+)\.(\d+)", release)
     if version is None or (int(version[1]), int(version[2])) < REPORTS_SINCE:

@@ -1,12 +1,12 @@
-"""The program of the watchdog: ends a process whose loop no longer runs.
+"""The program of the watchdog: kills a process whose loop no longer runs.
 
 It is run by path, without `site` and without the package, and imports only what is built into the interpreter. Its
-standard input is one end of a socket pair; the node at the other end writes a byte for every turn of its heartbeat.
-From the first one on, silence counts. When the other end is closed the node is gone, and so is this.
+standard input is one end of a socket pair; the node at the other end writes a byte for every heartbeat. Silence counts
+from the first byte on. When the other end is closed, the node has ended, and this process ends too.
 
-Silence is counted in steps during which this process itself was running: after a suspended machine, a stopped process
-group or a starved processor both have been away, and that is nobody's fault. A process that is being traced is left
-alone. Arguments: the pid of the node, which must be the parent, and the silence in milliseconds that is too long.
+Silence is measured in steps during which this process itself was running: after a suspended machine, a stopped process
+group or a starved processor neither process has run. A traced process is not killed. Arguments: the pid of the node,
+which must be the parent, and the longest allowed silence in milliseconds.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import select
 import sys
 import time
 
-STEPS = 40  # In which silence is measured, within these bounds:
+STEPS = 40  # Steps in which silence is measured, within these bounds:
 STEP_S_MIN = 0.05
 STEP_S_MAX = 0.5
-LATE_SHARE = 2.0  # A step counts for no more than this much of itself.
-END_S = 5.0  # A killed process that is still there after this waits for its disk.
+LATE_SHARE = 2.0  # A step counts for at most this multiple of its length.
+END_S = 5.0  # A killed process that still exists after this waits for its disk.
 STATES = {"T": "stopped", "t": "traced", "D": "waiting for its disk", "R": "running", "S": "waiting"}
 
 
 def state_of(pid: int) -> str:
-    """The state of a process as the system has it, in one letter; empty when it is gone."""
+    """The state of a process in one letter, from /proc; empty when it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0].decode()
@@ -35,12 +35,12 @@ def state_of(pid: int) -> str:
 
 
 def say(words: str) -> None:
-    """One line on standard error, where the node's log goes."""
+    """Write one line to standard error, the node's log."""
     posix.write(2, f"longhall: {words}\n".encode())
 
 
 def wait(pid: int, silence_s_max: float) -> None:
-    """Return when the node has been silent for too long; end with the node."""
+    """Return when the node was silent for too long; exit with the node."""
     step_s = min(max(silence_s_max / STEPS, STEP_S_MIN), STEP_S_MAX)
     armed = False
     silent_s = 0.0
@@ -59,7 +59,7 @@ def wait(pid: int, silence_s_max: float) -> None:
 
 
 def end(pid: int, silence_s_max: float) -> None:
-    """Kill the node, and say so: its end resets every connection that it has."""
+    """Kill the node and report it: its end resets all its connections."""
     if posix.getppid() != pid:
         return
     state = STATES.get(state_of(pid), "gone")
@@ -71,7 +71,7 @@ def end(pid: int, silence_s_max: float) -> None:
     until_s = time.monotonic() + END_S
     while posix.getppid() == pid and state_of(pid) not in ("", "Z"):
         if time.monotonic() > until_s:
-            say(f"process {pid} cannot be ended: it waits for its disk, and its connections stay open until then")
+            say(f"process {pid} cannot be killed while it waits for its disk; its connections stay open until then")
             return
         time.sleep(STEP_S_MIN)
 

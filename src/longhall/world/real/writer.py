@@ -1,16 +1,16 @@
-"""The program that writes behind the loop: a process that brings bytes from shared memory to the disk.
+"""The program of the writer: a process that writes bytes from shared memory to the disk, outside of the loop.
 
-It is run by path, without `site` and without the package, like the one that syncs. Requests and answers are datagrams
-of a Unix socket pair, numbers are little-endian:
+It is run by path, without `site` and without the package, like the syncer. Requests and answers are datagrams of a Unix
+socket pair, numbers are little-endian:
 
     request   number u64 | slot u32 | flags u32 | position u64 | place u64 | size u64
-              flags: 1 the file's descriptor comes beside it (SCM_RIGHTS), 2 close the slot; size 0 writes nothing
+              flags: 1 the file's descriptor is attached (SCM_RIGHTS), 2 close the slot; size 0 writes nothing
     answer    number u64 | errno u32        in the order of the requests; none for request number 0
 
-`place` is where the bytes lie in the shared memory, at the same distance from a block's start as `position` in the
-file, so that whole blocks go from there to the disk without a copy (O_DIRECT) and without taking memory for the page
-cache. What the file has before them in their first block is read back into the room before `place`, and what is left
-behind the last whole block is written the ordinary way. Nobody else writes to these bytes meanwhile.
+`place` is the position of the bytes in the shared memory, with the same distance from a block's start as `position` in
+the file, so that whole blocks are written without a copy (O_DIRECT) and without using the page cache. The file's bytes
+before them in their first block are read into the memory before `place`, and the bytes after the last whole block are
+written normally. No other process writes to these bytes meanwhile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLOSES = 2
 
 
 class Writer:
-    """The descriptors by slot: the ordinary one, and one that goes past the page cache, or -1 where none can."""
+    """Two descriptors by slot: an ordinary one and a direct one, or -1 where the file system has no direct writes."""
 
     def __init__(self, socket: _socket.socket, memory: memoryview) -> None:
         self.socket = socket
@@ -46,7 +46,7 @@ class Writer:
             slot, flags = head & 0xFFFFFFFF, head >> 32
             if flags & OPENS:
                 descriptor = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
-                self.files[slot] = (descriptor, _past_the_cache(descriptor))
+                self.files[slot] = (descriptor, _open_direct(descriptor))
             code = self.write(slot, position, place, size) if size else 0
             if flags & CLOSES:
                 for descriptor in self.files.pop(slot):
@@ -56,7 +56,7 @@ class Writer:
                 self.socket.send(number.to_bytes(8, "little") + code.to_bytes(4, "little"))
 
     def write(self, slot: int, position: int, place: int, size: int) -> int:
-        """Write and return 0, or an errno; then any part of it may have been written."""
+        """Write and return 0, or an errno; then any part of the bytes may have been written."""
         ordinary, direct = self.files[slot]
         end = position + size
         try:
@@ -77,19 +77,19 @@ class Writer:
 
     def put(self, descriptor: int, position: int, place: int, size: int) -> None:
         written = 0
-        while written < size:  # Less than all of it, as before the disk is full: the next call says so.
+        while written < size:  # A short write, as before the disk is full: the next call raises.
             part = self.memory[place + written : place + size]
             step = posix.pwrite(descriptor, part, position + written)
             if step == 0:
-                raise OSError(errno.EIO, "a write of more than nothing wrote nothing")
+                raise OSError(errno.EIO, "a write wrote no bytes")
             written += step
 
 
-def _past_the_cache(descriptor: int) -> int:
+def _open_direct(descriptor: int) -> int:
     try:
         return posix.open(f"/proc/self/fd/{descriptor}", posix.O_RDWR | posix.O_DIRECT | posix.O_CLOEXEC)
     except OSError:
-        return -1  # A file system that keeps everything in memory, for instance.
+        return -1  # For example a file system in memory.
 
 
 if __name__ == "__main__":
@@ -100,4 +100,4 @@ if __name__ == "__main__":
     try:
         Writer(_socket.socket(fileno=int(sys.argv[1])), memoryview(shared)).run()
     except (BrokenPipeError, ConnectionResetError):
-        posix._exit(0)  # The parent has gone.
+        posix._exit(0)  # The parent has ended.

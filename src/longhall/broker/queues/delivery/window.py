@@ -11,7 +11,7 @@ from typing import Final, Protocol, final
 
 from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
-from longhall.log.reading import Cold, Supplied
+from longhall.log.segment_reads import Cold, Supplied
 from longhall.queues.envelope import body_bytes_of, group_text, peek_fields
 from longhall.queues.outcomes import Candidate
 from longhall.records.batch import BatchHeader, parse_header, read_records

@@ -19,7 +19,7 @@ from longhall.broker.queues.running import RunningQueue
 from longhall.broker.queues.write import shard_of_whole
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
-from longhall.log.reading import Supplied
+from longhall.log.segment_reads import Supplied
 from longhall.queues.chunks import ChunkManifest, join
 from longhall.queues.envelope import whole_of
 from longhall.queues.messages import Delivery

@@ -1,12 +1,12 @@
-"""Writing a closed segment anew without what is dead: offsets are kept, gaps stay.
+"""Rewrites a closed segment without dead records: offsets do not change, gaps stay.
 
-What is dead is somebody else's knowledge (a `RetentionRule`): key compaction is one, settled messages of a queue
-another. A batch that loses nothing is copied byte for byte, so rewriting twice gives the same file. The last batch of a
-segment always stays, if only as a header, so that the file still says where the segment ends.
+A `RetentionRule` decides what is dead: by key compaction, or by the settled messages of a queue. A batch that loses
+nothing is copied byte for byte, so rewriting twice gives the same file. The last batch of a segment always stays, at
+least as a header, so that the file still shows where the segment ends.
 
     <base>.log  --rewrite-->  <base>.log.cleaned + <base>.index.cleaned, synced  --install-->  <base>.log + <base>.index
 
-Until `install_segment` nothing changes for readers, and leftovers of a crash can be thrown away (`discard_cleaned`).
+Until `install_segment` nothing changes for readers, and `discard_cleaned` removes the leftovers of a crash.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Final, Protocol, final
 
 from longhall.errors import Code, LonghallError
 from longhall.log.index import IndexBuilder
-from longhall.log.scanning import CHUNK_BYTES, Damage, scan_segment
+from longhall.log.segment_scan import CHUNK_BYTES, Damage, scan_segment
 from longhall.records.batch import BatchHeader, Record, build_batch, parse_header, read_records
 from longhall.records.seal import open_sealed, seal
 from longhall.world.ports import Disk, File
 
 CLEANED: Final = ".cleaned"
 
-KEEP: Final = 0  # As it is.
-DROP: Final = 1  # With its offsets.
-HOLLOW: Final = 2  # Its header stays, its records go.
-OPEN: Final = 3  # Ask for every record.
+KEEP: Final = 0  # Copy the batch.
+DROP: Final = 1  # Remove the batch with its offsets.
+HOLLOW: Final = 2  # Keep the header, remove the records.
+OPEN: Final = 3  # Decide for each record.
 
 
 class RetentionRule(Protocol):
-    """Knows what is dead. It is asked about all batches of a partition in order, from its first closed segment on."""
+    """Decides what is dead. It sees all batches of a partition in order, from its first closed segment on."""
 
     def fate(self, header: BatchHeader, batch: bytes) -> int:
         """KEEP, DROP, HOLLOW or OPEN."""
 
     def keeps(self, header: BatchHeader, record: Record) -> bool:
-        """Whether a record of an opened batch stays."""
+        """True if a record of an opened batch stays."""
 
     def outlives_records(self, header: BatchHeader) -> bool:
-        """Whether the header of an opened batch stays when none of its records does."""
+        """True if the header of an opened batch stays when none of its records does."""
 
     def horizon_ms(self, header: BatchHeader, kept: list[Record]) -> int:
         """The delete horizon that the batch should have; -1 for none."""
@@ -46,7 +46,7 @@ class RetentionRule(Protocol):
 
 @final
 class Rewritten:
-    """What became of one segment. `changed` is False when there is nothing to install."""
+    """The result of one rewrite. `changed` is False when there is nothing to install."""
 
     def __init__(self, changed: bool, old_size_bytes: int, built: IndexBuilder, size_bytes: int) -> None:
         self.changed = changed
@@ -58,11 +58,11 @@ class Rewritten:
 
 
 def rewrite_segment(
-    disk: Disk, path: str, base_offset: int, size_bytes: int, keeper: RetentionRule, interval_bytes: int
+    disk: Disk, path: str, base_offset: int, size_bytes: int, rule: RetentionRule, interval_bytes: int
 ) -> Rewritten:
-    """Write what `keeper` keeps of the segment at `path` beside it, with its index, and make both durable.
+    """Write the live part of the segment at `path` to a new file beside it, with its index, and make both durable.
 
-    Raises STORAGE_DAMAGED when the segment is damaged: what may still be repaired is not thrown away.
+    Raises STORAGE_DAMAGED if the segment is damaged: damage that may be repaired must not be removed.
     """
     source = disk.open(path)
     target = _Target(disk, source, path + CLEANED)
@@ -71,7 +71,7 @@ def rewrite_segment(
         for found in scan_segment(source, base_offset, size_bytes):
             if isinstance(found, Damage):
                 raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is damaged at byte {found.position}")
-            kept = rewrite_batch(keeper, found.header, found.batch)
+            kept = rewrite_batch(rule, found.header, found.batch)
             if kept is None and found.position + found.header.size_bytes == size_bytes:
                 kept = _hollowed(found.header, found.batch)
             if kept is None:
@@ -93,9 +93,9 @@ def rewrite_segment(
         source.close()
 
 
-def rewrite_batch(keeper: RetentionRule, header: BatchHeader, batch: bytes) -> bytes | None:
-    """What stays of one batch: the same object if nothing changes, None if nothing stays."""
-    fate = keeper.fate(header, batch)
+def rewrite_batch(rule: RetentionRule, header: BatchHeader, batch: bytes) -> bytes | None:
+    """The live part of one batch: the same object if nothing changes, None if nothing stays."""
+    fate = rule.fate(header, batch)
     if fate == KEEP:
         return batch
     if fate == DROP:
@@ -105,11 +105,12 @@ def rewrite_batch(keeper: RetentionRule, header: BatchHeader, batch: bytes) -> b
     try:
         records = read_records(open_sealed(batch), 0)
     except LonghallError:
-        return batch  # Its checksum is right, so a client sent it like this: nobody here can judge its records.
-    kept = [record for record in records if keeper.keeps(header, record)]
+        # The checksum is right, so a client sent the batch in this form: its records cannot be judged here.
+        return batch
+    kept = [record for record in records if rule.keeps(header, record)]
     if not kept:
-        return _hollowed(header, batch) if keeper.outlives_records(header) else None
-    horizon_ms = keeper.horizon_ms(header, kept)
+        return _hollowed(header, batch) if rule.outlives_records(header) else None
+    horizon_ms = rule.horizon_ms(header, kept)
     had_ms = header.base_timestamp_ms if header.has_delete_horizon else -1
     if len(kept) == len(records) and horizon_ms == had_ms:
         return batch
@@ -117,12 +118,12 @@ def rewrite_batch(keeper: RetentionRule, header: BatchHeader, batch: bytes) -> b
 
 
 def _hollowed(header: BatchHeader, batch: bytes) -> bytes:
-    """The batch without records: it still says which offsets, sequences and epochs it stood for."""
+    """The batch without records; its header still has the offsets, sequence and epoch."""
     return batch if header.record_count == 0 else rebuild_batch(header, [], 0, -1)
 
 
 def rebuild_batch(header: BatchHeader, kept: list[Record], compression: int, horizon_ms: int) -> bytes:
-    """The batch with these of its records: offsets, producer, epoch and times stay as they were."""
+    """The batch with only these records: offsets, producer, epoch and times do not change."""
     return build_batch(
         kept,
         base_offset=header.base_offset,
@@ -136,21 +137,22 @@ def rebuild_batch(header: BatchHeader, kept: list[Record], compression: int, hor
         control=header.is_control,
         last_offset=header.last_offset,
         delete_horizon_ms=horizon_ms,
-        # Readers take the newest time for that of every record when the broker stamped the batch.
+        # In a batch stamped by the broker, readers use the newest time for every record.
         max_timestamp_ms=header.max_timestamp_ms if header.is_log_append_time or not kept else -1,
     )
 
 
 def cleaned_index_path(path: str) -> str:
-    """The index of the rewritten segment, until it is installed."""
+    """The index of the rewritten segment before it is installed."""
     return path.removesuffix(".log") + ".index" + CLEANED
 
 
 def install_segment(disk: Disk, path: str) -> bool:
-    """Put the rewritten segment in the place of the old one; False if there is none, so it may be asked again.
+    """Replace the old segment with the rewritten one; False if there is none, so a repeat is harmless.
 
-    One rename decides. The old index is gone for good before it, and the new one comes after it, so that a crash in
-    between leaves a segment without an index, which is made again, and never one with the index of another file.
+    The rename of the segment is the commit point. The old index is removed durably before it, and the new one is added
+    after it: a crash in between leaves a segment without an index, which is rebuilt, and never one with the index of
+    another file.
     """
     if not disk.exists(path + CLEANED):
         return False
@@ -168,7 +170,7 @@ def install_segment(disk: Disk, path: str) -> bool:
 
 
 def discard_cleaned(disk: Disk, directory: str) -> int:
-    """Remove what a rewrite that was never installed left behind, and return how many files that were."""
+    """Remove the files of a rewrite that was never installed; returns how many there were."""
     names = [name for name in disk.list(directory) if name.endswith(CLEANED)]
     for name in names:
         disk.remove(f"{directory}/{name}")
@@ -187,7 +189,7 @@ def _write_whole(disk: Disk, path: str, data: bytes) -> None:
 
 @final
 class _Target:
-    """The new file. It is made at the first difference, and takes over then what went before unchanged."""
+    """The new file. It is created at the first difference, and then starts with the unchanged bytes before it."""
 
     def __init__(self, disk: Disk, source: File, path: str) -> None:
         self.changed = False
@@ -200,13 +202,13 @@ class _Target:
         self._parts_bytes = 0
 
     def put(self, position: int, before: bytes, after: bytes) -> int:
-        """Take the batch that stood at `position`; returns where it stands now."""
+        """Write the batch that stood at `position`; returns its new position."""
         if after is not before and not self.changed:
             self._begin(position)
         return self.append(after)
 
     def skip(self, position: int) -> None:
-        """The batch at `position` is gone."""
+        """Leave out the batch at `position`."""
         if not self.changed:
             self._begin(position)
 

@@ -1,4 +1,4 @@
-"""Chores over segments: verifying, rebuilding indexes, and installing what was rewritten."""
+"""Background jobs over segments: verification, index rebuild, and installation of rewritten segments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhall.errors import Code, LonghallError
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.index import decode_index
 from longhall.records.batch import Record, build_batch, parse_header
 from longhall.world.real.disk import RealDisk
@@ -29,9 +29,9 @@ def disk(tmp_path: Path) -> Iterator[RealDisk]:
 
 
 def run(disk: Any, job: str, **arguments: Any) -> dict[str, Any]:
-    """As the janitor does it: everything travels as msgpack."""
+    """Run a job as the janitor does: arguments and result are sent as msgpack."""
     travelled = msgspec.msgpack.decode(msgspec.msgpack.encode(arguments))
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(CHORES[job](disk, travelled)), type=dict[str, Any])
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(BACKGROUND_JOBS[job](disk, travelled)), type=dict[str, Any])
 
 
 def batches(count: int, value_bytes: int = 50) -> list[bytes]:
@@ -46,7 +46,7 @@ def batches(count: int, value_bytes: int = 50) -> list[bytes]:
     ]
 
 
-def test_a_whole_segment_is_whole(disk: RealDisk) -> None:
+def test_an_intact_segment_has_no_damage(disk: RealDisk) -> None:
     parts = batches(10)
     write_segment(disk, BASE, parts)
     assert run(disk, "verify_segment", path=segment_path(BASE)) == {
@@ -64,8 +64,8 @@ def test_a_whole_segment_is_whole(disk: RealDisk) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 5, 8, 9, 11, 16, 17, 21, 26, 40, 60, 61, 90], ids=lambda at: f"byte-{at}")
-def test_one_flipped_byte_costs_one_batch(disk: RealDisk, at: int) -> None:
-    """Also where the checksum does not reach: in the offset and in the length."""
+def test_a_flipped_byte_damages_exactly_one_batch(disk: RealDisk, at: int) -> None:
+    """Includes bytes that the checksum does not cover: the offset and the length."""
     parts = batches(10)
     damaged = bytearray(parts[4])
     damaged[at] ^= 0x41
@@ -77,7 +77,7 @@ def test_one_flipped_byte_costs_one_batch(disk: RealDisk, at: int) -> None:
     assert result["next_offset"] == BASE + 20
 
 
-def test_the_first_and_the_last_batch_may_be_the_damaged_ones(disk: RealDisk) -> None:
+def test_damage_in_the_first_and_last_batch_is_found(disk: RealDisk) -> None:
     parts = batches(3)
     write_segment(disk, BASE, [b"\x00" * len(parts[0]), parts[1], parts[2][:-1]])
     size = len(parts[0])
@@ -87,7 +87,7 @@ def test_the_first_and_the_last_batch_may_be_the_damaged_ones(disk: RealDisk) ->
     ]
 
 
-def test_a_message_that_looks_like_a_batch_does_not_come_back_to_life(disk: RealDisk) -> None:
+def test_a_message_that_contains_a_batch_is_not_scanned_as_one(disk: RealDisk) -> None:
     inner = build_batch([Record(BASE + 1, 5, b"ghost", b"ghost")], base_offset=BASE + 1)
     outer = bytearray(build_batch([Record(BASE, 5, b"k", inner)], base_offset=BASE))
     outer[-1] ^= 1
@@ -105,14 +105,14 @@ def test_batches_larger_than_a_chunk_are_read(disk: RealDisk) -> None:
     result = run(disk, "verify_segment", path=segment_path(BASE))
     assert (result["batch_count"], result["damaged"]) == (2, [])
     flipped = bytearray(large)
-    flipped[8] ^= 1  # Its length no longer tells where the next one is, so that has to be searched for.
+    flipped[8] ^= 1  # Its length is wrong, so the next batch must be searched for.
     write_segment(disk, BASE, [bytes(flipped), after])
     assert run(disk, "verify_segment", path=segment_path(BASE))["damaged"] == [[0, len(large), BASE, BASE + 1]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 1199), st.integers(0, 255)), max_size=6), st.integers(0, 1200))
 @settings(max_examples=100)
-def test_any_damage_is_told_and_the_rest_is_found(
+def test_any_damage_is_reported_and_other_batches_are_found(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]], size: int
 ) -> None:
     disk = RealDisk(str(tmp_path_factory.mktemp("hall")))
@@ -131,7 +131,7 @@ def test_any_damage_is_told_and_the_rest_is_found(
     disk.close()
 
 
-def test_an_index_is_made_again(disk: RealDisk) -> None:
+def test_an_index_is_rebuilt(disk: RealDisk) -> None:
     parts = batches(100)
     write_segment(disk, BASE, parts)
     size = len(parts[0])
@@ -161,7 +161,7 @@ def test_an_empty_segment_has_an_index(disk: RealDisk) -> None:
     assert len(index) == 0
 
 
-def test_what_is_not_a_segment_is_refused(disk: RealDisk) -> None:
+def test_invalid_arguments_are_refused(disk: RealDisk) -> None:
     disk.make_directory("partitions")
     write_file(disk, "partitions/notes.txt", b"")
     with pytest.raises(LonghallError) as caught:
@@ -175,13 +175,13 @@ def test_what_is_not_a_segment_is_refused(disk: RealDisk) -> None:
         run(disk, "verify_segment", path=segment_path(7), mispelt=1)
 
 
-def rewritings(count: int) -> list[bytes]:
-    """The same key again and again, a batch each."""
+def same_key_batches(count: int) -> list[bytes]:
+    """The same key in many batches."""
     return [build_batch([Record(BASE + n, 1, b"k", b"v")], base_offset=BASE + n) for n in range(count)]
 
 
 class CrashingDisk:
-    """Everything works until a number of changes were made to the directory; then nothing does."""
+    """A disk that fails after a number of changes to the directory."""
 
     def __init__(self, disk: RealDisk, changes: int) -> None:
         self._disk = disk
@@ -196,7 +196,7 @@ class CrashingDisk:
 
 
 @pytest.mark.parametrize("changes", range(8))
-def test_installing_may_be_cut_anywhere(disk: RealDisk, changes: int) -> None:
+def test_an_installation_survives_a_crash_at_any_step(disk: RealDisk, changes: int) -> None:
     segments = [
         write_segment(
             disk, BASE, [build_batch([Record(BASE + n, 1, b"k", b"v")], base_offset=BASE + n) for n in range(9)]
@@ -207,7 +207,7 @@ def test_installing_may_be_cut_anywhere(disk: RealDisk, changes: int) -> None:
     arguments = {"directory": DIRECTORY, "segments": segments, "dirty_from": 0, "until_offset": BASE + 9}
     outcome = run(disk, "compact_segments", now_ms=5, delete_retention_ms=5, **arguments)
     assert [segment["base_offset"] for segment in outcome["segments"]] == [BASE]
-    assert read_file(disk, segment_path(BASE)) == old, "nothing is seen before it is installed"
+    assert read_file(disk, segment_path(BASE)) == old, "readers see nothing before the installation"
     new = read_file(disk, segment_path(BASE) + ".cleaned")
     assert len(new) == outcome["segments"][0]["new_size_bytes"] == len(old) // 9
     try:
@@ -228,7 +228,7 @@ def test_installing_may_be_cut_anywhere(disk: RealDisk, changes: int) -> None:
     assert not [name for name in disk.list(DIRECTORY) if name.endswith(".cleaned")]
 
 
-def test_what_was_never_installed_can_be_discarded(disk: RealDisk) -> None:
+def test_rewritten_segments_can_be_discarded_before_installation(disk: RealDisk) -> None:
     segments = [
         write_segment(
             disk, BASE, [build_batch([Record(BASE + n, 1, b"k", b"v")], base_offset=BASE + n) for n in range(3)]

@@ -1,10 +1,11 @@
-"""The parent's end of the process that writes behind the loop: bytes into shared memory, requests out, answers in.
+"""The node's side of the writer: bytes into shared memory, requests out, answers in.
 
-The memory is a ring, given back in the order of the requests. What finds no room in it is refused, and so is everything
-after the process has died: the caller writes by himself then. The process and the memory come with the first request.
+The memory is a ring, released in the order of the requests. A write that does not fit into it is refused, and so is
+every write after the process has died: the caller then writes itself. The process and the memory are created with the
+first request.
 
-What a node had asked for when it was killed is still written, and must not fall into what its successor writes: the
-process holds a lock on the directory, and the next node waits until it is gone.
+Requests of a node that was killed are still written, and must not overwrite what the next node writes: the process
+holds a lock on the directory, and the next node waits until it has ended.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from longhall.world.real.file import RealFile
 from longhall.world.real.writer import BLOCK_BYTES, CLOSES, OPENS
 
 RING_BYTES: Final = 16 * 1024 * 1024
-SLOTS_MAX: Final = 2048  # Files that the process holds open; then it starts over with none.
-REQUESTS_MAX: Final = 512  # Under way at the same time: fewer than the socket holds.
+SLOTS_MAX: Final = 2048  # Files that the process holds open; then it closes all and starts over.
+REQUESTS_MAX: Final = 512  # Requests in progress: fewer than the socket holds.
 ANSWER_BYTES: Final = 12
 LOCK_NAME: Final = "lock.writes"
 LOCK_SECONDS_MAX: Final = 30.0  # For at most one ring of bytes.
@@ -40,7 +41,7 @@ _SOCKET_BUFFER_BYTES: Final = 1 << 20
 
 
 def wait_for_writes(root: str) -> None:
-    """Wait until nothing is written any more that an earlier node had asked for; OSError if that takes too long."""
+    """Wait until the writer of an earlier node has ended; OSError if that takes too long."""
     path = os.path.join(root, LOCK_NAME)
     if os.path.exists(path):
         os.close(_locked(path))
@@ -75,8 +76,8 @@ class WriteLane:
         self._slots: dict[RealFile, int] = {}
         self._next_slot = 0
         self._next_number = 1
-        self._waiting: deque[tuple[int, int, Done]] = deque()  # Number, end of its stretch of the ring, whom to tell.
-        self._head = 0  # Where the next stretch begins; both count on and on, and the ring repeats under them.
+        self._waiting: deque[tuple[int, int, Done]] = deque()  # Number, end of its range in the ring, callback.
+        self._head = 0  # Start of the next range; both counters only grow, and the ring repeats under them.
         self._free_to = RING_BYTES
         self._failed = False
 
@@ -107,7 +108,7 @@ class WriteLane:
         return True
 
     def finish(self) -> None:
-        """Wait for everything that is under way, and tell of it."""
+        """Wait for all writes in progress and call their callbacks."""
         while self._waiting and self._socket is not None:
             poll = select.poll()
             poll.register(self._socket, select.POLLIN)
@@ -115,7 +116,7 @@ class WriteLane:
             self._on_readable()
 
     def forget(self, file: RealFile) -> None:
-        """The file is being closed: the process must not keep it open, or a removed file would keep its space."""
+        """Close the file in the process as well, or a removed file would still occupy its space."""
         slot = self._slots.pop(file, None)
         if slot is not None and not self._failed:
             self._send(_message(0, slot, CLOSES, 0, 0, 0), -1)
@@ -142,7 +143,7 @@ class WriteLane:
             os.ftruncate(memory, RING_BYTES)
             ours.setblocking(False)
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
-            passed = (theirs.fileno(), memory, lock)  # The lock is the process's from now on, and only kept.
+            passed = (theirs.fileno(), memory, lock)  # The process owns the lock from now on, and only holds it.
             command = [sys.executable, "-I", "-S", writer.__file__, *map(str, passed)]
             self._process = subprocess.Popen(command, pass_fds=passed, stdin=subprocess.DEVNULL)
         self._ring = mmap.mmap(memory, RING_BYTES)
@@ -152,13 +153,13 @@ class WriteLane:
         self._socket = ours
 
     def _attend(self) -> bool:
-        """Listen for answers on the loop that asks; tests bring one loop after another."""
+        """Listen for answers on the calling loop; tests use one loop after another."""
         loop = asyncio.get_running_loop()
         if self._socket is None:
             try:
                 self._start()
             except OSError:
-                self._failed = True  # No process, no memory: writing goes the ordinary way.
+                self._failed = True  # No process, no memory: the caller writes normally.
                 return False
         if self._loop is not loop:
             assert self._socket is not None
@@ -186,7 +187,7 @@ class WriteLane:
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))] if descriptor >= 0 else []
         try:
             self._socket.sendmsg([message], ancillary)
-        except OSError as error:  # Also when the socket is full, which the bound on requests keeps it from being.
+        except OSError as error:  # Includes a full socket, which the bound on requests prevents.
             assert self._loop is not None
             self._failed = True
             self._loop.call_soon(self._fail, error)

@@ -1,4 +1,4 @@
-"""Jobs for the janitor under test."""
+"""Background jobs for the janitor under test."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def miss(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def refuse(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    raise LonghallError(Code.STORAGE_DAMAGED, "it rattles")
+    raise LonghallError(Code.STORAGE_DAMAGED, "refused by the test job")
 
 
 def stumble(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    raise ZeroDivisionError("of all things")
+    raise ZeroDivisionError("raised by the test job")
 
 
-CHORES = {"count": count, "die": die, "miss": miss, "refuse": refuse, "stumble": stumble}
+BACKGROUND_JOBS = {"count": count, "die": die, "miss": miss, "refuse": refuse, "stumble": stumble}

@@ -1,14 +1,14 @@
-"""Rows of a table into record batches: the loop that everything written through Spark passes.
+"""Encodes rows of a table into record batches: the inner loop of everything that Spark writes.
 
 No row becomes an object. The loop takes the columns as Arrow has them (where each entry ends, and the bytes of all of
-them), chooses the partition of each row as Kafka's clients do, and appends the encoded record to what that partition is
-going to get. `records.record` says what a record looks like, and a test holds both to the same bytes.
+them), chooses the partition of each row as Kafka's clients do, and appends the encoded record to the pack of that
+partition. `records.record` defines the format of a record, and a test compares the bytes of both encoders.
 
-    partition of a row    what its column says, else by the hash of its key, else the one whose turn it is: that one
-                          fills up first, so that rows without a key make large batches
+    partition of a row    its column if it has a value, else by the hash of its key, else the current one in turn: that
+                          one fills up first, so that rows without a key make large batches
 
-Packing stops as soon as something is full, so that whoever sends it can do so before more is packed. This module knows
-neither Arrow nor who sends.
+Packing stops as soon as a pack is full, so that the caller can send it before more is packed. This module knows neither
+Arrow nor the sender.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from longhall.errors import Code, LonghallError
 from longhall.records.batch import pack_batch
 from longhall.records.partitioner import partition_for
 
-PACK_BYTES: Final = 512 * 1024  # A batch is closed as soon as it has so many.
-OPEN_BYTES_MAX: Final = 32 * 1024 * 1024  # Of all that are not closed yet.
+PACK_BYTES: Final = 512 * 1024  # A batch is closed as soon as it has this size.
+OPEN_BYTES_MAX: Final = 32 * 1024 * 1024  # Total of all packs that are not closed yet.
 
 
 @final
 class Column:
-    """Byte strings one after another. Where `present` is not empty it has one byte a row, 0 for a null."""
+    """Consecutive byte strings. If `present` is not empty, it has one byte per row, 0 for a null."""
 
     def __init__(self, bounds: bytes, data: bytes, present: bytes, begin: int = 0) -> None:
-        self.bounds = bounds  # Of rows and one more, 32 bits each; none at all if every row is null.
+        self.bounds = bounds  # One more than rows, 32 bits each; empty if every row is null.
         self.data = data
-        self.begin: i64 = begin  # What the bounds call the first byte.
+        self.begin: i64 = begin  # The bound of the first byte.
         self.present = present
 
 
 @final
 class Rows:
-    """A slice of a table. Empty bytes stand for a column that is not there."""
+    """A slice of a table. Empty bytes stand for a missing column."""
 
     def __init__(self, count: int, key: Column, value: Column) -> None:
         self.count = count
         self.key = key
         self.value = value
         self.topics: list[str] = []
-        self.topic_of = b""  # 32 bits a row, into `topics`; empty if there is one only.
-        self.partitions = b""  # 32 bits a row, -1 for none.
-        self.times = b""  # 64 bits a row, in microseconds.
-        self.headers: list[bytes] = []  # As they are encoded, or empty.
+        self.topic_of = b""  # 32 bits per row, an index into `topics`; empty if there is only one.
+        self.partitions = b""  # 32 bits per row, -1 for none.
+        self.times = b""  # 64 bits per row, in microseconds.
+        self.headers: list[bytes] = []  # Encoded headers, or empty.
 
 
 @final
 class Pack:
-    """What one partition is going to get: records that are not a batch yet."""
+    """Encoded records for one partition that are not a batch yet."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -75,7 +75,7 @@ class Pack:
         value_size: i64,
         headers: bytes,
     ) -> None:
-        """One record; sizes are -1 for null."""
+        """Append one record; sizes are -1 for null."""
         if self.rows == 0:
             self.base_ms = time_ms
             self.newest_ms = time_ms
@@ -83,19 +83,26 @@ class Pack:
             self.newest_ms = time_ms
         out = self.body
         delta: i64 = time_ms - self.base_ms
-        size: i64 = 1 + _size(delta) + _size(self.rows) + _size(key_size) + _size(value_size) + len(headers)
+        size: i64 = (
+            1
+            + _varint_size(delta)
+            + _varint_size(self.rows)
+            + _varint_size(key_size)
+            + _varint_size(value_size)
+            + len(headers)
+        )
         if key_size > 0:
             size += key_size
         if value_size > 0:
             size += value_size
-        _put(out, size)
+        _append_varint(out, size)
         out.append(0)
-        _put(out, delta)
-        _put(out, self.rows)
-        _put(out, key_size)
+        _append_varint(out, delta)
+        _append_varint(out, self.rows)
+        _append_varint(out, key_size)
         if key_size > 0:
             out.write(key[key_at : key_at + key_size])
-        _put(out, value_size)
+        _append_varint(out, value_size)
         if value_size > 0:
             out.write(value[value_at : value_at + value_size])
         out.write(headers)
@@ -107,7 +114,7 @@ class Pack:
 
 @final
 class Packer:
-    """All packs of one task. `first_turn` tells tasks apart, so that they do not all begin with the same partition."""
+    """All packs of one task. `first_turn` differs between tasks, so that they begin with different partitions."""
 
     def __init__(self, first_turn: int = 0, pack_bytes: int = PACK_BYTES) -> None:
         self.open_bytes: i64 = 0
@@ -121,13 +128,13 @@ class Packer:
         return topic in self._open
 
     def learn(self, topic: str, partition_count: int) -> None:
-        """How many partitions a topic has; to be said before rows for it come."""
+        """Set the number of partitions of a topic, before its first row."""
         none: list[Pack | None] = [None] * partition_count
         self._open[topic] = none
         self._turns[topic] = self._first_turn % partition_count
 
     def pack(self, rows: Rows, start: int, now_ms: int) -> int:
-        """Take rows from `start` on until something is full or all are taken; returns where to go on."""
+        """Add rows from `start` on until a pack is full or all rows are added; returns the next row."""
         row: i64 = start
         count: i64 = rows.count
         while row < count and not self._full and self.open_bytes < OPEN_BYTES_MAX:
@@ -136,7 +143,7 @@ class Packer:
         return row
 
     def take(self, everything: bool = False) -> list[Pack]:
-        """The packs that are full; everything if so wished or if too much is open."""
+        """The packs that are full; all of them with `everything` or if too many bytes are open."""
         full = self._full
         self._full = []
         if everything or self.open_bytes >= OPEN_BYTES_MAX:
@@ -197,8 +204,8 @@ def _bounds(column: Column, row: i64) -> tuple[i64, i64]:
     return at - column.begin, end - at
 
 
-def _size(value: i64) -> i64:
-    """How many bytes a zigzag varint takes."""
+def _varint_size(value: i64) -> i64:
+    """The encoded size of a zigzag varint."""
     raw: i64 = value * 2 if value >= 0 else -2 * value - 1
     size: i64 = 1
     while raw > 0x7F:
@@ -207,7 +214,7 @@ def _size(value: i64) -> i64:
     return size
 
 
-def _put(out: BytesWriter, value: i64) -> None:
+def _append_varint(out: BytesWriter, value: i64) -> None:
     raw: i64 = value * 2 if value >= 0 else -2 * value - 1
     while raw > 0x7F:
         out.append((raw & 0x7F) | 0x80)
@@ -216,16 +223,16 @@ def _put(out: BytesWriter, value: i64) -> None:
 
 
 def encode_headers(headers: list[tuple[str, bytes | None]]) -> bytes:
-    """The headers of one record as they stand at its end."""
+    """The encoded headers at the end of one record."""
     out = BytesWriter()
-    _put(out, len(headers))
+    _append_varint(out, len(headers))
     for name, value in headers:
         text = name.encode()
-        _put(out, len(text))
+        _append_varint(out, len(text))
         out.write(text)
         if value is None:
-            _put(out, -1)
+            _append_varint(out, -1)
         else:
-            _put(out, len(value))
+            _append_varint(out, len(value))
             out.write(value)
     return out.getvalue()

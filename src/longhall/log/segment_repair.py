@@ -1,8 +1,8 @@
-"""Damage in segments found, and put right in place with the same batches from somewhere else: chores of the janitor.
+"""Repair of segments in place: background jobs that find damage and replace it with batches of another replica.
 
-A stretch is what stands between two batches that can be trusted. It is mended by exactly as many bytes: whole batches
-of the offsets that belong there. Everything around it stays as it is, and so do the places that others remember. What
-does not fit is not written. Who has the batches, and whether they are the right ones, is for whoever asks.
+A stretch is the damaged range between two valid batches. Its replacement has exactly the same size: whole batches with
+the offsets that belong there. All other bytes keep their positions, so references into the segment stay valid. A
+replacement that does not fit is not written. The caller finds the batches and checks that they are the right ones.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ import msgspec
 
 from longhall.errors import LonghallError
 from longhall.log.index import IndexBuilder
-from longhall.log.indexing import publish_index
+from longhall.log.index_files import publish_index
 from longhall.log.layout import base_offset_of
-from longhall.log.scanning import AtRest, Damage, Found, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.log.segment_scan import AtRest, Damage, Found, scan_segment
 from longhall.records.batch import BatchHeader, check_batch
 from longhall.world.ports import Disk, File
 
-STRETCH_BYTES_MAX: Final = 65 * 1024 * 1024  # Of what is mended at once: room for the largest batch.
+STRETCH_BYTES_MAX: Final = 65 * 1024 * 1024  # The largest stretch repaired at once: room for the largest batch.
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class OfWritten(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A segment: how many bytes of it count, and the offset behind its last batch."""
+class WrittenSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A segment: how many of its bytes count, and the offset after its last batch."""
 
     path: str
     size_bytes: Natural
     next_offset: Natural
 
 
-class OfMany(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Segments to look at, and whether each gets an index of what was found in it."""
+class SegmentsArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Segments to check, and whether to rebuild their indexes."""
 
-    segments: list[OfWritten]
+    segments: list[WrittenSegment]
     index: bool = False
 
 
-class OfStretch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """So many bytes of a segment that hold the batches from one offset up to another."""
+class StretchArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A range of bytes of a segment with the batches from one offset up to another."""
 
     path: str
     first: Natural
@@ -49,16 +49,16 @@ class OfStretch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     size_bytes: Natural
 
 
-class OfPatches(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A segment, damaged stretches of it, each by its numbers, and what belongs into them."""
+class PatchesArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A segment, the numbers of damaged stretches in it, and their replacements."""
 
-    segment: OfWritten
+    segment: WrittenSegment
     patches: list[tuple[list[Natural], bytes]]
 
 
 @final
 class Stretch:
-    """Bytes of a segment that cannot be trusted, and the offsets of the batches that belong there."""
+    """A damaged range of bytes of a segment, and the offsets of the batches that belong there."""
 
     def __init__(self, position: int, size_bytes: int, first: int, behind: int) -> None:
         self.position = position
@@ -67,21 +67,23 @@ class Stretch:
         self.behind = behind
 
     def numbers(self) -> list[int]:
-        """As chores report it."""
+        """The stretch as jobs report it."""
         return [self.position, self.size_bytes, self.first, self.behind]
 
 
 def find_damage(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Check every batch of some segments. `damaged` has for each the list of (position, size, first offset, offset
-    behind); of one that is not there, all of it.
+    """Check every batch of some segments. `damaged` has for each segment the list of (position, size, first offset,
+    offset after the last); a missing file is damaged as a whole.
     """
-    task = msgspec.convert(arguments, OfMany)
-    return {"damaged": [[one.numbers() for one in _look_at(disk, segment, task.index)] for segment in task.segments]}
+    task = msgspec.convert(arguments, SegmentsArguments)
+    return {
+        "damaged": [[one.numbers() for one in _check_segment(disk, segment, task.index)] for segment in task.segments]
+    }
 
 
 def read_stretch(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """The batches of these offsets, if they are whole and have this size; else nothing."""
-    task = msgspec.convert(arguments, OfStretch)
+    """The batches of these offsets if they are valid and have this size; else nothing."""
+    task = msgspec.convert(arguments, StretchArguments)
     if not disk.exists(task.path):
         return {"data": b""}
     found: list[bytes] = []
@@ -101,12 +103,12 @@ def read_stretch(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def mend_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Write over stretches, durably, what belongs there; each only if it is still damaged and that fits. `mended` says
-    for each whether it is whole now.
+    """Overwrite damaged stretches durably. A stretch is written only if it is still damaged and its replacement fits.
+    `mended` says for each stretch whether it is valid now.
 
-    The file is opened once: should another one take its place meanwhile, this one is written for nothing.
+    The file is opened once: if another file replaces it meanwhile, the write has no effect.
     """
-    task = msgspec.convert(arguments, OfPatches)
+    task = msgspec.convert(arguments, PatchesArguments)
     segment = task.segment
     base_offset = base_offset_of(segment.path)
     file = disk.open(segment.path)
@@ -123,10 +125,10 @@ def mend_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def restore_from_memory(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Write again, durably, what memory still has whole of stretches that are damaged on the disk. `damaged` has the
-    stretches that are left.
+    """Write the intact copy in memory over stretches that are damaged on the disk, durably. `damaged` has the stretches
+    that memory could not restore.
     """
-    segment = msgspec.convert(arguments, OfWritten)
+    segment = msgspec.convert(arguments, WrittenSegment)
     base_offset = base_offset_of(segment.path)
     if not disk.exists(segment.path):
         return {"damaged": [[0, segment.size_bytes, base_offset, segment.next_offset]]}
@@ -149,7 +151,7 @@ def restore_from_memory(disk: Disk, arguments: dict[str, object]) -> dict[str, o
 
 def _fits(numbers: list[int], data: bytes) -> bool:
     _, size, first, behind = numbers
-    return len(data) == size and headers_in(data, first, behind) is not None
+    return len(data) == size and valid_headers(data, first, behind) is not None
 
 
 def _touched(numbers: list[int], damaged: list[Stretch]) -> bool:
@@ -157,8 +159,8 @@ def _touched(numbers: list[int], damaged: list[Stretch]) -> bool:
     return any(one.position < end and numbers[0] < one.position + one.size_bytes for one in damaged)
 
 
-def headers_in(data: bytes, first: int, behind: int) -> list[BatchHeader] | None:
-    """The headers of the batches in `data`, all whole, ascending and of these offsets; None if it is not so."""
+def valid_headers(data: bytes, first: int, behind: int) -> list[BatchHeader] | None:
+    """The headers of the batches in `data`; None unless all are valid, ascend and have exactly these offsets."""
     headers: list[BatchHeader] = []
     at = 0
     expected = first
@@ -176,11 +178,11 @@ def headers_in(data: bytes, first: int, behind: int) -> list[BatchHeader] | None
 
 
 def stretches(file: File, base_offset: int, size_bytes: int, next_offset: int) -> list[Stretch]:
-    """What is damaged of the first `size_bytes` of a segment that ends before `next_offset`."""
+    """The damaged stretches in the first `size_bytes` of a segment that ends before `next_offset`."""
     return _scan(file, base_offset, size_bytes, next_offset, IndexBuilder(base_offset, INDEX_INTERVAL_BYTES))
 
 
-def _look_at(disk: Disk, segment: OfWritten, index: bool) -> list[Stretch]:
+def _check_segment(disk: Disk, segment: WrittenSegment, index: bool) -> list[Stretch]:
     base_offset = base_offset_of(segment.path)
     if not disk.exists(segment.path):
         return [Stretch(0, segment.size_bytes, base_offset, segment.next_offset)] if segment.size_bytes else []
@@ -199,7 +201,7 @@ def _scan(file: File, base_offset: int, size_bytes: int, next_offset: int, built
     found: list[Stretch] = []
     end = min(size_bytes, file.size())
     last: Found | None = None
-    before = base_offset  # The offset behind the batch before the last one.
+    before = base_offset  # The offset after the batch before the last one.
     for one in scan_segment(AtRest(file), base_offset, end):
         if isinstance(one, Damage):
             behind = one.next_offset_hint if one.next_offset_hint >= 0 else next_offset
@@ -209,7 +211,7 @@ def _scan(file: File, base_offset: int, size_bytes: int, next_offset: int, built
         built.note(one.position, one.header)
         last = one
     if last is not None and last.header.next_offset > next_offset:
-        # The checksum does not cover a batch's own offset, and behind the last one nothing contradicts it.
+        # The checksum does not cover a batch's own offset, and no successor contradicts that of the last batch.
         found = [one for one in found if one.position < last.position]
         found.append(Stretch(last.position, size_bytes - last.position, before, next_offset))
     elif end < size_bytes:

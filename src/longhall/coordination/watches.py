@@ -1,8 +1,8 @@
-"""Watches that last: one-shot watches of a tree, set again and read again for as long as somebody follows.
+"""Persistent watches over the one-shot watches of a tree.
 
-What changed is read anew with the next watch set by the same read, so that no change is missed, however many are
-skipped. A lost connection takes its watches along: everything is read again when there is a connection. Each follower
-is one task; the one it tells is never called twice at a time.
+Each read sets the next watch, so that no final state is missed, although intermediate ones may be. A lost connection
+loses its watches: everything is read again once there is a connection. Each watch is one task, so its callback never
+runs twice at a time.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from longhall.coordination.ports import CoordinationError
 from longhall.coordination.tree import Node, Tree
 
 READS_AT_ONCE_MAX: Final = 256
-PAUSE_S: Final = 0.1  # Between tries where a connection is there, and reading fails all the same.
+PAUSE_S: Final = 0.1  # Between attempts when a read fails although there is a connection.
 
 T = TypeVar("T")
 
 
 @final
-class Follower(Generic[T]):
-    """Reads with `refresh`, tells `heard` what is new. `waken` says that something may have changed."""
+class TreeWatch(Generic[T]):
+    """Reads with `refresh` and calls `callback` with each new value. `waken` says that something may have changed."""
 
     def __init__(
         self,
         refresh: Callable[[], Awaitable[T]],
-        heard: Callable[[T], None],
+        callback: Callable[[T], None],
         connected: asyncio.Event,
-        ended: Callable[[Follower[T]], None],
+        ended: Callable[[TreeWatch[T]], None],
     ) -> None:
         self._refresh = refresh
-        self._heard = heard
+        self._callback = callback
         self._connected = connected
         self._ended = ended
         self._changed = asyncio.Event()
@@ -48,49 +48,51 @@ class Follower(Generic[T]):
         self._ended(self)
 
     async def _follow(self) -> None:
-        told: list[T] = []
+        reported: list[T] = []
         while True:
             await self._connected.wait()
             self._changed.clear()
             try:
                 value = await self._refresh()
             except CoordinationError:
-                # The connection is about to be known as lost, or just came back: in either case it is tried again.
+                # The loss of the connection is not reported yet, or the connection has just come back: try again in
+                # both cases.
                 await asyncio.sleep(PAUSE_S)
                 continue
-            if not told or told[0] != value:
-                told = [value]
+            if not reported or reported[0] != value:
+                reported = [value]
                 self._tell(value)
             await self._changed.wait()
 
     def _tell(self, value: T) -> None:
         try:
-            self._heard(value)
+            self._callback(value)
         except Exception as failure:
-            # Who cannot bear one value still hears of the next; the failure is reported like that of any callback.
+            # A callback that fails for one value still gets the next; the loop reports the failure like that of any
+            # callback.
             loop = asyncio.get_running_loop()
             loop.call_exception_handler({"message": "a watch of the coordinator failed", "exception": failure})
 
 
 def report_failure(task: asyncio.Task[None]) -> None:
-    """Hand the failure of a task that must not end to the loop's exception handler, which stops the node."""
+    """Report the failure of a task that must not end to the loop's exception handler, which stops the node."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        told = {"message": f"the task {task.get_name()!r} failed", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(told)
+        reported = {"message": f"the task {task.get_name()!r} failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(reported)
 
 
 @final
-class Single:
-    """One value that is followed."""
+class WatchedValue:
+    """One watched value."""
 
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree
         self._path = path
-        self.waken: Callable[[], None] = _nobody
+        self.waken: Callable[[], None] = _ignore
 
     def forget(self) -> None:
-        """Its watch is gone with its connection; `refresh` sets the next one anyway."""
+        """Do nothing: the connection's watches are lost, but `refresh` sets the next one anyway."""
 
     async def refresh(self) -> Node | None:
         return await self._tree.get(self._path, self._fired)
@@ -100,8 +102,8 @@ class Single:
 
 
 @final
-class Collection:
-    """The values below a path. Of many only those are read again whose watch fired."""
+class WatchedChildren:
+    """The watched values below a path. Only values whose watch fired are read again."""
 
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree
@@ -109,10 +111,10 @@ class Collection:
         self._known: dict[str, Node] = {}
         self._names_changed = True
         self._changed: set[str] = set()
-        self.waken: Callable[[], None] = _nobody
+        self.waken: Callable[[], None] = _ignore
 
     def forget(self) -> None:
-        """All watches are gone with their connection: everything has to be read again."""
+        """Read everything again at the next `refresh`: the connection's watches are lost."""
         self._names_changed = True
         self._changed.update(self._known)
 
@@ -121,11 +123,11 @@ class Collection:
             if self._names_changed:
                 await self._read_names()
             names = sorted(self._changed)
-            self._changed.clear()  # What fires from here on is for the next time.
+            self._changed.clear()  # Watches that fire from here on count for the next refresh.
             for start in range(0, len(names), READS_AT_ONCE_MAX):
                 await self._read(names[start : start + READS_AT_ONCE_MAX])
         except CoordinationError:
-            self.forget()  # Names that are new are found again because nothing is known of them.
+            self.forget()  # New names are found again because all of them count as unknown.
             raise
         return dict(sorted(self._known.items()))
 
@@ -157,7 +159,7 @@ class Collection:
 
 
 async def read_all(tree: Tree, path: str) -> dict[str, Node]:
-    """The values below a path, once."""
+    """The values below a path, read once."""
     names = await tree.children(path)
     found: dict[str, Node] = {}
     for start in range(0, len(names), READS_AT_ONCE_MAX):
@@ -167,5 +169,5 @@ async def read_all(tree: Tree, path: str) -> dict[str, Node]:
     return found
 
 
-def _nobody() -> None:
-    """Nobody follows yet."""
+def _ignore() -> None:
+    """The callback before the first refresh: ignores the change."""

@@ -1,11 +1,11 @@
-"""The embedded tree on disk: one small file, replaced as a whole by every commit.
+"""The file of the embedded tree: one small file, replaced as a whole by every commit.
 
     0  u32  magic "LHCT"       8  u32  CRC-32C of the body
     4  u16  version           12  u32  size of the body
     6  u16  0                 16  body: msgpack [clock, [[path, data, version, created], ...]]
 
-What ends with a session is not in it: no session outlives the process. A body of a later version of Longhall may have
-more elements behind those that this one knows.
+Values of sessions are not in it: no session outlives the process. A body of a later version of Longhall may have more
+elements after those that this one knows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEADER: Final = struct.Struct(">4sHHII")
 
 
 def stage(disk: Disk, nodes: Nodes) -> File:
-    """Write a tree beside the one that is saved. OSError leaves that in place."""
+    """Write a tree beside the saved one. On OSError the saved one is unchanged."""
     kept = [[path, node.data, node.version, node.created] for path, node in nodes.items() if not node.owner]
     body = msgspec.msgpack.encode([nodes.clock, kept])
     file = disk.open(_NEW, create=True)
@@ -43,8 +43,8 @@ def stage(disk: Disk, nodes: Nodes) -> File:
     return file
 
 
-async def settle(disk: Disk, file: File) -> None:
-    """Make what was staged the tree that is found after a crash. After OSError nobody knows which one that is."""
+async def publish(disk: Disk, file: File) -> None:
+    """Make the staged tree the saved one, durably. After OSError it is unknown which of the two a restart finds."""
     synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def done(failure: OSError | None) -> None:

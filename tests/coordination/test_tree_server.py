@@ -1,4 +1,4 @@
-"""Workers and the process that keeps their tree: strangers, broken connections, and frames that are none."""
+"""Workers and the server of their tree: missing tokens, broken connections, and malformed frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhall.coordination import worker as module
+from longhall.coordination import tree_client as module
 from longhall.coordination.embedded import EmbeddedStore
 from longhall.coordination.frames import (
     FRAME_BYTES_MAX,
@@ -22,30 +22,30 @@ from longhall.coordination.frames import (
     read_reply,
     read_request,
 )
-from longhall.coordination.keeper import TreeKeeper, keep_tree
 from longhall.coordination.ports import MemberDescription, OutcomeUnknown, Session
 from longhall.coordination.tree import Check, Create, Delete, Node, Put
-from longhall.coordination.worker import worker_coordinator
+from longhall.coordination.tree_client import worker_coordinator
+from longhall.coordination.tree_server import TreeServer, serve_tree
 from longhall.world.real.world import RealWorld, real_world
 from tests.coordination.sides import eventually
 
-Kept = tuple[RealWorld, TreeKeeper]
+Served = tuple[RealWorld, TreeServer]
 
 
 @pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
     world = real_world(str(tmp_path / "data"))
-    keeper = await keep_tree(EmbeddedStore(world.disk), world.network, world.entropy)
-    yield world, keeper
-    keeper.close()
+    server = await serve_tree(EmbeddedStore(world.disk), world.network, world.entropy)
+    yield world, server
+    server.close()
     await asyncio.sleep(0)
     world.close()
 
 
-async def test_a_worker_that_dies_is_forgotten_at_once(kept: Kept) -> None:
-    world, keeper = kept
-    first = worker_coordinator(world.network, keeper.port, keeper.token)
-    second = worker_coordinator(world.network, keeper.port, keeper.token)
+async def test_the_session_of_a_dead_worker_ends_at_once(served: Served) -> None:
+    world, server = served
+    first = worker_coordinator(world.network, server.port, server.token)
+    second = worker_coordinator(world.network, server.port, server.token)
     await first.start()
     await second.start()
     heard: list[Session] = []
@@ -64,14 +64,14 @@ async def test_a_worker_that_dies_is_forgotten_at_once(kept: Kept) -> None:
     await second.close()
 
 
-async def test_a_stranger_gets_nothing(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, keeper = kept
+async def test_a_connection_without_the_token_is_closed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, server = served
     monkeypatch.setattr(module, "CONNECT_S", 0.3)
-    stranger = worker_coordinator(world.network, keeper.port, b"guess")
+    stranger = worker_coordinator(world.network, server.port, b"guess")
     with pytest.raises(OutcomeUnknown):
         await stranger.start()
     for words in (frame(Request(1, "get", "/")), b"GET / HTTP/1.1\r\n\r\n", b"\x00\x00\x00\x01\xc1"):
-        reader, writer = await asyncio.open_connection("127.0.0.1", keeper.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(words)
         assert await reader.read() == b""
         writer.close()
@@ -95,7 +95,7 @@ replies = st.builds(Reply, numbers, st.none() | nodes, few, versions, numbers, n
 
 @settings(max_examples=50)
 @given(st.lists(requests, max_size=3), st.lists(replies, max_size=3), st.integers(1, 50))
-def test_frames_come_back_however_they_are_cut(asked: list[Request], answered: list[Reply], step: int) -> None:
+def test_frames_round_trip_in_any_chunks(asked: list[Request], answered: list[Reply], step: int) -> None:
     for messages, read in ((asked, read_request), (answered, read_reply)):
         data = b"".join(frame(message) for message in messages)
         reader = FrameReader()
@@ -105,7 +105,7 @@ def test_frames_come_back_however_they_are_cut(asked: list[Request], answered: l
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_message_are_refused(body: bytes) -> None:
+def test_malformed_messages_are_refused(body: bytes) -> None:
     for read in (read_request, read_reply):
         try:
             read(body)
@@ -113,6 +113,6 @@ def test_bytes_that_are_no_message_are_refused(body: bytes) -> None:
             pass
 
 
-def test_a_size_beyond_the_bound_is_refused_at_once() -> None:
+def test_a_size_above_the_bound_is_refused_at_once() -> None:
     with pytest.raises(FrameError):
         list(FrameReader().feed((FRAME_BYTES_MAX + 1).to_bytes(4, "big")))

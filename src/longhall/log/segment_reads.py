@@ -1,6 +1,6 @@
-"""Reading whole batches out of segment files, from memory where it can be, and saying what must be fetched where not.
+"""Reads of whole batches from segment files, from memory where possible; else the result names the bytes to fetch.
 
-What comes from a file is checked against its CRC before anybody sees it: a damaged batch is never given out.
+Bytes of a file are verified against their CRC first: a damaged batch is never returned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from longhall.records.batch import CRC_COVERS_FROM, HEADER_BYTES, BatchHeader, p
 from longhall.records.crc import crc_of
 from longhall.world.ports import Buffer
 
-JOIN_BUFFERS_MIN: Final = 8  # So many small pieces are cheaper to send as one.
+JOIN_BUFFERS_MIN: Final = 8  # From this number on, joining small pieces is cheaper than sending them separately.
 _BASE_OFFSET_BYTES: Final = 8
 _MAGIC_AT: Final = 16
 _MAGIC: Final = b"\x02"
@@ -23,7 +23,7 @@ _RESYNC_TRIES_MAX: Final = 4096
 
 @final
 class Cold:
-    """Bytes that are not in memory: `size` of them at `position`. With `rebuild`, an index to be made anew first."""
+    """Bytes that are not in memory: `size` of them at `position`. With `rebuild`, an index must be rebuilt first."""
 
     def __init__(self, path: str, position: int, size: int, rebuild: Segment | None = None) -> None:
         self.path = path
@@ -34,7 +34,7 @@ class Cold:
 
 @final
 class Supplied:
-    """What was fetched for a `Cold`; for a rebuilt index the word that it lies there now, or itself if it could not."""
+    """The bytes fetched for a `Cold`. For a rebuilt index: that its file exists now, or its bytes if it has no file."""
 
     def __init__(self, path: str, position: int, data: bytes, rebuilt: bool = False) -> None:
         self.path = path
@@ -45,19 +45,19 @@ class Supplied:
 
 @final
 class Read:
-    """The outcome of a read: batches, a refusal, or something to fetch first."""
+    """The outcome of a read: batches, an error code, or bytes to fetch first."""
 
     def __init__(self, code: Code | None, cold: Cold | None = None) -> None:
         self.code = code
         self.cold = cold
         self.buffers: list[Buffer] = []
         self.size_bytes = 0
-        self.wanted_at = 0  # Within the chunk: where to read again, and how much,
-        self.wanted_bytes = 0  # because the first batch was not in it whole.
-        self.expected = 0  # The least offset that may stand there.
+        self.wanted_at = 0  # Position in the chunk from which to read again,
+        self.wanted_bytes = 0  # and how much, because the first batch was not complete in the chunk.
+        self.expected = 0  # The lowest offset that is possible there.
 
     def take(self, buffers: list[Buffer], size_bytes: int) -> None:
-        """Hold these batches."""
+        """Set the batches of the result."""
         self.buffers = buffers if len(buffers) < JOIN_BUFFERS_MIN else [b"".join(buffers)]
         self.size_bytes = size_bytes
 
@@ -74,16 +74,16 @@ def read_bytes(files: OpenFiles, path: str, position: int, size: int, supplied: 
 def cut_batches(
     chunk: bytes, offset: int, bytes_max: int, limit_offset: int, more: bool, expected: int, end_offset: int
 ) -> Read:
-    """The whole batches in `chunk` from the one that holds `offset` on; `more` says whether the segment goes on behind.
+    """The whole batches in `chunk` from the one with `offset` on; `more` is True if the segment continues after it.
 
-    The CRC does not cover a batch's own offset, so its neighbours vouch for that: `expected` is the least offset that
-    may stand at the start of the chunk, `end_offset` is the one behind the segment.
+    The CRC does not cover a batch's own offset, so its neighbours verify it: `expected` is the lowest offset possible
+    at the start of the chunk, `end_offset` the one after the segment.
     """
     result = Read(None)
     end = len(chunk)
     begin = -1
     position = 0
-    passed = -1  # The last batch that was passed over, by what it says of itself.
+    passed = -1  # The position of the last batch that was skipped because of the offsets in its header.
     while end - position >= HEADER_BYTES:
         header = _header_at(chunk, position, more)
         if header is not None:
@@ -111,7 +111,7 @@ def cut_batches(
         if header is None:
             if begin >= 0:
                 break
-            # Somewhere behind the last batch that can be trusted to be there: what is asked for may stand behind it.
+            # The damage begins after the last trustworthy batch: the wanted batch may follow it.
             position = _resync(chunk, max(passed, 0) + 1, expected, end_offset)
             expected = _base_offset_at(chunk, position)
             if position < 0 or expected > offset:
@@ -121,7 +121,8 @@ def cut_batches(
             continue
         if begin < 0:
             if header.base_offset > offset and passed >= 0 and not _is_whole(chunk, passed):
-                result.code = Code.STORAGE_DAMAGED  # No gap of the cleaner's: the batch before it lied about its end.
+                # Not a gap from cleaning: the offsets in the header of the batch before are wrong.
+                result.code = Code.STORAGE_DAMAGED
                 break
             begin = position
         position += header.size_bytes
@@ -130,14 +131,14 @@ def cut_batches(
         whole = begin == 0 and position == end
         result.take([chunk if whole else memoryview(chunk)[begin:position]], position - begin)
     elif more and result.code is None and end - position < HEADER_BYTES:
-        result.wanted_at = position  # Only batches before `offset` so far: go on where they end.
+        result.wanted_at = position  # Only batches before `offset` so far: continue after them.
         result.wanted_bytes = HEADER_BYTES
         result.expected = expected
     return result
 
 
 def _header_at(chunk: bytes, position: int, more: bool) -> BatchHeader | None:
-    """The header of a batch that lies in its segment, as far as it says itself."""
+    """The header at this position, without verification of its CRC."""
     try:
         header = parse_header(chunk, position)
     except LonghallError:
@@ -146,13 +147,13 @@ def _header_at(chunk: bytes, position: int, more: bool) -> BatchHeader | None:
 
 
 def _is_whole(chunk: bytes, position: int) -> bool:
-    """Whether the batch that was passed over here has its checksum."""
+    """True if the skipped batch at this position matches its checksum."""
     header = parse_header(chunk, position)
     return crc_of(chunk, position + CRC_COVERS_FROM, position + header.size_bytes) == header.crc
 
 
 def _misplaced(header: BatchHeader, chunk: bytes, expected: int, end_offset: int, behind: int) -> bool:
-    """Whether a batch that does not follow the one before it is not behind a gap of the cleaner's but wrong."""
+    """True if a gap before this batch is an error in its offset and not a result of cleaning."""
     if header.base_offset < expected or header.next_offset > end_offset:
         return True
     following = _base_offset_at(chunk, behind)
@@ -160,8 +161,8 @@ def _misplaced(header: BatchHeader, chunk: bytes, expected: int, end_offset: int
 
 
 def _resync(chunk: bytes, position: int, expected: int, end_offset: int) -> int:
-    """The next whole batch behind a damaged one, whose own length cannot be trusted; -1 if there is none."""
-    for _ in range(_RESYNC_TRIES_MAX):  # A hostile message may be full of what looks like a batch.
+    """The next valid batch after a damaged one, whose own length cannot be trusted; -1 if there is none."""
+    for _ in range(_RESYNC_TRIES_MAX):  # A hostile message may contain many apparent batches.
         position = chunk.find(_MAGIC, position + _MAGIC_AT) - _MAGIC_AT
         if position < 0 or len(chunk) - position < HEADER_BYTES:
             return -1
@@ -179,7 +180,7 @@ def _resync(chunk: bytes, position: int, expected: int, end_offset: int) -> int:
 
 
 def _base_offset_at(chunk: bytes, position: int) -> int:
-    """What the next batch says of itself; -1 if it is not in the chunk."""
+    """The base offset in the header of the next batch; -1 if it is not in the chunk."""
     if position < 0 or position + _BASE_OFFSET_BYTES > len(chunk):
         return -1
     return int.from_bytes(chunk[position : position + _BASE_OFFSET_BYTES], "big", signed=True)

@@ -1,6 +1,6 @@
-"""The tree of one machine, as a worker sees it: over a connection to the process that keeps it.
+"""The coordination tree as a worker sees it: over a connection to the process that serves it.
 
-The connection is the session. When it breaks, the session is over for the keeper as well, and a new one begins.
+The connection is the session. When it breaks, the server ends the session as well, and a new one begins.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Final, cast, final
 
 from longhall.coordination.coordinator import TreeCoordinator
-from longhall.coordination.following import report_failure
 from longhall.coordination.frames import FIRED, FrameError, FrameReader, Reply, Request, error_of, frame, read_reply
 from longhall.coordination.ports import Expired, OutcomeUnknown, Session
-from longhall.coordination.tree import Fired, Heard, Node, Operation
+from longhall.coordination.tree import Fired, Node, OnSession, Operation
+from longhall.coordination.watches import report_failure
 from longhall.world.ports import Network
 
 CONNECT_S: Final = 15.0
@@ -21,19 +21,19 @@ RECONNECT_S: Final = 0.1
 
 
 def worker_coordinator(network: Network, port: int, token: bytes) -> TreeCoordinator:
-    """For a worker of `serve --workers`: the parent's tree."""
+    """The coordinator of a worker of `serve --workers`: over the parent's tree."""
     return TreeCoordinator(WorkerTree(network, port, token))
 
 
 @final
 class WorkerTree:
-    """One connection after another."""
+    """The client of the tree's server. It reconnects after each lost connection."""
 
     def __init__(self, network: Network, port: int, token: bytes) -> None:
         self._network = network
         self._port = port
         self._token = token
-        self._heard: Callable[[Session], None] = _nobody
+        self._on_session: Callable[[Session], None] = _ignore
         self._link: _Link | None = None
         self._session = 0
         self._task: asyncio.Task[None] | None = None
@@ -43,9 +43,9 @@ class WorkerTree:
     def session_id(self) -> int:
         return self._session
 
-    async def start(self, heard: Heard) -> None:
-        assert self._task is None, "it has begun"
-        self._heard = heard
+    async def start(self, on_session: OnSession) -> None:
+        assert self._task is None, "the session has begun"
+        self._on_session = on_session
         self._task = asyncio.get_running_loop().create_task(self._stay_connected(), name="stay connected")
         self._task.add_done_callback(report_failure)
         try:
@@ -53,7 +53,7 @@ class WorkerTree:
                 await self._connected.wait()
         except TimeoutError:
             await self.close()
-            raise OutcomeUnknown("the process that keeps the tree does not answer") from None
+            raise OutcomeUnknown("the process that serves the coordination tree does not answer") from None
 
     async def close(self) -> None:
         if self._task is None:
@@ -64,16 +64,16 @@ class WorkerTree:
             try:
                 await self._ask("bye")
             except OutcomeUnknown:
-                pass  # Then it is over anyway.
+                pass  # The session is over anyway.
         if self._link is not None:
             self._link.close()
         self._link = None
         self._session = 0
         self._connected.clear()
-        self._heard(Session.CLOSED)
+        self._on_session(Session.CLOSED)
 
     async def make_root(self) -> None:
-        """The root is always there."""
+        """Do nothing: the root always exists."""
 
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         return (await self._ask("get", path, fired)).node
@@ -85,7 +85,7 @@ class WorkerTree:
         return (await self._ask("commit", operations=list(operations))).versions
 
     async def sync(self) -> None:
-        """There is only one copy."""
+        """Do nothing: there is only one copy."""
 
     async def _ask(
         self, verb: str, path: str = "", fired: Fired | None = None, operations: list[Operation] | None = None
@@ -104,12 +104,12 @@ class WorkerTree:
                 continue
             self._link = link
             self._connected.set()
-            self._heard(Session.CONNECTED)
+            self._on_session(Session.CONNECTED)
             await link.lost.wait()
             self._link = None
             self._session = 0
-            self._heard(Session.SUSPENDED)
-            self._heard(Session.EXPIRED)
+            self._on_session(Session.SUSPENDED)
+            self._on_session(Session.EXPIRED)
 
     async def _connect(self) -> _Link | None:
         try:
@@ -123,7 +123,7 @@ class WorkerTree:
 
 @final
 class _Link(asyncio.Protocol):
-    """One connection: requests with numbers, answers to them, watches that fire."""
+    """One connection: numbered requests, their replies, and watches that fire."""
 
     def __init__(self) -> None:
         self.lost = asyncio.Event()
@@ -133,7 +133,8 @@ class _Link(asyncio.Protocol):
         self._number = FIRED
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of this class, only of its shape.
+        # A uvloop transport has the methods of this class but does not derive from it.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -186,5 +187,5 @@ class _Link(asyncio.Protocol):
             answer.set_result(reply)
 
 
-def _nobody(session: Session) -> None:
-    """Nobody listens yet."""
+def _ignore(session: Session) -> None:
+    """The callback before `start`: ignores the change."""

@@ -1,4 +1,4 @@
-"""Saving a segment's index beside it, and having it again, by reading or by scanning what it does not cover."""
+"""Index files of segments: saving, loading, and scanning the part of a segment that its index does not cover."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SCAN_BYTES: Final = 4 * 1024 * 1024
 
 
 def save_index(files: OpenFiles, partition: int, segment: Segment) -> None:
-    """Write the index of a segment as it stands; it is checked when it is read, so it need not be synced."""
+    """Write the current index of a segment to its file. The checksum is verified on load, so no sync is needed."""
     assert segment.index is not None
     _write_index(files, partition, segment, segment.index)
 
 
 def publish_index(disk: Disk, path: str, encoded: bytes) -> None:
-    """Put an index beside the segment at `path`. Readers see the old one or the new one whole. It is not synced: one
-    that a crash tore has the wrong checksum.
+    """Write the index file of the segment at `path`. Readers see the old or the new file as a whole. It is not synced:
+    the checksum of a file that a crash tore is wrong.
     """
     target = path.removesuffix(".log") + ".index"
     file = disk.open(target + ".new", create=True)
@@ -36,13 +36,13 @@ def publish_index(disk: Disk, path: str, encoded: bytes) -> None:
 
 
 def discard_index(files: OpenFiles, partition: int, segment: Segment) -> None:
-    """Where an index of another segment of the same name is left, an empty one takes its place."""
+    """Replace the index file of an earlier segment with the same name by an empty one."""
     if files.disk.exists(index_path(partition, segment.base_offset)):
         _replace_index(files, partition, segment, Index())
 
 
 def _replace_index(files: OpenFiles, partition: int, segment: Segment, index: Index) -> None:
-    """Instead of what is there, which is larger; should the disk not take it, none at all."""
+    """Replace the existing index file, which is larger; if the disk does not accept the new one, remove it."""
     try:
         _write_index(files, partition, segment, index)
     except OSError:
@@ -62,7 +62,7 @@ def _write_index(files: OpenFiles, partition: int, segment: Segment, index: Inde
 
 
 def load_index(files: OpenFiles, partition: int, segment: Segment) -> tuple[Index, int]:
-    """The index and how far into the segment it reaches. Waits for the disk: not for readers."""
+    """The index and how many bytes of the segment it covers. Waits for the disk: not for readers."""
     index, covered = _saved_index(files, partition, segment)
     position = covered
     indexed = covered
@@ -74,7 +74,7 @@ def load_index(files: OpenFiles, partition: int, segment: Segment) -> tuple[Inde
             try:
                 header = parse_header(chunk, at)
             except LonghallError:
-                return index, indexed  # Damage; readers will meet it and say so.
+                return index, indexed  # Damage: readers that reach it get an error.
             if position + at == 0 or position + at >= indexed + INDEX_INTERVAL_BYTES:
                 index.append(header.base_offset - segment.base_offset, position + at, segment.max_timestamp_ms)
                 indexed = position + at
@@ -97,8 +97,8 @@ def _saved_index(files: OpenFiles, partition: int, segment: Segment) -> tuple[In
     except LonghallError:
         return Index(), 0
     if summary.size_bytes > segment.written_bytes:
-        # Saved after the snapshot that the segment was restored from. Other batches may come to stand where those stood
-        # that it knows and that are gone, so what is on the disk must not be believed later either.
+        # The index was saved after the snapshot that restored the segment. New batches may take the positions of lost
+        # ones that this index still lists, so the file on the disk is invalid as well.
         index.cut(segment.written_bytes)
         _replace_index(files, partition, segment, index)
     return index, min(summary.size_bytes, segment.written_bytes)

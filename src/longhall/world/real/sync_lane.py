@@ -1,8 +1,8 @@
-"""The parent's end of a syncer: requests out, answers in, in order.
+"""The node's side of a syncer: requests out, answers in, in order.
 
-A lane starts its process with its first request and needs no running loop before that. It passes each descriptor
-once. If the process dies, every open request and every later one fails: what was written is then in doubt, and only a
-restart can tell.
+A lane starts its process with its first request and needs no running loop before that. It sends each descriptor once.
+If the process dies, every open request and every later one fails: the durability of the writes is then unknown, and
+only a restart can establish it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class SyncLane:
     """One process that syncs. Owned by the loop: no call is made from another thread."""
 
     def __init__(self, name: str, *, together: bool = False, file_system: int = -1) -> None:
-        """`file_system` is a descriptor on the one that may be synced as a whole, opened before anything was written;
-        -1 for none.
+        """`file_system` is a descriptor on the file system that may be synced as a whole, opened before anything was
+        written; -1 for none.
         """
         self._name = name
         self._options = ["together"] if together else []
@@ -68,7 +68,7 @@ class SyncLane:
         self._request(number, opened, files)
 
     def forget(self, file: RealFile) -> None:
-        """The file is being closed: the process must not keep it open, or a removed file would keep its space."""
+        """Close the file in the process as well, or a removed file would still occupy its space."""
         slot = self._slots.pop(file, None)
         if slot is not None and self._failure is None:
             self._forgotten.append(slot)
@@ -96,7 +96,7 @@ class SyncLane:
         self._socket = ours
 
     def _attend(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Listen for answers on the loop that asks; tests bring one loop after another."""
+        """Listen for answers on the calling loop; tests use one loop after another."""
         if self._socket is None:
             self._start()
         if self._loop is loop:
@@ -118,7 +118,7 @@ class SyncLane:
         counts = (closed_count, len(opened), len(synced))
         message = struct.pack(f"<Q{3 + len(numbers)}I", number, *counts, *numbers)
         assert len(message) <= syncer.REQUEST_BYTES_MAX, "too many files in one sync"
-        # The descriptors are passed as duplicates, so a message that has to wait must hold its own.
+        # The message that has to wait holds duplicates of its descriptors.
         if self._unsent or not self._send(message, [file.descriptor for file in opened]):
             self._unsent.append((message, [os.dup(file.descriptor) for file in opened]))
 
@@ -165,7 +165,7 @@ class SyncLane:
             done(OSError(code, os.strerror(code)) if code else None)
 
     def _fail_soon(self, error: OSError) -> None:
-        """Nobody's `done` is called before his `sync` has returned."""
+        """Fail later, so that no `done` is called before its `sync` has returned."""
         assert self._loop is not None
         failure = OSError(errno.EIO, f"the process that syncs {self._name} has died: {error}")
         self._loop.call_soon(self._fail, failure)

@@ -1,9 +1,9 @@
-"""Slow jobs over segments, run away from the loop: by the janitor's process, or by the simulation in virtual time.
+"""Background jobs over segments. The janitor process runs them; the simulation runs them in virtual time.
 
-A chore takes a disk and arguments of plain values, and returns plain values; both travel as msgpack. It never touches
-the end of the active segment, and nothing that it writes is seen by readers before somebody installs it, except an
-index, which is only a cache, and what is mended in place. Times come as arguments. The janitor finds chores by name in
-`CHORES`.
+A job takes a disk and plain values, and returns plain values; both are sent as msgpack. A job never touches the end of
+the active segment. Readers see nothing that a job writes before the caller installs it, with two exceptions: an index,
+which is only a cache, and bytes that are repaired in place. Times are arguments. The janitor finds a job by its name in
+`BACKGROUND_JOBS`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Annotated, Final
 
 import msgspec
 
+from longhall.log.checkpoint_jobs import SMALL_FILE, publish_snapshot, remove, sync_directories, write_small_file
 from longhall.log.compaction import AbortedRanges, Compaction, Survey
-from longhall.log.errands import SMALL_FILE, publish_snapshot, remove, sync_directories, write_small_file
-from longhall.log.freeing import free_settled
 from longhall.log.index import IndexBuilder
-from longhall.log.indexing import publish_index
+from longhall.log.index_files import publish_index
 from longhall.log.keymap import KeyMap
 from longhall.log.layout import base_offset_of, segment_path
-from longhall.log.mending import find_damage, mend_segment, read_stretch, restore_from_memory
-from longhall.log.rewriting import discard_cleaned, install_segment, rewrite_segment
-from longhall.log.scanning import Damage, scan_segment
 from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.log.segment_repair import find_damage, mend_segment, read_stretch, restore_from_memory
+from longhall.log.segment_rewrite import discard_cleaned, install_segment, rewrite_segment
+from longhall.log.segment_scan import Damage, scan_segment
+from longhall.log.settled_cleaning import free_settled
 from longhall.log.verification import verify_index, verify_log, verify_slice, verify_snapshots
 from longhall.world.ports import Disk
 
@@ -33,8 +33,8 @@ Natural = Annotated[int, msgspec.Meta(ge=0)]
 Interval = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class OfSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A segment, by its path or by its partition and base offset; without a size, as it is now."""
+class SegmentArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A segment, given by its path or by its partition and base offset. Without a size the whole file counts."""
 
     path: str = ""
     partition: Natural | None = None
@@ -43,18 +43,18 @@ class OfSegment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     interval_bytes: Interval = INDEX_INTERVAL_BYTES
 
     def place(self) -> str:
-        """Its path."""
+        """The path of the segment."""
         if self.path or self.partition is None or self.base_offset is None:
             return self.path
         return segment_path(self.partition, self.base_offset)
 
 
-class OfPartition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """All closed segments of a partition from its first on (base offset and size), and how far compaction may go.
+class PartitionArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """All closed segments of a partition, in order (base offset and size), and the bound of the compaction.
 
-    `until_offset` is at most the last stable offset and the base of the active segment. `aborted` are all aborted
-    transactions that begin below it, as (producer, first offset, offset of the marker). Of producers that are not among
-    `producers` no emptied batch is kept; without that list all are.
+    `until_offset` is at most the last stable offset and the base of the active segment. `aborted` has all aborted
+    transactions that begin below it, as (producer, first offset, offset of the marker). An emptied batch is kept only
+    for a producer in `producers`; without that list it is kept for every producer.
     """
 
     directory: str
@@ -69,7 +69,7 @@ class OfPartition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     interval_bytes: Interval = INDEX_INTERVAL_BYTES
 
 
-class OfDirectory(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class DirectoryArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The directory of a partition, and the base offsets of some of its segments."""
 
     directory: str
@@ -78,17 +78,18 @@ class OfDirectory(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def verify_segment(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Check every batch of a segment. `damaged` lists (position, size, first offset, next offset or -1)."""
-    result, _ = _walk(disk, msgspec.convert(arguments, OfSegment))
+    result, _ = _scan_segment(disk, msgspec.convert(arguments, SegmentArguments))
     return result
 
 
 def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Check every batch of a segment and write its index anew beside it; says the same as `verify_segment`.
+    """Check every batch of a segment and rebuild the index file beside it. Returns the same as `verify_segment`.
 
-    Where it cannot be written, because the disk is full, it comes as `index`: what is stored can be read then too.
+    If the disk is too full for the index file, the result has the index as `index`, so that the segment can still be
+    read.
     """
-    task = msgspec.convert(arguments, OfSegment)
-    result, encoded = _walk(disk, task)
+    task = msgspec.convert(arguments, SegmentArguments)
+    result, encoded = _scan_segment(disk, task)
     try:
         publish_index(disk, task.place(), encoded)
     except OSError:
@@ -97,13 +98,13 @@ def rebuild_index(disk: Disk, arguments: dict[str, object]) -> dict[str, object]
 
 
 def compact_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Rewrite the closed segments of a partition without what key compaction removes; nothing is installed.
+    """Rewrite the closed segments of a partition without the records that key compaction removes. Installs nothing.
 
-    Returns `cleaned_until`, where the next dirty part begins (lower than asked when the keys did not fit the memory:
-    ask again after installing), and for each segment that changed its base offset, old and new size, and newest time.
-    Segments that are damaged are left alone and listed by base offset.
+    Returns `cleaned_until`, the offset at which the next dirty part begins. It is lower than `until_offset` if the keys
+    did not fit into memory: install, then run the job again. Returns also, for each segment that changed, its base
+    offset, old and new size, and newest time. Damaged segments are not rewritten; they are listed by base offset.
     """
-    task = msgspec.convert(arguments, OfPartition)
+    task = msgspec.convert(arguments, PartitionArguments)
     keys = KeyMap(max(task.until_offset - task.dirty_from, 0), task.key_memory_bytes_max)
     survey = Survey(keys, AbortedRanges(task.aborted), task.dirty_from, task.until_offset)
     damaged: list[int] = []
@@ -137,23 +138,23 @@ def compact_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
 
 
 def install_segments(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Put rewritten segments in the place of the old ones. May be asked again after a crash: done ones are passed over.
+    """Replace segments by their rewritten files. Idempotent: after a crash, segments that were replaced are skipped.
 
-    Whoever asks for this keeps readers away from these segments until it is done and their new sizes are known.
+    The caller keeps readers away from these segments until the job is done and the new sizes are known.
     """
-    task = msgspec.convert(arguments, OfDirectory)
+    task = msgspec.convert(arguments, DirectoryArguments)
     installed = [base for base in task.segments if install_segment(disk, _segment_path(task.directory, base))]
     return {"installed": installed}
 
 
 def discard_rewritten(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Remove rewritten segments of a partition that were never installed: at every start, before compacting again."""
-    task = msgspec.convert(arguments, OfDirectory)
+    """Remove rewritten segments that were never installed. Runs at every start, before the next compaction."""
+    task = msgspec.convert(arguments, DirectoryArguments)
     return {"removed": discard_cleaned(disk, task.directory)}
 
 
-def _walk(disk: Disk, task: OfSegment) -> tuple[dict[str, object], bytes]:
-    """Scan a segment: what is to be told of it, and its index."""
+def _scan_segment(disk: Disk, task: SegmentArguments) -> tuple[dict[str, object], bytes]:
+    """Scan a segment. Returns the result of the job and the encoded index."""
     path = task.place()
     base_offset = base_offset_of(path)
     file = disk.open(path)
@@ -184,7 +185,7 @@ def _segment_path(directory: str, base_offset: int) -> str:
     return f"{directory}/{base_offset:020d}.log"
 
 
-CHORES: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]] = {
+BACKGROUND_JOBS: Final[dict[str, Callable[[Disk, dict[str, object]], dict[str, object]]]] = {
     "verify_segment": verify_segment,
     "rebuild_index": rebuild_index,
     "compact_segments": compact_segments,

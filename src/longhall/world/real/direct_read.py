@@ -1,8 +1,7 @@
-"""Reads past the page cache: what the disk has, not what memory remembers of it.
+"""Reads past the page cache: the bytes on the disk, not their copy in memory.
 
-A page that is in memory hides a bit that has flipped under it on the disk, until memory is needed for something else.
-Direct reads are aligned to blocks and land in memory that is aligned too. A file system that has no such reads says so,
-and the caller reads in the usual way.
+A page in memory hides a bit that has flipped on the disk below it, until the page is evicted. Direct reads are aligned
+to blocks and need aligned memory. A file system without direct reads reports an error, and the caller reads normally.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ PIECE_BYTES: Final = 1024 * 1024
 
 
 def read_direct(path: str, position: int, size: int) -> bytes | None:
-    """Up to `size` bytes of a file, fewer only at its end; None where the file system does not read so."""
+    """Up to `size` bytes of a file, fewer only at its end; None if the file system has no direct reads."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     except OSError:
@@ -40,7 +39,7 @@ def _read_aligned(descriptor: int, position: int, size: int) -> bytes | None:
                 try:
                     got = os.preadv(descriptor, [piece], at)
                 except OSError as error:
-                    if error.errno == errno.EINVAL:  # It was opened so and cannot be read so.
+                    if error.errno == errno.EINVAL:  # The file system accepts O_DIRECT at open and not at read.
                         return None
                     raise
             parts.append(aligned[:got])

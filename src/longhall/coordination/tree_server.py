@@ -1,7 +1,7 @@
-"""The tree of one machine, offered to its workers: one session a connection, which ends with it.
+"""The server of the embedded coordination tree for the workers of one machine: one session per connection.
 
-For `serve --workers N`: the parent keeps the tree in its data directory, and every worker sees it as if it were its
-own. It listens on the loopback alone and gives nothing to who does not know its token.
+For `serve --workers N`: the parent stores the tree in its data directory, and every worker uses it like its own. The
+server listens on the loopback address only and closes connections without its token.
 """
 
 from __future__ import annotations
@@ -18,59 +18,60 @@ from longhall.coordination.tree import Fired
 from longhall.world.ports import Entropy, Listener, Network
 
 TOKEN_BYTES: Final = 32
-REQUESTS_MAX: Final = 4096  # Of one worker under way; one that has more is broken.
+REQUESTS_MAX: Final = 4096  # Requests of one worker in progress; a worker with more is faulty.
 HELLO_S: Final = 10.0
 
 
 @final
-class TreeKeeper:
-    """Listens until it is closed."""
+class TreeServer:
+    """A listening socket and the connections of the workers, until it is closed."""
 
     def __init__(self, store: EmbeddedStore, token: bytes) -> None:
         self.store = store
         self.token = token
         self.port = 0
         self._listener: Listener | None = None
-        self._connections: set[_Worker] = set()
+        self._connections: set[_Connection] = set()
 
     async def listen(self, network: Network) -> None:
-        self._listener, self.port = await network.listen(partial(_Worker, self), "127.0.0.1", 0)
+        self._listener, self.port = await network.listen(partial(_Connection, self), "127.0.0.1", 0)
 
     def close(self) -> None:
-        """No more workers; those that are there lose their sessions."""
+        """Close the listener and all connections, which ends their sessions."""
         if self._listener is not None:
             self._listener.close()
         for connection in list(self._connections):
             connection.close()
 
-    def came(self, connection: _Worker) -> None:
+    def came(self, connection: _Connection) -> None:
         self._connections.add(connection)
 
-    def went(self, connection: _Worker) -> None:
+    def went(self, connection: _Connection) -> None:
         self._connections.discard(connection)
 
 
-async def keep_tree(store: EmbeddedStore, network: Network, entropy: Entropy) -> TreeKeeper:
-    """Offer a store; workers need the `port` and the `token`."""
-    keeper = TreeKeeper(store, entropy.bytes(TOKEN_BYTES))
-    await keeper.listen(network)
-    return keeper
+async def serve_tree(store: EmbeddedStore, network: Network, entropy: Entropy) -> TreeServer:
+    """Serve a store. Workers need the `port` and the `token` of the result."""
+    server = TreeServer(store, entropy.bytes(TOKEN_BYTES))
+    await server.listen(network)
+    return server
 
 
 @final
-class _Worker(asyncio.Protocol):
-    """One connection, and its session once it has said who it is."""
+class _Connection(asyncio.Protocol):
+    """One connection, with a session once it has sent the token."""
 
-    def __init__(self, keeper: TreeKeeper) -> None:
-        self._keeper = keeper
-        self._tree = EmbeddedTree(keeper.store)
+    def __init__(self, server: TreeServer) -> None:
+        self._server = server
+        self._tree = EmbeddedTree(server.store)
         self._frames = FrameReader()
         self._greeted = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of this class, only of its shape.
-        self._keeper.came(self)
+        # A uvloop transport has the methods of this class but does not derive from it.
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.came(self)
         self._patience = asyncio.get_running_loop().call_later(HELLO_S, self._hurry)
 
     def data_received(self, data: bytes) -> None:
@@ -82,7 +83,7 @@ class _Worker(asyncio.Protocol):
 
     def connection_lost(self, failure: Exception | None) -> None:
         self._patience.cancel()
-        self._keeper.went(self)
+        self._server.went(self)
         self._start(self._tree.close())
 
     def close(self) -> None:
@@ -94,11 +95,11 @@ class _Worker(asyncio.Protocol):
 
     def _take(self, request: Request) -> None:
         if not self._greeted:
-            if request.verb != "hello" or not hmac.compare_digest(request.token, self._keeper.token):
-                raise FrameError("a stranger")
+            if request.verb != "hello" or not hmac.compare_digest(request.token, self._server.token):
+                raise FrameError("the first frame has no valid token")
             self._greeted = True
         if len(self._tasks) >= REQUESTS_MAX:
-            raise FrameError("too much at once")
+            raise FrameError("too many requests in progress")
         self._start(self._answer(request))
 
     async def _answer(self, request: Request) -> None:
@@ -124,7 +125,7 @@ class _Worker(asyncio.Protocol):
         if request.verb == "bye":
             await tree.close()
             return Reply(number)
-        raise Conflict(f"there is no verb {request.verb}")
+        raise Conflict(f"unknown verb {request.verb}")
 
     def _fired(self, number: int) -> Fired:
         def fired() -> None:

@@ -1,4 +1,4 @@
-"""What a leader may call committed: synced by everybody from whom the next leader could be chosen, and no less."""
+"""The commit index of a leader: synced by every replica that could become the next leader."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 
 LAG_MS = 3_000
 
 
-def leading(*others: int, index: int = 0, committed: int = 0) -> Leading:
-    return Leading(1, 7, frozenset({1, *others}), 1, index, committed, 0)
+def tracker_of(*others: int, index: int = 0, committed: int = 0) -> CommitTracker:
+    return CommitTracker(1, 7, frozenset({1, *others}), 1, index, committed, 0)
 
 
-def test_the_slowest_in_sync_decides() -> None:
-    state = leading(2, 3)
+def test_the_slowest_in_sync_replica_decides() -> None:
+    state = tracker_of(2, 3)
     state.synced_here(10)
     assert state.committed == 0
     state.answered(2, 8)
@@ -29,14 +29,14 @@ def test_the_slowest_in_sync_decides() -> None:
     assert state.committed == 10
 
 
-def test_alone_the_own_disk_decides() -> None:
-    state = leading()
+def test_a_leader_without_followers_commits_with_its_own_sync() -> None:
+    state = tracker_of()
     state.synced_here(4)
     assert state.committed == 4
 
 
-def test_one_that_lags_counts_until_its_leaving_is_recorded() -> None:
-    state = leading(2, 3)
+def test_a_lagging_follower_counts_until_its_removal_is_recorded() -> None:
+    state = tracker_of(2, 3)
     state.synced_here(10)
     state.mark(10, 1_000)
     state.answered(2, 10)
@@ -47,31 +47,31 @@ def test_one_that_lags_counts_until_its_leaving_is_recorded() -> None:
     assert wish == frozenset({1, 2})
     state.ask(wish)
     assert state.committed == 0
-    assert state.wish(LAG_MS, 4_600) == wish  # Nobody knows what became of it: the same again.
-    state.recorded(1, frozenset({1}))  # An old record says nothing about it.
+    assert state.wish(LAG_MS, 4_600) == wish  # The outcome is unknown: the same set again.
+    state.recorded(1, frozenset({1}))  # An old record does not decide it.
     assert state.asked == wish
     state.recorded(2, wish)
     assert state.committed == 10
     assert state.in_sync == frozenset({1, 2})
 
 
-def test_one_that_is_gone_for_certain_is_not_waited_for_as_if_it_were_late() -> None:
-    state = leading(2, 3)
+def test_a_follower_that_is_given_up_is_removed_at_once() -> None:
+    state = tracker_of(2, 3)
     assert state.wish(LAG_MS, 10) is None
     state.give_up(3)
     assert state.wish(LAG_MS, 10) == frozenset({1, 2})
     state.met(3, 0, 20)
     state.mark(0, 30)
     state.answered(3, 0)
-    assert state.wish(LAG_MS, 40) is None  # It came back before anybody was asked.
+    assert state.wish(LAG_MS, 40) is None  # It came back before the coordinator was asked.
 
 
-def test_only_those_who_keep_the_hall_are_asked_in() -> None:
-    state = leading(2, 3)
+def test_only_replicas_may_join_the_in_sync_set() -> None:
+    state = tracker_of(2, 3)
     state.recorded(2, frozenset({1, 2, 3}), frozenset({1, 2, 4}))
     assert state.wish(LAG_MS, 10) == frozenset({1, 2})
     state.recorded(3, frozenset({1, 2}), frozenset({1, 2, 4}))
-    assert sorted(state.followers) == [2]  # What the third still answers is nobody's business.
+    assert sorted(state.followers) == [2]  # Answers of the third no longer count.
     assert not state.may_follow(3)
     state.met(4, 0, 20)
     state.mark(0, 30)
@@ -79,8 +79,8 @@ def test_only_those_who_keep_the_hall_are_asked_in() -> None:
     assert state.wish(LAG_MS, 40) == frozenset({1, 2, 4})
 
 
-def test_one_that_joins_counts_from_before_it_is_recorded() -> None:
-    state = leading(2)
+def test_a_joining_follower_counts_before_it_is_recorded() -> None:
+    state = tracker_of(2)
     state.synced_here(10)
     state.answered(2, 10)
     assert state.committed == 10
@@ -100,9 +100,9 @@ def test_one_that_joins_counts_from_before_it_is_recorded() -> None:
     assert state.committed == 11
 
 
-def test_nobody_joins_who_may_lack_what_an_earlier_leader_committed() -> None:
-    """A new leader has everything that was committed but does not know how much of its log that is."""
-    state = leading(index=150, committed=100)
+def test_a_follower_that_may_lack_committed_entries_does_not_join() -> None:
+    """A new leader has every committed entry but does not know which of its entries are committed."""
+    state = tracker_of(index=150, committed=100)
     state.met(3, 120, 0)
     state.mark(120, 10)
     state.answered(3, 120)
@@ -112,15 +112,15 @@ def test_nobody_joins_who_may_lack_what_an_earlier_leader_committed() -> None:
     assert state.wish(LAG_MS, 40) == frozenset({1, 3})
 
 
-def test_silence_is_lag_even_when_there_is_nothing_to_answer() -> None:
-    state = leading(2)
+def test_silence_is_lag_even_without_new_entries() -> None:
+    state = tracker_of(2)
     for now_ms in range(0, 5_000, 200):
         state.mark(0, now_ms)
     assert state.wish(LAG_MS, 5_000) == frozenset({1})
 
 
 class Cluster(RuleBasedStateMachine):
-    """A leader, three others, and a coordinator whose answers may get lost and who may drop somebody by itself."""
+    """A leader, three followers, and a coordinator whose answers may get lost and which may drop a node itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Cluster(RuleBasedStateMachine):
         self.index = 5
         self.disks = {2: 5, 3: 5, 4: 0}
         self.record = (1, frozenset({1, 2, 3}))
-        self.state = Leading(1, 7, self.record[1], 1, 5, 5, 0)
+        self.state = CommitTracker(1, 7, self.record[1], 1, 5, 5, 0)
         self.state.synced_here(5)
         for node in (2, 3):
             self.state.met(node, 5, 0)
@@ -161,12 +161,12 @@ class Cluster(RuleBasedStateMachine):
         if fate == "done":
             self.state.recorded(*self.record)
 
-    @rule(node=st.sampled_from([2, 3, 4]), told=st.booleans())
-    def drop(self, node: int, told: bool) -> None:
-        """Somebody restarted, and the manager does not count on it."""
+    @rule(node=st.sampled_from([2, 3, 4]), reported=st.booleans())
+    def drop(self, node: int, reported: bool) -> None:
+        """A follower restarted, and the controller removes it from the in-sync set."""
         if node in self.record[1]:
             self.record = (self.record[0] + 1, self.record[1] - {node})
-        if told:
+        if reported:
             self.state.recorded(*self.record)
 
     @rule()
@@ -174,7 +174,7 @@ class Cluster(RuleBasedStateMachine):
         self.state.recorded(*self.record)
 
     @invariant()
-    def whoever_may_lead_has_what_is_committed(self) -> None:
+    def every_possible_leader_has_the_committed_entries(self) -> None:
         for member in self.record[1] - {1}:
             assert self.disks[member] >= self.state.committed
         assert self.state.committed <= self.index
@@ -186,8 +186,8 @@ TestCluster.settings = settings(max_examples=150, stateful_step_count=40, deadli
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.integers(0, 30)), max_size=40))
 @settings(deadline=None)
-def test_committed_never_falls(answers: list[tuple[int, int]]) -> None:
-    state = leading(2, 3)
+def test_committed_never_decreases(answers: list[tuple[int, int]]) -> None:
+    state = tracker_of(2, 3)
     before = 0
     for node, index in answers:
         if node == 1:

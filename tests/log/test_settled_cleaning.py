@@ -1,15 +1,15 @@
-"""Settled messages leave closed segments; everything else stays, at its offset and byte for byte."""
+"""Settled messages are removed from closed segments; all others stay at their offset, byte for byte."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhall.log.chores import CHORES
-from longhall.log.freeing import Settled
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.layout import partition_directory, segment_path
-from longhall.log.rewriting import DROP, KEEP, OPEN, install_segment
-from longhall.log.scanning import Damage, scan_segment
+from longhall.log.segment_rewrite import DROP, KEEP, OPEN, install_segment
+from longhall.log.segment_scan import Damage, scan_segment
+from longhall.log.settled_cleaning import Settled
 from longhall.records.batch import Record, build_batch, parse_header, read_records
 from longhall.world.ports import Disk
 from simulation.world import Simulation
@@ -45,8 +45,8 @@ def records_of(disk: Disk, size: int) -> list[Record]:
 
 
 @given(BATCHES, st.sets(st.integers(0, 80)), st.integers(0, 2))
-def test_exactly_what_is_settled_goes(shape: list[tuple[int, bool]], dead: set[int], gap: int) -> None:
-    disk = Simulation(1).host("node").boot(CHORES).disk
+def test_exactly_the_settled_messages_are_removed(shape: list[tuple[int, bool]], dead: set[int], gap: int) -> None:
+    disk = Simulation(1).host("node").boot(BACKGROUND_JOBS).disk
     batches: list[bytes] = []
     wanted: list[Record] = []
     offset = 0
@@ -61,7 +61,7 @@ def test_exactly_what_is_settled_goes(shape: list[tuple[int, bool]], dead: set[i
         "directory": partition_directory(1),
         "segments": [{"base_offset": 0, "size_bytes": size, "settled": edges_of(dead, offset)}],
     }
-    result = CHORES["free_settled"](disk, arguments)
+    result = BACKGROUND_JOBS["free_settled"](disk, arguments)
     changed = result["segments"]
     assert isinstance(changed, list)
     if changed:
@@ -71,7 +71,9 @@ def test_exactly_what_is_settled_goes(shape: list[tuple[int, bool]], dead: set[i
     assert [(one.offset, one.value, one.key, one.timestamp_ms) for one in found] == [
         (one.offset, one.value, one.key, one.timestamp_ms) for one in wanted
     ]
-    assert CHORES["free_settled"](disk, _again(arguments, size))["segments"] == [], "twice is the same as once"
+    assert BACKGROUND_JOBS["free_settled"](disk, _again(arguments, size))["segments"] == [], (
+        "a second run changes nothing"
+    )
 
 
 def _again(arguments: dict[str, object], size: int) -> dict[str, object]:
@@ -80,7 +82,7 @@ def _again(arguments: dict[str, object], size: int) -> dict[str, object]:
     return {**arguments, "segments": [{**segments[0], "size_bytes": size}]}
 
 
-def test_markers_stay_and_damage_is_left_alone() -> None:
+def test_markers_stay_and_damaged_segments_are_not_rewritten() -> None:
     marker = build_batch([Record(5, 0, b"\0\0\0\1", b"\0\0\0\0\0\0")], base_offset=5, control=True, transactional=True)
     keeper = Settled([0, 100])
     assert keeper.fate(parse_header(marker, 0), marker) == KEEP
@@ -88,9 +90,9 @@ def test_markers_stay_and_damage_is_left_alone() -> None:
     assert keeper.fate(parse_header(plain, 0), plain) == DROP
     assert Settled([0, 8]).fate(parse_header(plain, 0), plain) == OPEN
     assert Settled([0, 7]).fate(parse_header(plain, 0), plain) == KEEP
-    disk = Simulation(1).host("node").boot(CHORES).disk
+    disk = Simulation(1).host("node").boot(BACKGROUND_JOBS).disk
     size = write(disk, [plain[:-1] + b"z"])
     segment = {"base_offset": 0, "size_bytes": size, "settled": [0, 100]}
-    result = CHORES["free_settled"](disk, {"directory": partition_directory(1), "segments": [segment]})
+    result = BACKGROUND_JOBS["free_settled"](disk, {"directory": partition_directory(1), "segments": [segment]})
     assert result == {"segments": [], "damaged": [0]}
     assert [name for name in disk.list(partition_directory(1)) if "cleaned" in name] == []

@@ -1,15 +1,15 @@
-"""What the janitor does for a checkpoint."""
+"""Background jobs of a checkpoint."""
 
 from __future__ import annotations
 
-from longhall.log.chores import CHORES
+from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.world.ports import Disk
 from simulation.world import Simulation
 
-remove = CHORES["remove"]
+remove = BACKGROUND_JOBS["remove"]
 
 
-def test_large_files_go_in_steps_and_small_ones_at_once() -> None:
+def test_large_files_are_removed_in_steps_and_small_ones_at_once() -> None:
     disk = Simulation(1).host("node").boot().disk
     disk.make_directory("partitions/a")
     for path, size in (("partitions/a/0.log", 2_500), ("partitions/a/0.index", 10), ("partitions/b.log", 600)):
@@ -26,7 +26,7 @@ def test_large_files_go_in_steps_and_small_ones_at_once() -> None:
     assert not disk.exists("partitions/b.log")
 
 
-def test_without_a_bound_everything_goes() -> None:
+def test_without_a_bound_everything_is_removed() -> None:
     disk = Simulation(1).host("node").boot().disk
     disk.make_directory("partitions/a")
     disk.open("partitions/a/0.log", create=True).write_at(0, [bytes(9_000)])

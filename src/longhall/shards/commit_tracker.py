@@ -1,20 +1,20 @@
-"""How far a leader's log is committed, and who counts for that.
+"""The commit index of a leader, and the replicas that count for it.
 
-    in_sync     what the coordinator has recorded: from these, and no others, the next leader is chosen
-    replicas    who may be among them; None while nobody said, and then everybody may
-    noted       the replicas that a committed entry of the log names, so that whoever is in sync knows of them; None
-                while the log does not note them, and then everybody may become in sync
-    asked       the set that the leader has asked the coordinator to record, until it knows what became of that
-    committed   the last index that everybody in `in_sync` and in `asked` has synced
-    quorum      the last index that more than half of `in_sync`, and of `asked`, have synced: what that many have is
-                still there when one of three is lost, provided that the most complete of the rest leads next
+    in_sync     the set recorded at the coordinator: the next leader is one of these
+    replicas    the nodes that may be in sync; None while it is unknown, and then every node may
+    noted       the replicas that a committed entry of the log names, so that every in-sync replica knows them; None
+                while the log does not note them, and then every node may become in sync
+    asked       the set that the leader has asked the coordinator to record, until it knows the outcome
+    committed   the last index that every node in `in_sync` and in `asked` has synced
+    quorum      the last index that more than half of `in_sync`, and of `asked`, have synced: entries up to it survive
+                the loss of one of three, provided that the most complete of the others leads next
 
-While a change is under way the coordinator may have recorded either set, so both count: a follower that is to join
-holds the commit back from before the question is asked, one that is to leave until the answer is there. Without the
-coordinator nothing changes, and the leader goes on as long as everybody answers.
+While a change is in progress the coordinator may have recorded either set, so both count: a joining follower holds the
+commit back before the request is sent, a leaving one until the answer arrives. Without the coordinator nothing changes,
+and the leader continues as long as every follower answers.
 
-A follower is caught up at some moment if it has since synced all that was in the leader's log at that moment. Time
-comes as an argument.
+A follower is caught up as of a moment if it has synced everything that was in the leader's log at that moment. Time is
+an argument.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from typing import final
 
 @final
 class Follower:
-    """One of the others, in sync or not."""
+    """Another replica, in sync or not."""
 
     def __init__(self, now_ms: int) -> None:
         self.synced = 0
         self.caught_up_ms = now_ms
-        self.mark_index = -1  # What the log had at `mark_ms`; the follower has not answered that much since.
+        # The end of the log at `mark_ms`, which the follower has not acknowledged since; -1 if it has.
+        self.mark_index = -1
         self.mark_ms = now_ms
 
 
 @final
-class Leading:
-    """See the module. Nodes are numbers; the leader is one of them."""
+class CommitTracker:
+    """The commit index and the in-sync set of one leader in one epoch. `committed` and `quorum` never decrease."""
 
     def __init__(
         self, node: int, epoch: int, in_sync: frozenset[int], version: int, index: int, committed: int, now_ms: int
@@ -44,13 +45,15 @@ class Leading:
         self.node = node
         self.epoch = epoch
         self.in_sync = in_sync
-        self.version = version  # Of that record: every change has a higher one, and is made on condition of the last.
+        # Version of the record of `in_sync`: every change has a higher one, and is a compare-and-set on the last.
+        self.version = version
         self.asked: frozenset[int] | None = None
         self.replicas: frozenset[int] | None = None
         self.noted: frozenset[int] | None = None
-        self.unclean_epoch = 0  # Under which an operator let a node lead that may lack committed entries; 0 for none.
+        # The epoch in which an operator made a replica leader that may lack committed entries; 0 for none.
+        self.unclean_epoch = 0
         # A new leader does not know how much of its log was committed before, only that it has all of that: `index` is
-        # where its log ended when its epoch began.
+        # the end of its log when its epoch began.
         self.begun_at = index
         self.committed = committed
         self.quorum = committed
@@ -63,11 +66,11 @@ class Leading:
         self._advance()
 
     def met(self, node: int, index: int, now_ms: int) -> None:
-        """A follower came (again) and agrees with this log up to `index`, all of it synced there."""
+        """A follower connected (again) and agrees with this log up to `index`, all of it synced there."""
         follower = self.followers.get(node)
         if follower is None:
             follower = self.followers[node] = Follower(now_ms)
-            follower.caught_up_ms = -1  # Not yet.
+            follower.caught_up_ms = -1  # Not caught up yet.
         follower.synced = index
         follower.mark_index = -1
         self._advance()
@@ -82,8 +85,8 @@ class Leading:
         self._advance()
 
     def mark(self, index: int, now_ms: int) -> None:
-        """The log ends at `index` now: whoever answers that from here on is caught up as of now. Call it regularly,
-        and ask everybody for an answer.
+        """Mark the end of the log as `index`: a follower that acknowledges it later is caught up as of now. Call it
+        regularly, and request an answer from every follower.
         """
         for follower in self.followers.values():
             if follower.mark_index < 0:
@@ -91,7 +94,7 @@ class Leading:
                 follower.mark_ms = now_ms
 
     def wish(self, lag_ms_max: int, now_ms: int) -> frozenset[int] | None:
-        """The in-sync set to ask for next; None if it is right as it is. What was asked before comes first."""
+        """The in-sync set to ask for next; None if it is right. A set already asked for comes first."""
         if self.asked is not None:
             return self.asked
         wanted = set(self.in_sync)
@@ -104,28 +107,28 @@ class Leading:
         return frozenset(wanted) if wanted != self.in_sync else None
 
     def may_follow(self, node: int) -> bool:
-        """Whether this node is one of those who keep the hall."""
+        """True if this node is one of the replicas."""
         return self.replicas is None or node in self.replicas
 
     def _is_noted(self, node: int) -> bool:
         return self.noted is None or node in self.noted or node in self.in_sync
 
     def give_up(self, node: int) -> None:
-        """This follower is gone for certain: it is not waited for as if it were only late."""
+        """Treat this follower as gone: it is removed from the in-sync set without waiting for its lag."""
         follower = self.followers.get(node)
         if follower is not None:
             follower.caught_up_ms = -1
             follower.mark_index = -1
 
     def ask(self, in_sync: frozenset[int]) -> None:
-        """The coordinator is about to be asked to record this set."""
+        """Note that the coordinator is about to be asked to record this set."""
         assert self.node in in_sync
         assert self.asked in (None, in_sync)
         self.asked = in_sync
 
     def recorded(self, version: int, in_sync: frozenset[int], replicas: frozenset[int] | None = None) -> None:
-        """The coordinator has this record. If it is a newer one, what was asked on condition of the old one is decided:
-        it is this, or it will never be.
+        """Take over a record of the coordinator. A newer one decides an open request, which was conditional on the old
+        one: either it is this record, or it has failed for good.
         """
         if version > self.version:
             self.version = version
@@ -138,12 +141,12 @@ class Leading:
             self._advance()
 
     def lag(self, node: int, index: int) -> int:
-        """How many entries a follower has yet to answer."""
+        """How many entries a follower has not acknowledged."""
         return max(index - self.followers[node].synced, 0)
 
     def _advance(self) -> None:
         if self.synced <= self.begun_at:
-            return  # Nothing is committed under an epoch that a restart of this node could forget.
+            return  # Entries of an epoch that a restart of this node could forget are not committed.
         reached = self.synced
         counted = self.in_sync if self.asked is None else self.in_sync | self.asked
         for node in counted:
@@ -151,12 +154,12 @@ class Leading:
                 follower = self.followers.get(node)
                 reached = min(reached, follower.synced if follower is not None else 0)
         self.committed = max(self.committed, reached)
-        most = self._kept_by_most(self.in_sync)
+        most = self._synced_by_majority(self.in_sync)
         if self.asked is not None:
-            most = min(most, self._kept_by_most(self.asked))
+            most = min(most, self._synced_by_majority(self.asked))
         self.quorum = max(self.quorum, self.committed, most)
 
-    def _kept_by_most(self, nodes: frozenset[int]) -> int:
+    def _synced_by_majority(self, nodes: frozenset[int]) -> int:
         kept: list[int] = []
         for node in nodes:
             if node == self.node:

@@ -1,4 +1,4 @@
-"""Damage in a segment: found wherever it is, and put right in place, byte for byte, or not touched."""
+"""Damage in a segment is found at any position, and repaired in place byte for byte or not at all."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longhall.log.index import decode_index
-from longhall.log.mending import headers_in
+from longhall.log.segment_repair import valid_headers
 from longhall.world.real.disk import RealDisk
 from tests.log.hall import read_file, segment_path, write_file, write_segment
-from tests.log.test_chores import BASE, batches, run
+from tests.log.test_background_jobs import BASE, batches, run
 
 PARTS = batches(10)
 WHOLE = b"".join(PARTS)
 SIZE = len(PARTS[0])
 NEXT = BASE + 20
 PATH = segment_path(BASE)
-EPOCH_AT = range(12, 16)  # Within a batch: no checksum covers it, and nothing contradicts it.
+EPOCH_AT = range(12, 16)  # Within a batch: neither a checksum nor a neighbour verifies it.
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def damage_in(disk: RealDisk, **more: Any) -> list[list[int]]:
     return found
 
 
-def mend(disk: RealDisk, *patches: tuple[list[int], bytes]) -> list[bool]:
+def repair(disk: RealDisk, *patches: tuple[list[int], bytes]) -> list[bool]:
     segment = {"path": PATH, "size_bytes": len(WHOLE), "next_offset": NEXT}
     mended: list[bool] = run(disk, "mend_segment", segment=segment, patches=patches)["mended"]
     return mended
@@ -50,12 +50,12 @@ def flip(disk: RealDisk, position: int, bits: int = 1) -> None:
     write_file(disk, PATH, bytes(data))
 
 
-def belonging(stretch: list[int]) -> bytes:
-    """What was written there."""
+def original_bytes(stretch: list[int]) -> bytes:
+    """The original bytes of the stretch."""
     return WHOLE[stretch[0] : stretch[0] + stretch[1]]
 
 
-def test_a_whole_segment_has_no_damage_and_gets_an_index(disk: RealDisk) -> None:
+def test_an_intact_segment_has_no_damage_and_gets_an_index(disk: RealDisk) -> None:
     assert damage_in(disk, index=True) == []
     index, summary = decode_index(read_file(disk, PATH.removesuffix(".log") + ".index"))
     assert (summary.size_bytes, summary.next_offset, summary.batch_count) == (len(WHOLE), NEXT, 10)
@@ -64,56 +64,56 @@ def test_a_whole_segment_has_no_damage_and_gets_an_index(disk: RealDisk) -> None
 
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 7)), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_flipped_bit_is_found_and_put_right(disk: RealDisk, flips: list[tuple[int, int]]) -> None:
+def test_every_flipped_bit_is_found_and_repaired(disk: RealDisk, flips: list[tuple[int, int]]) -> None:
     write_file(disk, PATH, WHOLE)
     for position, bit in flips:
         flip(disk, position, 1 << bit)
-    assert all(mend(disk, *[(stretch, belonging(stretch)) for stretch in damage_in(disk)]))
+    assert all(repair(disk, *[(stretch, original_bytes(stretch)) for stretch in damage_in(disk)]))
     left = read_file(disk, PATH)
     assert [at for at in range(len(WHOLE)) if left[at] != WHOLE[at] and at % SIZE not in EPOCH_AT] == []
     assert damage_in(disk) == []
 
 
 @pytest.mark.parametrize("left", [0, 3, SIZE, 5 * SIZE + 7, len(WHOLE) - 1])
-def test_what_a_file_lacks_at_its_end_is_put_back(disk: RealDisk, left: int) -> None:
+def test_a_truncated_file_is_restored(disk: RealDisk, left: int) -> None:
     write_file(disk, PATH, WHOLE[:left])
     (stretch,) = damage_in(disk)
     assert stretch[0] + stretch[1] == len(WHOLE)
-    assert mend(disk, (stretch, belonging(stretch))) == [True]
+    assert repair(disk, (stretch, original_bytes(stretch))) == [True]
     assert read_file(disk, PATH) == WHOLE
 
 
-def test_a_segment_that_is_gone_is_damaged_all_over(disk: RealDisk) -> None:
+def test_a_missing_segment_is_damaged_as_a_whole(disk: RealDisk) -> None:
     disk.remove(PATH)
     assert damage_in(disk) == [[0, len(WHOLE), BASE, NEXT]]
 
 
-def test_the_last_batch_may_not_claim_what_comes_behind_the_segment(disk: RealDisk) -> None:
-    flip(disk, 9 * SIZE + 7)  # Its own offset, which nothing behind it contradicts.
+def test_the_last_batch_must_not_claim_offsets_after_the_segment(disk: RealDisk) -> None:
+    flip(disk, 9 * SIZE + 7)  # Its own offset, which no successor contradicts.
     (stretch,) = damage_in(disk)
     assert stretch == [9 * SIZE, SIZE, BASE + 18, NEXT]
-    assert mend(disk, (stretch, PARTS[9])) == [True]
+    assert repair(disk, (stretch, PARTS[9])) == [True]
     assert read_file(disk, PATH) == WHOLE
 
 
-def test_nothing_is_written_but_what_belongs_there(disk: RealDisk) -> None:
+def test_only_matching_batches_are_written(disk: RealDisk) -> None:
     flip(disk, 3 * SIZE + 70)
     damaged = read_file(disk, PATH)
     (stretch,) = damage_in(disk)
     torn = bytearray(PARTS[3])
     torn[70] ^= 4
     for data in (b"", PARTS[4], PARTS[3][:-1], PARTS[3] + b"x", PARTS[3] + PARTS[4], bytes(torn)):
-        assert mend(disk, (stretch, data)) == [False]
+        assert repair(disk, (stretch, data)) == [False]
         assert read_file(disk, PATH) == damaged
     position, size, first, behind = stretch
     for wrong in ([position + 1, size, first, behind], [4 * SIZE, SIZE, BASE + 8, BASE + 10]):
-        assert mend(disk, (wrong, belonging(wrong))) == [False]  # It begins elsewhere, or is whole.
+        assert repair(disk, (wrong, original_bytes(wrong))) == [False]  # It begins elsewhere, or is not damaged.
         assert read_file(disk, PATH) == damaged
-    assert mend(disk, (stretch, PARTS[4]), (stretch, PARTS[3])) == [True, True]
+    assert repair(disk, (stretch, PARTS[4]), (stretch, PARTS[3])) == [True, True]
     assert read_file(disk, PATH) == WHOLE
 
 
-def test_batches_are_given_only_if_they_are_whole_and_of_that_size(disk: RealDisk) -> None:
+def test_batches_are_returned_only_if_valid_and_of_that_size(disk: RealDisk) -> None:
     def stretch(first: int, behind: int, size: int, path: str = PATH) -> bytes:
         found = run(disk, "read_stretch", path=path, first=first, behind=behind, size_bytes=size)["data"]
         assert isinstance(found, bytes)
@@ -127,10 +127,12 @@ def test_batches_are_given_only_if_they_are_whole_and_of_that_size(disk: RealDis
     assert stretch(BASE + 2, BASE + 4, SIZE) == PARTS[1]
 
 
-def test_headers_of_batches_that_do_not_belong_together_are_none() -> None:
-    assert [header.base_offset for header in headers_in(WHOLE, BASE, NEXT) or []] == [BASE + 2 * n for n in range(10)]
-    assert headers_in(b"", BASE, NEXT) == []
-    assert headers_in(WHOLE, BASE + 1, NEXT) is None
-    assert headers_in(WHOLE, BASE, NEXT - 1) is None
-    assert headers_in(PARTS[1] + PARTS[0], BASE, NEXT) is None
-    assert headers_in(WHOLE[:-1], BASE, NEXT) is None
+def test_headers_of_batches_with_other_offsets_are_none() -> None:
+    assert [header.base_offset for header in valid_headers(WHOLE, BASE, NEXT) or []] == [
+        BASE + 2 * n for n in range(10)
+    ]
+    assert valid_headers(b"", BASE, NEXT) == []
+    assert valid_headers(WHOLE, BASE + 1, NEXT) is None
+    assert valid_headers(WHOLE, BASE, NEXT - 1) is None
+    assert valid_headers(PARTS[1] + PARTS[0], BASE, NEXT) is None
+    assert valid_headers(WHOLE[:-1], BASE, NEXT) is None

@@ -1,9 +1,8 @@
-"""Reading a whole segment file batch by batch, each checked, and finding the way again behind damage.
+"""Scans a whole segment file batch by batch, verifies each, and continues after damage.
 
-A scan yields what stands in the file from its beginning to its end without a hole: `Found` batches and `Damage` between
-them. The CRC does not cover a batch's offset and length, so those are held against their neighbours: offsets ascend,
-and a batch that would make its successor step back is the one that lies. This module only reads, and does not know
-which offsets somebody was promised.
+A scan yields everything in the file without a gap: `Found` batches and `Damage` between them. The CRC does not cover a
+batch's offset and length, so these are compared with the neighbours: offsets ascend, and a batch whose offset is higher
+than that of its successor is the wrong one. This module only reads, and does not know which offsets were acknowledged.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SEARCH_BYTES_MIN: Final = 64 * 1024 * 1024
 
 @final
 class Found:
-    """A whole batch with its checksum right."""
+    """A valid batch: complete, with the right checksum."""
 
     def __init__(self, position: int, header: BatchHeader, batch: bytes) -> None:
         self.position = position
@@ -34,10 +33,10 @@ class Found:
 
 @final
 class Damage:
-    """A stretch of the file that holds no batch that can be trusted.
+    """A range of the file without a trustworthy batch.
 
-    The records it held begin at `first_offset`; `next_offset_hint` is the offset of the next good batch, or -1 when
-    none follows.
+    The records of the range begin at `first_offset`; `next_offset_hint` is the offset of the next valid batch, or -1
+    when none follows.
     """
 
     def __init__(self, position: int, size_bytes: int, first_offset: int, next_offset_hint: int) -> None:
@@ -47,33 +46,33 @@ class Damage:
         self.next_offset_hint = next_offset_hint
 
     def numbers(self) -> list[int]:
-        """As chores report it."""
+        """The damage as jobs report it."""
         return [self.position, self.size_bytes, self.first_offset, self.next_offset_hint]
 
 
 @final
 class AtRest:
-    """A file, read from the disk and not from memory."""
+    """A file that is read from the disk and not from the page cache."""
 
     def __init__(self, file: File) -> None:
         self._file = file
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to so many bytes."""
+        """Up to `size` bytes."""
         return self._file.read_from_disk(position, size)
 
 
 def scan_segment(
     file: Readable, base_offset: int, size_bytes: int, position: int = 0, expected: int = -1
 ) -> Iterator[Found | Damage]:
-    """Everything in the first `size_bytes` of a segment file, in order; or what stands from `position` on, where an
-    earlier scan has been and offsets from `expected` on follow.
+    """Everything in the first `size_bytes` of a segment file, in order; or everything from `position` on, where an
+    earlier scan stopped and where offsets from `expected` on follow.
     """
     scan = _Scan(file, base_offset, size_bytes)
     expected = max(expected, base_offset)
     while position < size_bytes:
         found = scan.batch_at(position, expected)
-        if found is None or scan.is_liar(found, expected):
+        if found is None or scan.has_wrong_offset(found, expected):
             behind, hint = scan.resume(position, expected)
             yield Damage(position, behind - position, expected, hint)
             position = behind
@@ -85,7 +84,7 @@ def scan_segment(
 
 @final
 class _Scan:
-    """A window over the file, and the questions that are asked of it."""
+    """A window of bytes over the file, with the checks of a scan."""
 
     def __init__(self, file: Readable, base_offset: int, end: int) -> None:
         self._file = file
@@ -95,7 +94,7 @@ class _Scan:
         self._window_start = 0
 
     def batch_at(self, position: int, expected: int) -> Found | None:
-        """The batch at `position` if it is whole and its offset is possible."""
+        """The batch at `position` if it is complete and its offset is possible."""
         header = self._header_at(position)
         if header is None or not expected <= header.base_offset <= self._offset_max:
             return None
@@ -110,24 +109,25 @@ class _Scan:
             return None
         return Found(position, header, self._window[at : at + header.size_bytes])
 
-    def is_liar(self, found: Found, expected: int) -> bool:
-        """Whether a batch that leaves a gap before it makes the next one step back: then its own offset is wrong."""
+    def has_wrong_offset(self, found: Found, expected: int) -> bool:
+        """True if a batch after a gap has a higher offset than its successor: then its own offset is wrong."""
         if found.header.base_offset == expected:
             return False
         successor = self._header_at(found.position + found.header.size_bytes)
         return successor is not None and expected <= successor.base_offset < found.header.next_offset
 
     def resume(self, position: int, expected: int) -> tuple[int, int]:
-        """Where the next good batch begins behind `position`, and its offset; the end and -1 if there is none.
+        """The position of the next valid batch after `position`, and its offset; the end and -1 if there is none.
 
-        The place that the damaged batch itself names comes first: a message may hold what looks like a batch.
+        The position that follows from the damaged batch's own length is tried first: a message may contain an apparent
+        batch.
         """
         header = self._header_at(position)
         if header is not None and header.size_bytes < self._end - position:
             found = self.batch_at(position + header.size_bytes, expected)
             if found is not None:
                 return found.position, found.header.base_offset
-        # What failed candidates may cost is bounded, since a hostile message can be full of them.
+        # The cost of failed candidates is bounded, since a hostile message may contain many.
         budget = _SEARCH_BYTES_MIN + 4 * (self._end - position)
         at = position + 1
         while self._end - at >= HEADER_BYTES and budget > 0:
@@ -153,7 +153,7 @@ class _Scan:
         return None if at < 0 else _plausible(self._window, at)
 
     def _load(self, position: int, size: int) -> int:
-        """Have these bytes in the window and return where; -1 if the file ends before."""
+        """Read these bytes into the window and return their index there; -1 if the file ends before."""
         at = position - self._window_start
         if at < 0 or at + size > len(self._window):
             self._window = self._file.read_at(position, min(max(size, CHUNK_BYTES), self._end - position))

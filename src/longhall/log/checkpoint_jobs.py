@@ -1,4 +1,4 @@
-"""Small jobs that a checkpoint needs done and that wait for the disk: run by the janitor, like the chores."""
+"""Small background jobs of a checkpoint, which wait for the disk. The janitor runs them."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from longhall.world.ports import Disk
 SMALL_FILE: Final = "write_small_file"
 
 
-class OfSnapshot(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a shard knew at a position of the write-ahead log."""
+class SnapshotArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The state of a shard at a position of the write-ahead log."""
 
     shard: int
     position: int
     body: bytes
 
 
-class OfSmallFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A file that is replaced as a whole, and what it is to have."""
+class SmallFileArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A file that is replaced as a whole, and its new content."""
 
     path: str
     data: bytes
 
 
-class OfPaths(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Files or directories."""
+class PathsArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Paths of files or directories."""
 
     paths: list[str]
 
 
-class OfRemoval(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Files or directories of files, and how much of them may go at once; 0 for all."""
+class RemovalArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Paths of files or directories to remove, and how many bytes one call may remove; 0 for all."""
 
     paths: list[str]
     bytes_max: int = 0
@@ -42,14 +42,14 @@ class OfRemoval(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def publish_snapshot(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
     """Make this the newest snapshot of its shard, durably."""
-    task = msgspec.convert(arguments, OfSnapshot)
+    task = msgspec.convert(arguments, SnapshotArguments)
     write_snapshot(disk, task.shard, task.position, task.body)
     return {}
 
 
 def write_small_file(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Replace a file whole. Its name is not synced: after a crash the old one may be there again."""
-    task = msgspec.convert(arguments, OfSmallFile)
+    """Replace a file as a whole. Its name is not synced: after a crash the old file may be there again."""
+    task = msgspec.convert(arguments, SmallFileArguments)
     file = disk.open(task.path + ".new", create=True)
     try:
         file.truncate(0)
@@ -62,18 +62,18 @@ def write_small_file(disk: Disk, arguments: dict[str, object]) -> dict[str, obje
 
 
 def sync_directories(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Make the names in these directories durable; one that is gone needs none."""
-    disk.sync_directories(msgspec.convert(arguments, OfPaths).paths)
+    """Make the names in these directories durable; a directory that no longer exists is skipped."""
+    disk.sync_directories(msgspec.convert(arguments, PathsArguments).paths)
     return {}
 
 
 def remove(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
-    """Remove what is still there of these, and say what is left of them.
+    """Remove these paths, as far as they exist, and return those that are left.
 
-    A file system that gives back a gigabyte holds up everybody's syncs meanwhile, so large files go from their end in
-    steps. Whoever still reads there asked before they were given up, and is refused.
+    A file system that frees a gigabyte delays every sync meanwhile, so large files are truncated in steps from their
+    end. A reader with an old reference to such a file gets an error.
     """
-    task = msgspec.convert(arguments, OfRemoval)
+    task = msgspec.convert(arguments, RemovalArguments)
     room = task.bytes_max or 1 << 62
     for at, path in enumerate(task.paths):
         if not disk.exists(path):
@@ -88,7 +88,7 @@ def remove(disk: Disk, arguments: dict[str, object]) -> dict[str, object]:
 
 
 def _shorten(disk: Disk, path: str, bytes_max: int) -> int:
-    """Take at most so much from the end of a file; returns how much it was."""
+    """Truncate a file by at most `bytes_max`; returns by how much."""
     file = disk.open(path)
     try:
         size = file.size()

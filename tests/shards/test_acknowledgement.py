@@ -1,4 +1,4 @@
-"""Who is told when: by one host, by a quorum, by all; and that everybody is told at the latest when it is committed."""
+"""When a waiting request is released: by one host, by a quorum, by all, and at the latest by the commit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.log.wal import FILE_BYTES_MIN, Wal
-from longhall.shards.leading import Leading
+from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.shard import ALL, ONE, QUORUM, Committable, Shard
 from longhall.world.real.disk import RealDisk
 
 
-class Told(Committable):
+class Waiter(Committable):
     def __init__(self) -> None:
         self.values: list[int] = []
 
@@ -22,7 +22,7 @@ class Told(Committable):
 
 
 def shard_at(sequence: int, directory: Path) -> Shard:
-    """With so many entries, none of which is written."""
+    """A shard with this many entries, none of which is written."""
     disk = RealDisk(str(directory))
     shard = Shard(1, Wal(disk, FILE_BYTES_MIN))
     for _ in range(sequence):
@@ -31,9 +31,9 @@ def shard_at(sequence: int, directory: Path) -> Shard:
     return shard
 
 
-def test_each_waits_for_what_it_asked_for(tmp_path: Path) -> None:
+def test_each_request_waits_for_its_level(tmp_path: Path) -> None:
     shard = shard_at(3, tmp_path)
-    told = {whom: Told() for whom in (ONE, QUORUM, ALL)}
+    told = {whom: Waiter() for whom in (ONE, QUORUM, ALL)}
     for whom, target in told.items():
         shard.wait_for(whom, target, whom)
     assert shard.waiting == 3
@@ -48,38 +48,38 @@ def test_each_waits_for_what_it_asked_for(tmp_path: Path) -> None:
     assert shard.waiting == 0
 
 
-def test_what_is_committed_is_enough_for_everybody(tmp_path: Path) -> None:
+def test_a_commit_releases_every_level(tmp_path: Path) -> None:
     shard = shard_at(2, tmp_path)
-    told = Told()
+    told = Waiter()
     for whom in (ONE, QUORUM, ALL):
         shard.wait_for(whom, told, whom)
     shard.advance(2)
     assert sorted(told.values) == [ONE, QUORUM, ALL]
     for whom in (ONE, QUORUM, ALL):
-        shard.wait_for(whom, told, 9)  # And nobody waits for what is done already.
+        shard.wait_for(whom, told, 9)  # A request for a committed entry does not wait.
     assert told.values[3:] == [9, 9, 9]
 
 
-def test_a_quorum_is_more_than_half_of_those_in_sync() -> None:
-    state = Leading(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
+def test_a_quorum_is_more_than_half_of_the_in_sync_set() -> None:
+    state = CommitTracker(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
     state.synced_here(10)
     assert state.quorum == 0
     state.answered(3, 8)
     assert (state.quorum, state.committed) == (8, 0)
     state.answered(2, 4)
     assert (state.quorum, state.committed) == (8, 4)
-    alone = Leading(1, 7, frozenset({1}), 1, 0, 0, 0)
+    alone = CommitTracker(1, 7, frozenset({1}), 1, 0, 0, 0)
     alone.synced_here(5)
     assert alone.quorum == 5
-    two = Leading(1, 7, frozenset({1, 2}), 1, 0, 0, 0)
+    two = CommitTracker(1, 7, frozenset({1, 2}), 1, 0, 0, 0)
     two.synced_here(5)
     assert two.quorum == 0
     two.answered(2, 3)
     assert two.quorum == 3
 
 
-def test_while_a_change_is_under_way_both_sets_need_their_quorum() -> None:
-    state = Leading(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
+def test_during_a_change_both_sets_need_their_quorum() -> None:
+    state = CommitTracker(1, 7, frozenset({1, 2, 3}), 1, 0, 0, 0)
     state.ask(frozenset({1, 2}))
     state.synced_here(10)
     state.answered(3, 10)
@@ -89,9 +89,9 @@ def test_while_a_change_is_under_way_both_sets_need_their_quorum() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 50)), max_size=40))
-def test_one_is_never_behind_a_quorum_nor_that_behind_all(answers: list[tuple[int, int]]) -> None:
-    state = Leading(1, 7, frozenset({1, 2, 3, 4}), 1, 0, 0, 0)
-    state.synced_here(1)  # Before that nothing is committed: a restart could forget the epoch.
+def test_one_is_never_behind_quorum_and_quorum_never_behind_all(answers: list[tuple[int, int]]) -> None:
+    state = CommitTracker(1, 7, frozenset({1, 2, 3, 4}), 1, 0, 0, 0)
+    state.synced_here(1)  # Needed for any commit: before, a restart could forget the epoch.
     before = (0, 0)
     for node, index in answers:
         if node == 1:
