@@ -9,7 +9,7 @@ import pytest
 
 from longhall.broker.backpressure import Backpressure
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.declare import create_topic, delete_topic, trim_log
 from longhall.broker.housekeeper import Housekeeper
+from longhall.broker.topic_administration import create_topic, delete_topic, trim_log
 from longhall.errors import Code
 from longhall.log.layout import partition_directory
 from tests.broker.desk import Desk, Life, batch_of, picture, stored_batches

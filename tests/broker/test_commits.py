@@ -10,9 +10,9 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.commits import LONE_ROUNDS_MIN
-from longhall.broker.declare import create_topic
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.send import send, wait
+from longhall.broker.topic_administration import create_topic
 from longhall.shards.shard import Committable
 from longhall.world.ports import Done, File
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches

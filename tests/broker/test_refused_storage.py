@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from longhall.broker.declare import create_topic
 from longhall.broker.housekeeper import FILES_RESERVE, Housekeeper
 from longhall.broker.partition import Listener, Partition
 from longhall.broker.send import send
+from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from longhall.records.batch import BatchHeader
 from simulation.disk import SimulatedFile

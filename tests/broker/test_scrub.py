@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.declare import create_topic
 from longhall.broker.housekeeper import Housekeeper
-from longhall.broker.recover import read_identity, write_identity
+from longhall.broker.recovery import read_identity, write_identity
 from longhall.broker.scrub import IdentityFile, Scrubber
 from longhall.broker.scrub_report import IDENTITY, INDEX, LOG, SEGMENT, SNAPSHOT, ScrubProgress, read_progress
+from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from longhall.log.layout import SCRUB
 from longhall.log.snapshots import read_snapshot

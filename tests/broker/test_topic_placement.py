@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
-from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
 from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
+from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of

@@ -155,7 +155,7 @@ def durable(queue: Queue) -> dict[str, Any]:
         "held": (state.messages, state.bytes),
         "counts": (queue.in_flight, queue.available_again, queue.held_back),
         "deaths": state.deaths,
-        "work": state.work.snapshot(),
+        "work": state.processing_times.snapshot(),
         "paused": state.paused,
         "marks": (state.marks.snapshot(), state.marks.met),
         "next": (state.next_number, queue.next_deadline_ms()),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from longhall.errors import Code, LonghallError
+from longhall.queues.auxiliary_events import UploadEvent
 from longhall.queues.chunks import IDLE_MS, ChunkManifest, Uploads, chunk_count, join, split
-from longhall.queues.steps import UploadEvent
 
 decoder = msgspec.msgpack.Decoder(UploadEvent)
 BYTES_MAX = 40

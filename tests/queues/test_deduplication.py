@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.errors import Code
-from longhall.queues.deduplication import DeduplicationWindow, Remembered, deduplication_id, fingerprint
+from longhall.queues.deduplication import DeduplicationWindow, FirstSend, deduplication_id, fingerprint
 from longhall.queues.envelope import derive_message_id
 
 WINDOW_MS = 300_000
@@ -26,7 +26,7 @@ def test_a_repeat_gets_the_first_answer_until_the_window_ends() -> None:
     assert window.decide(mark, 1000, WINDOW_MS, False) is None
     window.remember(mark, message_id(9), 17, 1000, WINDOW_MS)
     again = window.decide(mark, 1000 + WINDOW_MS - 1, WINDOW_MS, False)
-    assert isinstance(again, Remembered)
+    assert isinstance(again, FirstSend)
     assert (again.message_id, again.sequence, again.at_ms) == (message_id(9), 17, 1000)
     assert window.decide(mark, 1000 + WINDOW_MS - 1, WINDOW_MS, True) is Code.REPEATED_SEND
     assert window.decide(mark, 1000 + WINDOW_MS, WINDOW_MS, True) is None

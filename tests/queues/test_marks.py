@@ -165,7 +165,7 @@ class PartsMachine(RuleBasedStateMachine):
             part = key % self.views[sender]
             if self.open < self.shown:  # It may not know that parts are to go: they stay.
                 self.change(self.shown)
-            if self.senders.hears(sender, part):
+            if self.senders.notices_growth(sender, part):
                 self.mark()
             self.append(f"{sender}-{key}", part)
 

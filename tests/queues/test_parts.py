@@ -51,24 +51,24 @@ def test_what_has_shrunk_need_not_grow_again(least: int, doublings: int, message
 
 def test_whoever_sends_to_a_part_knows_of_it() -> None:
     senders = Senders(2)
-    assert not senders.hears(1, 0)
-    assert not senders.hears(1, 1)
-    assert senders.hears(1, 3)
-    assert not senders.hears(1, 2)
-    assert senders.hears(1, 4)
-    assert not senders.hears(1, 7)
-    assert senders.hears(2, 7)
+    assert not senders.notices_growth(1, 0)
+    assert not senders.notices_growth(1, 1)
+    assert senders.notices_growth(1, 3)
+    assert not senders.notices_growth(1, 2)
+    assert senders.notices_growth(1, 4)
+    assert not senders.notices_growth(1, 7)
+    assert senders.notices_growth(2, 7)
     senders.forget()
-    assert senders.hears(1, 2)
+    assert senders.notices_growth(1, 2)
 
 
 def test_of_too_many_senders_nothing_is_remembered() -> None:
     senders = Senders(1)
     for sender in range(SENDERS_MAX):
-        assert senders.hears(sender, 1)
-    assert not senders.hears(0, 1)
-    assert senders.hears(SENDERS_MAX, 1)
-    assert senders.hears(SENDERS_MAX, 1)  # Once too often does no harm.
+        assert senders.notices_growth(sender, 1)
+    assert not senders.notices_growth(0, 1)
+    assert senders.notices_growth(SENDERS_MAX, 1)
+    assert senders.notices_growth(SENDERS_MAX, 1)  # Once too often does no harm.
 
 
 @pytest.mark.parametrize("parts_max", [3, 5, 7, 12])

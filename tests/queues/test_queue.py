@@ -38,8 +38,8 @@ def test_a_late_settle_is_welcome_until_somebody_else_has_the_message() -> None:
     desk.send(2)
     late, other = desk.receive(0, count=2, lease_ms=100)
     assert desk.settle(500, late) == [None]
-    assert desk.queue.state.work.outlived == 1
-    assert desk.queue.state.work.safe_lease_ms() >= 500
+    assert desk.queue.state.processing_times.outlived == 1
+    assert desk.queue.state.processing_times.safe_lease_ms() >= 500
     assert desk.offsets(600, count=2) == [1]
     assert desk.settle(600, other) == [Code.RECEIPT_SUPERSEDED]
     assert desk.settle(600, late) == [None]  # Again, which is fine.

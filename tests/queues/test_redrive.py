@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhall.errors import Code
+from longhall.queues.auxiliary_events import MoveCancelling, MoveEnded, MoveEvent, MoveStarted
 from longhall.queues.redrive import ENDED_MAX, Redrives, Step
-from longhall.queues.steps import MoveCancelling, MoveEnded, MoveEvent, MoveStarted
 
 decoder = msgspec.msgpack.Decoder(MoveEvent)
 

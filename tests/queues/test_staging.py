@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from longhall.queues.auxiliary_events import SliceDropped, SliceOpened, StagingEvent
 from longhall.queues.slices import DAY_MS, HOUR_MS, MINUTE_MS, begins_ms_of, level_of
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Staging
-from longhall.queues.steps import SliceDropped, SliceOpened, StagingEvent
 
 START_MS = 1_800_000_000_000
 encoder = msgspec.msgpack.Encoder()

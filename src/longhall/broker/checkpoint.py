@@ -249,7 +249,7 @@ def _state_of(hall: Hall, shard: Shard) -> dict[str, Any]:
     state["queues"] = {number: queue.snapshot() for number, queue in hall.queues.items() if queue.shard is shard}
     state["moves"] = hall.redrives[shard.number - 1].snapshot()
     state["uploads"] = hall.uploads[shard.number - 1].snapshot()
-    state["wholes"] = hall.wholes[shard.number - 1].snapshot()
+    state["wholes"] = hall.chunked_messages[shard.number - 1].snapshot()
     state["groups"] = hall.groups[shard.number - 1].snapshot()
     state["transactions"] = hall.transactions[shard.number - 1].snapshot()
     return state

@@ -16,7 +16,7 @@ import errno
 from collections.abc import Callable
 from typing import Final, final
 
-from longhall.broker.time import HallTime
+from longhall.broker.hall_time import HallTime
 from longhall.meters import Histogram
 from longhall.shards.journal import Journal, Round
 from longhall.world.ports import Clock, Disk

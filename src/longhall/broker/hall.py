@@ -34,14 +34,14 @@ from longhall.broker.events import (
     TopicDeleted,
     encoder,
 )
+from longhall.broker.hall_time import HallTime
 from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.placement import GroupPlacement, is_elsewhere
 from longhall.broker.queue_catalogue import QueueEntry
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
-from longhall.broker.time import HallTime
 from longhall.broker.traffic import Traffic
 from longhall.errors import Code
 from longhall.log.files import OpenFiles
@@ -49,9 +49,9 @@ from longhall.log.partition import PartitionLog
 from longhall.log.positions import Positions
 from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
+from longhall.queues.chunked_messages import ChunkedMessages
 from longhall.queues.chunks import Uploads
 from longhall.queues.redrive import Redrives
-from longhall.queues.wholes import Wholes
 from longhall.records.batch import BatchHeader
 from longhall.shards.backlog import Backlog
 from longhall.shards.journal import Journal
@@ -72,7 +72,7 @@ _log = logging.getLogger("longhall.hall")
 
 # Appends a batch and the copies of its messages that have a priority: partition, header, frame, place in it, time, and
 # whether it counts as a message.
-Lift = Callable[[Partition, BatchHeader, bytes, int, int, bool], Code | None]
+PriorityAppend = Callable[[Partition, BatchHeader, bytes, int, int, bool], Code | None]
 
 
 @final
@@ -99,7 +99,7 @@ class Hall:
         self._unmet_queues: dict[int, list[Any]] = {}
         self.redrives: list[Redrives] = []
         self.uploads: list[Uploads] = []
-        self.wholes: list[Wholes] = []
+        self.chunked_messages: list[ChunkedMessages] = []
         self.joins = asyncio.Semaphore(JOINS_MAX)
         self.groups: list[Groups] = []
         self.transactions: list[Transactions] = []
@@ -143,7 +143,7 @@ class Hall:
         self.log_corrections = 0
         self.on_topic_deleted: list[Callable[[str], None]] = []
         self.on_transaction_changed: Callable[[], None] = _nothing
-        self.on_lift: Lift = _nobody_lifts
+        self.append_with_copies: PriorityAppend = _refuse_priorities
         self.on_chosen: Callable[[Partition, int], None] = _nobody_chooses  # A client sends to a part of its choice.
         self.on_names_wanted: Callable[[], None] = _nothing  # Large batches wait for the name of their file.
 
@@ -513,7 +513,7 @@ def _nobody_chooses(partition: Partition, sender: int) -> None:
     """Until somebody minds."""
 
 
-def _nobody_lifts(
+def _refuse_priorities(
     partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
 ) -> Code | None:
     """Whoever opens queues says how; without one, a queue with priorities takes no messages."""

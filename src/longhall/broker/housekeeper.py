@@ -15,9 +15,9 @@ from typing import Final, cast, final
 
 from longhall.broker.backpressure import Backpressure
 from longhall.broker.checkpoint import PARTITIONS_A_TURN, checkpoint, sync_names
-from longhall.broker.clean import Cleaner
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.vouch import Voucher
+from longhall.broker.log_cleaner import LogCleaner
+from longhall.broker.trailing_frame import TrailingFrameWriter
 from longhall.errors import LonghallError
 
 TICK_S: Final = 1.0
@@ -41,9 +41,9 @@ class Housekeeper:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._cleaner = Cleaner(hall)
+        self._cleaner = LogCleaner(hall)
         self._backpressure = Backpressure(hall)
-        self._voucher = Voucher(hall)
+        self._voucher = TrailingFrameWriter(hall)
         self._tasks: list[asyncio.Task[None]] = []
         self._weak_timer: asyncio.TimerHandle | None = None
         self._names_wanted = asyncio.Event()

@@ -67,8 +67,8 @@ class Partition(Committable):
         self.listeners: list[Listener] = []
         self.deleted = False
         self.elsewhere = False  # Whether another hall has its messages: see `broker/placement.py`. Nothing is here.
-        self.parted = False  # Whether it is a part of a queue that grows: see `broker/queues/upkeep/resize.py`.
-        self.lifts = False  # Whether messages with a priority get a copy in the lane of their level.
+        self.parted = False  # Whether it is a part of a queue that grows: see `broker/queues/upkeep/resizer.py`.
+        self.has_priority_lanes = False  # Whether messages with a priority get a copy in the lane of their level.
 
     def committed(self, value: int) -> None:
         """Everything before the offset `value` is committed."""

@@ -12,7 +12,6 @@ from typing import Any, final
 
 import msgspec
 
-from longhall.broker.digest import pass_mark
 from longhall.broker.events import (
     EpochStarted,
     PartitionEvent,
@@ -24,6 +23,7 @@ from longhall.broker.events import (
     shard_decoder,
 )
 from longhall.broker.hall import Hall
+from longhall.broker.state_digest import pass_mark
 from longhall.errors import LonghallError
 from longhall.log.frames import (
     BATCH,
@@ -36,8 +36,8 @@ from longhall.log.frames import (
     Entry,
 )
 from longhall.log.wal import Damage
+from longhall.queues.auxiliary_events import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
 from longhall.queues.events import decoder as queue_decoder
-from longhall.queues.steps import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
 from longhall.records.batch import parse_header
 from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS
 from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
@@ -181,7 +181,7 @@ class Replay:
         elif room == PARCELS:
             parcel = _parcel_decoder.decode(event)
             if isinstance(parcel, WholeMade | WholeHeld | WholeFreed):
-                hall.wholes[shard - 1].apply(parcel)
+                hall.chunked_messages[shard - 1].apply(parcel)
             else:
                 hall.uploads[shard - 1].apply(parcel)
         elif room == SHARD:

@@ -8,8 +8,8 @@
     indexes of closed segments     rebuilt from their segment
 
 A pass goes through all of them in this order, partition by partition and segment by segment, one slice at a time, at
-the pace of `broker.pace`. Where it is, and when the last pass was complete, survives restarts in `scrub.json`. The
-janitor does the reading. Nothing here knows of other nodes: `Partition.tell_damage` finds out whether one can help.
+the pace of `broker.scrub_pace`. Where it is, and when the last pass was complete, survives restarts in `scrub.json`.
+The janitor does the reading. Nothing here knows of other nodes: `Partition.tell_damage` finds out whether one can help.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.hall import Hall
-from longhall.broker.pace import Pace
 from longhall.broker.partition import Partition
+from longhall.broker.scrub_pace import ScrubPace
 from longhall.broker.scrub_report import (
     IDENTITY,
     INDEX,
@@ -68,7 +68,7 @@ class Scrubber:
         self.report = ScrubReport()
         self._hall = hall
         self._papers = papers
-        self._pace = Pace(hall.options.scrub_interval_ms, hall.options.scrub_bytes_a_second_max)
+        self._pace = ScrubPace(hall.options.scrub_interval_ms, hall.options.scrub_bytes_a_second_max)
         self._wanted = asyncio.Event()
         self._again: list[tuple[int, int]] = []  # Segments that somebody has tried to put right meanwhile.
         self._owed = 0.0  # Bytes that were read before the pace allowed for it.
@@ -371,7 +371,7 @@ class Scrubber:
         if place in self.report.damaged:
             self._repaired(place)
 
-    # Pace
+    # ScrubPace
 
     async def _spend(self, size_bytes: int) -> None:
         """So much was read: rest until the pace allows for it, and do what has come up meanwhile."""

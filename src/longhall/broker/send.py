@@ -16,7 +16,7 @@ from typing import Final, final
 from longhall.broker.configuration import ALWAYS, AS_PRODUCED, TopicOptions
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.verify import verify
+from longhall.broker.transaction_check import check_transaction
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX
 from longhall.log.partition import PartitionLog
@@ -112,7 +112,7 @@ def send(
             if code is not None:
                 return Sent(code)
         if decided is None and header.is_transactional and partition.table().needs_verification(header):
-            decided = verify(hall, partition, header, transactional_id, joins_transaction)
+            decided = check_transaction(hall, partition, header, transactional_id, joins_transaction)
         if decided is not None:
             return Sent(decided)
     if partition.parted:
@@ -139,8 +139,8 @@ def append(
     """Append a batch that has been checked, and apply it. Markers (`message` False) may use space kept for them."""
     if partition.elsewhere:
         return Code.NOT_LEADER
-    if partition.lifts:
-        return hall.on_lift(partition, header, frame, at, now_ms, message)
+    if partition.has_priority_lanes:
+        return hall.append_with_copies(partition, header, frame, at, now_ms, message)
     return append_here(hall, partition, header, frame, at, now_ms, message)
 
 

@@ -14,13 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.gates import OLDEST, RECEIPT_SECRET_LEVEL
+from longhall.broker.feature_gates import OLDEST, RECEIPT_SECRET_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY
 from longhall.broker.placement import WING_STEP
-from longhall.broker.recover import write_identity
-from longhall.broker.rejoin import Rejoined, convert, rejoin
+from longhall.broker.recovery import write_identity
 from longhall.broker.replay import Recovered
+from longhall.broker.replica_recovery import RecoveredReplica, convert_to_replica, recover_replica
 from longhall.cluster.membership.controller import is_stale
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
@@ -101,7 +101,7 @@ class ClusterNode:
         more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
         self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: GroupReplica | None = None
-        self._rejoined: Rejoined | None = None
+        self._rejoined: RecoveredReplica | None = None
         self._divergent = False  # It leads, and its state is not the majority's.
         self._fetching: asyncio.Task[None] | None = None
         self._withdrawing: asyncio.Task[None] | None = None
@@ -140,10 +140,10 @@ class ClusterNode:
         hall = self._node.hall
         place = self.place
         if place.identity.member:
-            self._rejoined = rejoin(hall)
+            self._rejoined = recover_replica(hall)
             self._check_record(hall)
         else:
-            self._rejoined = convert(hall)
+            self._rejoined = convert_to_replica(hall)
             assert hall.replica is not None
             state = await adopt_epoch(place.coordinator, place.node, hall.replica.epoch)
             self.session.take_state(state)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any, Final, final
 
 from longhall.errors import Code, LonghallError
-from longhall.queues.steps import ChunkStored, UploadEnded, UploadEvent, UploadStarted
+from longhall.queues.auxiliary_events import ChunkStored, UploadEnded, UploadEvent, UploadStarted
 
 CHUNK_BYTES: Final = 1024 * 1024  # What we cut ourselves.
 CHUNKS_MAX: Final = 10_000

@@ -46,7 +46,7 @@ def fingerprint(identity: str, group: str = "") -> bytes:
 
 
 @final
-class Remembered:
+class FirstSend:
     """What the first send was told."""
 
     def __init__(self, message_id: str, sequence: int, at_ms: int, lane: int = NO_LANE) -> None:
@@ -160,7 +160,7 @@ class DeduplicationWindow:
         self._blocks: deque[_Block] = deque()  # The newest is the last.
         self.count = 0
 
-    def find(self, mark: bytes, now_ms: int, window_ms: int) -> Remembered | None:
+    def find(self, mark: bytes, now_ms: int, window_ms: int) -> FirstSend | None:
         """The first send with this fingerprint, if its window has not ended."""
         start = _start_of(mark)
         for block in reversed(self._blocks):
@@ -171,10 +171,10 @@ class DeduplicationWindow:
                 if block.times[index] + window_ms <= now_ms:
                     return None
                 id = block.message_id(index)
-                return Remembered(id, block.sequences[index], block.times[index], block.lanes[index])
+                return FirstSend(id, block.sequences[index], block.times[index], block.lanes[index])
         return None
 
-    def decide(self, mark: bytes, now_ms: int, window_ms: int, refuses: bool) -> Remembered | Code | None:
+    def decide(self, mark: bytes, now_ms: int, window_ms: int, refuses: bool) -> FirstSend | Code | None:
         """None: send it, then `remember`. Else it is a repeat: the first one's answer, or the refusal if set so."""
         found = self.find(mark, now_ms, window_ms)
         return Code.REPEATED_SEND if found is not None and refuses else found

@@ -70,7 +70,7 @@ class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
     reply_to: str = ""
     correlation_id: str = ""
     report_fate: bool = False  # Whether the sender wants to hear what became of it.
-    fate: str = ""  # This message tells of another one: see `queues/fates.py`.
+    fate: str = ""  # This message tells of another one: see `queues/delivery_reports.py`.
     dead_letter_source: str = ""  # The queue it died in, for what is in a dead-letter queue.
     dead_letter_reason: str = ""
     parts: int = 0  # Larger than one answer: `body` is empty, and these many parts of it can be read one by one.

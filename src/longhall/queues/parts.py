@@ -76,7 +76,7 @@ class Senders:
         self._least = least
         self._known: dict[int, int] = {}
 
-    def hears(self, sender: int, part: int) -> bool:
+    def notices_growth(self, sender: int, part: int) -> bool:
         """Whether it shows with this part that it knows more parts than it did."""
         if part < self._least:
             return False

@@ -25,15 +25,15 @@ from typing import Any, Final, final
 
 from longhall.errors import Code
 from longhall.queues.cursor import NO_ROW, Cursor
+from longhall.queues.delivery_selection import DEATHS_MAX, DeliverySelection, Peek, SelectionRules, owners_of
 from longhall.queues.events import Extended, Marked, Passed, Purged, QueueEvent, Returned, Rewound, Settled
-from longhall.queues.giving import DEATHS_MAX, Giving, Peek, Rules, owners_of
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import LEASED
 from longhall.queues.marks import MARKS_MAX
 from longhall.queues.outcomes import EXPIRED, Candidate, Death, Outcome, Overflow, Status
+from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
-from longhall.queues.wish import ReceiverFilter
 
 PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: given back, or of groups that are not free.
 LEASE_ENDS_AT_ONCE: Final = 10_000
@@ -56,7 +56,7 @@ class Queue:
         assert settings.fifo == self.state.fifo
         self.settings = settings
         letters = settings.dead_letters
-        self._rules = Rules(
+        self._rules = SelectionRules(
             self.queue_id,
             settings.fifo,
             settings.fair and not settings.fifo and not settings.one_by_one,
@@ -65,7 +65,7 @@ class Queue:
             self._passed_max,
         )
 
-    # Giving out
+    # DeliverySelection out
 
     def decide_receive(
         self,
@@ -74,11 +74,12 @@ class Queue:
         lease_ms: int,
         peek: Peek,
         is_open: bool = True,
-        wish: ReceiverFilter | None = None,
+        receiver_filter: ReceiverFilter | None = None,
     ) -> Outcome:
-        """At most `count_max` messages. `is_open`: within the delivery hours. With a wish only what it wants.
+        """At most `count_max` messages. `is_open`: within the delivery hours. With a receiver_filter only what it
+        wants.
 
-        Whoever applies what was decided for a wish says so with `note_passed` before anything else is asked.
+        Whoever applies what was decided for a receiver_filter says so with `note_passed` before anything else is asked.
         """
         self.tick(now_ms)
         if self.state.paused or not is_open or count_max <= 0:
@@ -92,18 +93,18 @@ class Queue:
         count_max = min(count_max, settings.in_flight_max - leases.leased - leases.returned)
         if count_max <= 0:
             return Outcome(Status.TOO_MANY)
-        giving = Giving(self._rules, leases, self.state.marks, peek, now_ms, count_max)
-        giving.wish = wish
+        giving = DeliverySelection(self._rules, leases, self.state.marks, peek, now_ms, count_max)
+        giving.receiver_filter = receiver_filter
         for lane in self._in_turn():
             if not giving.take_from(lane, self.state.next_number, now_ms + lease_ms):
                 break
         return _ended(giving.outcome)
 
-    def note_passed(self, wish: ReceiverFilter) -> None:
-        """What was decided for this wish has been applied."""
-        for lane_id in wish.done:
-            wish.passed(lane_id, self.state.lanes[lane_id].offers)
-        wish.done = []
+    def note_passed(self, receiver_filter: ReceiverFilter) -> None:
+        """What was decided for this receiver_filter has been applied."""
+        for lane_id in receiver_filter.done:
+            receiver_filter.passed(lane_id, self.state.lanes[lane_id].offers)
+        receiver_filter.done = []
 
     def _in_turn(self) -> list[Lane]:
         """The lanes by falling priority; those of one priority take turns at being the first."""
@@ -124,7 +125,7 @@ class Queue:
     def decide_drop(self, now_ms: int, messages: int, bytes: int, peek: Peek) -> Outcome:
         """The oldest available messages, lowest priority first, as deaths by length until so much is free."""
         self.tick(now_ms)
-        giving = Giving(self._rules, self.state.leases, self.state.marks, peek, now_ms, 1)
+        giving = DeliverySelection(self._rules, self.state.leases, self.state.marks, peek, now_ms, 1)
         giving.is_dropping = True
         giving.dropping_messages = messages
         giving.dropping_bytes = bytes

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import Any, Final, final
 
 from longhall.errors import Code
+from longhall.queues.auxiliary_events import MoveCancelling, MoveEnded, MoveEvent, MoveProgressed, MoveStarted
 from longhall.queues.messages import MoveTask
-from longhall.queues.steps import MoveCancelling, MoveEnded, MoveEvent, MoveProgressed, MoveStarted
 
 ENDED_MAX: Final = 10  # Ended tasks that are remembered, for each source.
 STEP_MAX: Final = 1000  # Messages of one step.

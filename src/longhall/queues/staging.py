@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, final
 
+from longhall.queues.auxiliary_events import SliceDropped, SliceOpened, StagedSettled, StagingEvent, StagingPurged
 from longhall.queues.slices import Slice, SliceKey, begins_ms_of, end_ms_of, level_of, slice_at, slice_for
-from longhall.queues.steps import SliceDropped, SliceOpened, StagedSettled, StagingEvent, StagingPurged
 from longhall.queues.wheel import SLOTS_MAX, Wheel
 
 NO_LANE: Final = -1

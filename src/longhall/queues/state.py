@@ -29,8 +29,8 @@ from longhall.queues.events import (
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
 from longhall.queues.marks import Marks
-from longhall.queues.undecided import Undecided
-from longhall.queues.worktimes import WorkTimes
+from longhall.queues.processing_times import ProcessingTimes
+from longhall.queues.uncommitted import UncommittedMessages
 
 SNAPSHOT_VERSION: Final = 1
 
@@ -45,14 +45,14 @@ class State:
         self.bytes = 0
         self.purged_ms = -1
         self.deaths: dict[str, int] = {}  # By reason.
-        self.work = WorkTimes()
+        self.processing_times = ProcessingTimes()
         self.next_number = 1
         self.leases = Leases()
         self.lanes: dict[int, Lane] = {}
         self.order: list[Lane] = []  # By falling priority.
         self._by_index: list[Lane] = []
         self.marks = Marks()
-        self.undecided = Undecided()
+        self.uncommitted = UncommittedMessages()
         self.fifo = fifo
 
     def tick(self, now_ms: int, ends_max: int) -> bool:
@@ -74,7 +74,7 @@ class State:
 
     def apply_ended(self, lane_id: int, producer: int, committed: bool) -> None:
         """A transaction has ended in one of the lanes: what it had sent there stays, or never was in the queue."""
-        messages, bytes = self.undecided.ended(lane_id, producer)
+        messages, bytes = self.uncommitted.ended(lane_id, producer)
         if messages and not committed:
             self._hold(self.messages - messages, self.bytes - bytes)
 
@@ -189,7 +189,7 @@ class State:
         for offset in event.offsets:
             row = lane.cursor.find(offset)
             if row != NO_ROW:
-                self.work.note(at_ms - leases.leased_ms[row], at_ms > leases.deadline_ms[row])
+                self.processing_times.note(at_ms - leases.leased_ms[row], at_ms > leases.deadline_ms[row])
                 gone.append(leases.size[row])
                 lane.drop(row)
         self._release(gone)
@@ -214,7 +214,7 @@ class State:
     def _apply_purged(self, event: Purged) -> None:
         positions = dict(event.positions)
         for lane_id in positions:
-            self.undecided.forget(lane_id)
+            self.uncommitted.forget(lane_id)
         everything = True
         for lane in self._by_index:
             everything = everything and positions.get(lane.cursor.lane, -1) >= lane.cursor.scan
@@ -267,10 +267,10 @@ class State:
             "held": [self.messages, self.bytes],
             "purged_ms": self.purged_ms,
             "deaths": dict(self.deaths),
-            "work": self.work.snapshot(),
+            "work": self.processing_times.snapshot(),
             "lanes": lanes,
             "marks": self.marks.snapshot(),
-            "undecided": self.undecided.snapshot(),
+            "undecided": self.uncommitted.snapshot(),
             "leases": self.leases.snapshot(),
         }
 
@@ -283,7 +283,7 @@ class State:
         self.purged_ms = state["purged_ms"]
         self.deaths = dict(state["deaths"])
         outlived, counts = state["work"]
-        self.work.restore(outlived, counts)
+        self.processing_times.restore(outlived, counts)
         self.leases = Leases()
         self._by_index = []
         self.lanes = {}
@@ -299,8 +299,8 @@ class State:
             lane.enrol(row, names.get(row, ""))
         self.marks = Marks()
         self.marks.restore(state.get("marks", []), self.lanes)
-        self.undecided = Undecided()
-        self.undecided.restore(state.get("undecided", []))
+        self.uncommitted = UncommittedMessages()
+        self.uncommitted.restore(state.get("undecided", []))
         for lane in self._by_index:
             lane.note_available()
 

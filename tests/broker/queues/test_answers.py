@@ -11,7 +11,7 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
-from longhall.queues.fates import Fate
+from longhall.queues.delivery_reports import DeliveryReport
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
@@ -26,8 +26,8 @@ async def make(desk: QueueService, **settings: Any) -> None:
     await desk.create("work", QueueSettings(**settings))
 
 
-def fate(delivery: Delivery) -> Fate:
-    return msgspec.json.decode(delivery.body, type=Fate)
+def fate(delivery: Delivery) -> DeliveryReport:
+    return msgspec.json.decode(delivery.body, type=DeliveryReport)
 
 
 def test_an_answer_reaches_the_reply_queue_and_settles_the_request() -> None:

@@ -99,7 +99,7 @@ def test_a_queue_that_is_not_audited_has_no_topic_and_remembers_nothing() -> Non
         taken = await receive(desk, "work")
         queue = life.hall.running_queue("work")
         assert queue is not None
-        assert len(queue.traces) == 0
+        assert len(queue.delivery_cache) == 0
         await desk.settle("work", [one.receipt for one in taken])
         assert life.hall.topic("work.deliveries") is None
         await desk.configure("work", QueueSettings(audit="deliveries"))
@@ -112,7 +112,7 @@ def test_a_queue_that_is_not_audited_has_no_topic_and_remembers_nothing() -> Non
 
 def test_a_topic_that_was_deleted_is_made_again() -> None:
     async def play(life: Life, desk: QueueService) -> None:
-        from longhall.broker.declare import delete_topic
+        from longhall.broker.topic_administration import delete_topic
 
         await desk.create("work", QueueSettings(audit="deliveries"))
         await delete_topic(life.hall, "work.deliveries")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from longhall.errors import Code
-from longhall.queues import giving
+from longhall.queues import delivery_selection
 from longhall.queues.settings import QueueSettings
 from tests.broker.queues.rig import Queues, Rig
 
@@ -54,7 +54,7 @@ def test_what_is_given_back_is_found_again() -> None:
 
 @pytest.mark.parametrize("cold", [0.0, 0.3])
 def test_a_match_far_behind_is_found_in_bounded_steps(monkeypatch: pytest.MonkeyPatch, cold: float) -> None:
-    monkeypatch.setattr(giving, "LOOKED_AT_MAX", 16)
+    monkeypatch.setattr(delivery_selection, "LOOKED_AT_MAX", 16)
 
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.queues.large_messages.chunk_collector import GRACE_MS
 from longhall.broker.queues.large_messages.reassembly import JOINED_BYTES_MAX
-from longhall.broker.queues.large_messages.sweep import GRACE_MS
 from longhall.broker.queues.large_messages.upload import PART_BYTES_MAX
 from longhall.broker.queues.service import QueueService as Queues
 from longhall.errors import Code, LonghallError
@@ -42,7 +42,7 @@ async def freed(life: Life, queues: Queues) -> None:
 
 def kept(life: Life) -> int:
     """Logs of parts that are still there."""
-    assert len(life.hall.catalogue.parts) == sum(len(one) for one in life.hall.wholes) + sum(
+    assert len(life.hall.catalogue.parts) == sum(len(one) for one in life.hall.chunked_messages) + sum(
         one.count for one in life.hall.uploads
     )
     directories = life.world.disk.list("partitions")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.clean import Cleaner
+from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.queues.service import QueueService as Queues
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
@@ -34,7 +34,7 @@ def test_three_months_later_it_is_there(body: bytes) -> None:
         """Ten days with a restart behind them: others come and go, and retention takes what is old."""
         queues = Queues(life.hall)
         queues.stager.start()
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         for _ in range(5):
             await queues.send("q", [Outgoing(body=b"never received")])
             await asyncio.sleep(2 * DAY_S)

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.clean import Cleaner
-from longhall.broker.declare import add_partitions
+from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.queues.delivery import scan_advance
+from longhall.broker.topic_administration import add_partitions
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
@@ -248,7 +248,7 @@ def test_a_busy_level_does_not_keep_the_space_of_what_is_settled(monkeypatch: py
         assert queue is not None
         cursor = queue.queue.cursor(queue.main_lane().log.partition)
         assert cursor.scan == 0  # Nobody got so far down.
-        await Cleaner(queues.life.hall).run()
+        await LogCleaner(queues.life.hall).run()
         assert cursor.scan == 32
         assert queues.desk.depth("q").available == 3
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.send import append
 from longhall.errors import Code, LonghallError
+from longhall.queues.auxiliary_events import StagingEvent, UploadEvent, WholeEvent
 from longhall.queues.envelope import whole_of
 from longhall.queues.events import QueueEvent
-from longhall.queues.steps import StagingEvent, UploadEvent, WholeEvent
 from longhall.records.batch import build_batch, parse_header
 from longhall.records.record import Record
 from longhall.shards.shard import PARCELS, QUEUES, STAGING
@@ -75,7 +75,7 @@ def write_whole(hall: Hall, shard: int, event: WholeEvent) -> None:
     """Append and apply what was decided about one that is."""
     hall.append_event(hall.shards[shard], PARCELS, event)
     try:
-        hall.wholes[shard - 1].apply(event)
+        hall.chunked_messages[shard - 1].apply(event)
     except Exception as error:
         hall.halt(error)
         raise
@@ -98,7 +98,7 @@ def _hold(hall: Hall, lane: int, base: int, records: Sequence[Record]) -> None:
     for at, record in enumerate(records):
         name = whole_of(record)[0]
         shard = shard_of_whole(hall, name) if name else 0
-        held = hall.wholes[shard - 1].decide_hold(name, (lane, base + at)) if shard else Code.INVALID_REQUEST
+        held = hall.chunked_messages[shard - 1].decide_hold(name, (lane, base + at)) if shard else Code.INVALID_REQUEST
         if not isinstance(held, Code):
             write_whole(hall, shard, held)
 
@@ -119,7 +119,7 @@ def write_records(
     code = append(hall, partition, parse_header(batch, 0), batch, 0, now_ms, message)
     if code is not None:  # Raised, so that nobody settles what was not written elsewhere.
         raise LonghallError(code)
-    if not message and any(hall.wholes):
+    if not message and any(hall.chunked_messages):
         _hold(hall, partition.log.partition, base, records)
     partition.traffic.messages_in += len(records)
     partition.traffic.bytes_in += len(batch)

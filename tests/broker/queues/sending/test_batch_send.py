@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from longhall.broker.declare import configure_topic
+from longhall.broker.topic_administration import configure_topic
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.delivery.recall import Place
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.delivery.message_lookup import Place
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep.side_topics import side_topic
 from longhall.broker.queues.write import write_records
 from longhall.queues.audit import SUFFIX, Audited, Kind, audit_record
+from longhall.queues.delivery_reports import MessageInfo, message_info_of
 from longhall.queues.envelope import decode_record, derive_message_id
 from longhall.queues.events import Leased
-from longhall.queues.fates import Trace, trace_of
 from longhall.queues.outcomes import Outcome
 from longhall.records.record import Record
 
@@ -37,21 +37,21 @@ def note_deliveries(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer:
     for given in outcome.given:
         record = given.candidate.payload
         assert isinstance(record, Record)
-        trace = trace_of(decode_record(record, given.lane))
+        info = message_info_of(decode_record(record, given.lane))
         place = (given.lane, record.offset)
         until_ms = deadlines[given.lane]
         written.append(
-            audited(hall, queue, "delivered", place, trace, given.attempts, consumer=consumer, until_ms=until_ms)
+            audited(hall, queue, "delivered", place, info, given.attempts, consumer=consumer, until_ms=until_ms)
         )
         if settles:
-            written.append(audited(hall, queue, "settled", place, trace, given.attempts, consumer=consumer))
+            written.append(audited(hall, queue, "settled", place, info, given.attempts, consumer=consumer))
     note(hall, queue, written)
 
 
 def note_settles(
     hall: Hall,
     queue: RunningQueue,
-    traces: Mapping[Place, Trace],
+    infos: Mapping[Place, MessageInfo],
     attempts: Mapping[Place, int],
     consumer: str,
     reason: str = "",
@@ -61,19 +61,19 @@ def note_settles(
         hall,
         queue,
         [
-            audited(hall, queue, "settled", place, _known(traces, place), count, reason=reason, consumer=consumer)
+            audited(hall, queue, "settled", place, _known(infos, place), count, reason=reason, consumer=consumer)
             for place, count in attempts.items()
         ],
     )
 
 
-def _known(traces: Mapping[Place, Trace], place: Place) -> Trace:
-    return traces.get(place) or Trace(message_id=derive_message_id(*place))
+def _known(infos: Mapping[Place, MessageInfo], place: Place) -> MessageInfo:
+    return infos.get(place) or MessageInfo(message_id=derive_message_id(*place))
 
 
 def note_lanes(hall: Hall, queue: RunningQueue, kind: Kind, positions: Iterable[Place]) -> None:
     """A purge or a rewind, with the offset in each lane."""
-    note(hall, queue, [audited(hall, queue, kind, place, Trace(message_id=""), 0) for place in positions])
+    note(hall, queue, [audited(hall, queue, kind, place, MessageInfo(message_id=""), 0) for place in positions])
 
 
 def audited(
@@ -81,7 +81,7 @@ def audited(
     queue: RunningQueue,
     kind: Kind,
     place: Place,
-    trace: Trace,
+    info: MessageInfo,
     attempt: int,
     *,
     reason: str = "",
@@ -94,16 +94,16 @@ def audited(
         kind=kind,
         queue=queue.entry.name,
         time_ms=hall.time.now_ms(),
-        message_id=trace.message_id,
+        message_id=info.message_id,
         lane=place[0],
         partition=queue.lanes[place[0]].number,
         offset=place[1],
         attempt=attempt,
         reason=reason,
         consumer=consumer,
-        sent_ms=trace.sent_ms,
-        size_bytes=trace.size_bytes,
-        group=trace.group,
+        sent_ms=info.sent_ms,
+        size_bytes=info.size_bytes,
+        group=info.group,
         until_ms=until_ms,
         target=target,
     )

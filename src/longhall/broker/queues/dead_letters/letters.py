@@ -12,14 +12,14 @@ from typing import Final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.audit.audit_log import audited, audits, note
-from longhall.broker.queues.delivery.recall import look, recall_record, warm
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.delivery.message_lookup import look, look_up_record, warm
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.delivery_reports import message_info_of
 from longhall.queues.envelope import decode_record, edited_record, locate_message_id
 from longhall.queues.events import Passed, Withdrawn
-from longhall.queues.fates import trace_of
 from longhall.queues.messages import Attempt, Attribute, Letter, LetterPage
 from longhall.queues.outcomes import Status
 from longhall.records.record import Record
@@ -80,7 +80,7 @@ async def edit_letter(
         base = write_records(hall, target, [edited], now_ms, message=False)
         write_queue(hall, queue, [*passed, Withdrawn(queue=queue.number, lane=lane, offsets=[record.offset])])
         if audits(queue):
-            moved = audited(hall, queue, "moved", (lane, record.offset), trace_of(fields), 0, reason="edited")
+            moved = audited(hall, queue, "moved", (lane, record.offset), message_info_of(fields), 0, reason="edited")
             note(hall, queue, [moved])
     await committed(hall, queue.shard)
     if fields.priority:  # It is given out from the lane of its level, wherever that copy is.
@@ -162,7 +162,7 @@ async def _find(hall: Hall, queue: RunningQueue, message_id: str) -> tuple[int, 
     """Lane and record of a message that is in the queue: where its id says, or wherever it is."""
     located = locate_message_id(message_id)
     if located is not None and located[0] in queue.lanes and is_live(queue, *located):
-        record = await recall_record(hall, queue, *located)
+        record = await look_up_record(hall, queue, *located)
         if record is not None and decode_record(record, located[0]).message_id == message_id:
             return located[0], record
     looked_at = 0

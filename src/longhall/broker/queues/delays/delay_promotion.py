@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
 from longhall.queues.envelope import released_record, sent_as
 from longhall.queues.outcomes import Candidate

@@ -14,7 +14,7 @@ from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.delivery.window import Window
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import Fields, decode_record
 from longhall.queues.leases import LEASED

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from longhall.queues.fates import Trace
+from longhall.queues.delivery_reports import MessageInfo
 
-TRACES_MAX: Final = 10_000  # A queue; what is older is read from the log again.
+MESSAGES_MAX: Final = 10_000  # A queue; what is older is read from the log again.
 
 
 @final
-class Traces:
+class DeliveryCache:
     """Of one queue. Only a cache: nothing depends on what is in it."""
 
     def __init__(self) -> None:
-        self._traces: dict[tuple[int, int], Trace] = {}
+        self._traces: dict[tuple[int, int], MessageInfo] = {}
 
     def __len__(self) -> int:
         return len(self._traces)
 
-    def remember(self, lane: int, offset: int, trace: Trace) -> None:
+    def remember(self, lane: int, offset: int, info: MessageInfo) -> None:
         """It will be asked for."""
-        if len(self._traces) >= TRACES_MAX:
+        if len(self._traces) >= MESSAGES_MAX:
             del self._traces[next(iter(self._traces))]
-        self._traces[lane, offset] = trace
+        self._traces[lane, offset] = info
 
-    def get(self, place: tuple[int, int]) -> Trace | None:
+    def get(self, place: tuple[int, int]) -> MessageInfo | None:
         """If it is still known."""
         return self._traces.get(place)
 

@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 
 APART_MS: Final = 8  # Leases that end one after another are noticed together, so that receivers get more than one.
 
@@ -21,15 +21,15 @@ def arm_lease_timer(hall: Hall, queue: RunningQueue) -> None:
         return
     loop = asyncio.get_running_loop()
     at_s = loop.time() + max(deadline_ms - hall.time.now_ms(), APART_MS) / 1000
-    if queue.alarm is not None:
-        if queue.alarm[0] <= at_s:
+    if queue.lease_timer is not None:
+        if queue.lease_timer[0] <= at_s:
             return
-        queue.alarm[1].cancel()
-    queue.alarm = at_s, loop.call_at(at_s, _ring, hall, queue)
+        queue.lease_timer[1].cancel()
+    queue.lease_timer = at_s, loop.call_at(at_s, _ring, hall, queue)
 
 
 def _ring(hall: Hall, queue: RunningQueue) -> None:
-    queue.alarm = None
+    queue.lease_timer = None
     if not queue.removed and len(queue.waiters):
         queue.queue.tick(hall.time.now_ms())
         queue.waiters.offer()

@@ -12,10 +12,10 @@ from typing import Final, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.queues.delivery.receive import receive, until_change_s
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
-from longhall.queues.weights import WeightedService
+from longhall.queues.weighted_round_robin import WeightedRoundRobin
 
 ROUNDS_MAX: Final = 1024  # Sets of weights that are remembered.
 
@@ -26,7 +26,7 @@ class WeightedReceive:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._rounds: dict[tuple[tuple[str, int], ...], WeightedService] = {}
+        self._rounds: dict[tuple[tuple[str, int], ...], WeightedRoundRobin] = {}
 
     async def receive(
         self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
@@ -43,7 +43,7 @@ class WeightedReceive:
             await self._wait([self._find(name) for name in weights], left_s)
 
     async def _take(
-        self, round_: WeightedService, weights: Mapping[str, int], count_max: int, lease_ms: int, filter: str
+        self, round_: WeightedRoundRobin, weights: Mapping[str, int], count_max: int, lease_ms: int, filter: str
     ) -> list[tuple[str, Delivery]]:
         """Ask whoever has something, in the order of turns; one that gives less than it should is asked no more."""
         waiting = {name: self._waiting(self._find(name)) for name in weights}
@@ -83,11 +83,11 @@ class WeightedReceive:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _round(self, weights: Mapping[str, int]) -> WeightedService:
+    def _round(self, weights: Mapping[str, int]) -> WeightedRoundRobin:
         key = tuple(sorted(weights.items()))
         found = self._rounds.pop(key, None)
         if found is None:
-            found = WeightedService(weights)
+            found = WeightedRoundRobin(weights)
             if len(self._rounds) >= ROUNDS_MAX:
                 self._rounds.pop(next(iter(self._rounds)))
         self._rounds[key] = found

@@ -12,8 +12,8 @@ from typing import Final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.delivery.recall import warm
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.delivery.message_lookup import warm
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed
 from longhall.queues.outcomes import Candidate
@@ -24,7 +24,7 @@ STEPS_MAX: Final = 400
 _STEP: Final = 500
 
 
-async def skim(hall: Hall, partition: Partition) -> None:
+async def advance_scan(hall: Hall, partition: Partition) -> None:
     """Move on the scan of an ordinary lane of a queue with priorities."""
     lane = partition.log.partition
     queue = _owner(partition)
@@ -62,6 +62,6 @@ def _until(queue: RunningQueue, found: list[Candidate]) -> int:
 
 def _owner(partition: Partition) -> RunningQueue | None:
     for listener in partition.listeners:
-        if isinstance(listener, RunningQueue) and listener.lifts:
+        if isinstance(listener, RunningQueue) and listener.has_priority_lanes:
             return listener
     return None

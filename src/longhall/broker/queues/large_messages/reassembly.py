@@ -13,18 +13,18 @@ from typing import Final, final
 from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.dead_letters.bury import bury
-from longhall.broker.queues.delivery.withhold import Withheld
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
+from longhall.broker.queues.delivery.withheld_messages import Withheld
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import shard_of_whole
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.log.reading import Supplied
+from longhall.queues.chunked_messages import ChunkedMessage
 from longhall.queues.chunks import ChunkManifest, join
 from longhall.queues.envelope import whole_of
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import GONE, Candidate, Death, Given
-from longhall.queues.wholes import Whole
 from longhall.records.batch import read_records
 from longhall.records.record import Record
 
@@ -102,7 +102,7 @@ async def fill(
 def _bury(hall: Hall, queue: RunningQueue, given: Given) -> None:
     """It stands for nothing, and leaves."""
     death = Death(given.lane, given.candidate.offset, GONE, given.attempts, given.first_ms, None)
-    bury(hall, queue, [death])
+    dead_letter(hall, queue, [death])
 
 
 async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) -> bytes:
@@ -115,28 +115,28 @@ async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) 
     settles = queue.settings.delivery == "at-most-once"  # Then it is settled, and its parts stay for a moment only.
     if (held is None and not settles) or (held is not None and held[0] != lease):
         raise LonghallError(Code.RECEIPT_SUPERSEDED, "the message is settled, or somebody else has it")
-    for wholes in hall.wholes:
+    for wholes in hall.chunked_messages:
         whole = wholes.at((lane, offset))
         if whole is not None:
             return await _read_chunk(hall, whole, number)
     raise LonghallError(Code.INVALID_REQUEST, "the message has no parts")
 
 
-def find_whole(hall: Hall, name: str, lane: int, offset: int) -> Whole | None:
+def find_whole(hall: Hall, name: str, lane: int, offset: int) -> ChunkedMessage | None:
     """The large message that the record at this place stands for."""
     shard = shard_of_whole(hall, name)
-    whole = hall.wholes[shard - 1].get(name) if shard else None
+    whole = hall.chunked_messages[shard - 1].get(name) if shard else None
     return whole if whole is not None and (lane, offset) in whole.places else None
 
 
-async def read_whole(hall: Hall, whole: Whole) -> bytes:
+async def read_whole(hall: Hall, whole: ChunkedMessage) -> bytes:
     """All of it, in order; a few are read at a time, because each takes its size in memory twice."""
     async with hall.joins:
         chunks = [await _read_chunk(hall, whole, number) for number in range(whole.count)]
         return join(chunks, whole.size_bytes)
 
 
-async def _read_chunk(hall: Hall, whole: Whole, number: int) -> bytes:
+async def _read_chunk(hall: Hall, whole: ChunkedMessage, number: int) -> bytes:
     partition = hall.partitions.get(whole.parts)
     offset = whole.offset_of(number)
     if partition is None or offset < 0:

@@ -17,13 +17,13 @@ from typing import Final, final
 from longhall.broker.events import PartsDropped, PartsMade
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import shard_of_whole, together, write_records, write_upload, write_whole
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.auxiliary_events import UploadEnded
+from longhall.queues.chunked_messages import ChunkedMessage
 from longhall.queues.chunks import CHUNK_BYTES, ChunkManifest, Uploads, split
-from longhall.queues.steps import UploadEnded
-from longhall.queues.wholes import Whole
 from longhall.records.record import Record
 
 PART_BYTES_MAX: Final = CHUNK_BYTES
@@ -43,7 +43,7 @@ async def begin(hall: Hall, queue: RunningQueue) -> str:
     number = hall.catalogue.next_partition
     now_ms = hall.time.now_ms()
     started = uploads_of(hall, queue).decide_start(upload_id, number, bytes_max, now_ms, queue=queue.number)
-    if isinstance(started, Code) or hall.wholes[shard.number - 1].is_full:
+    if isinstance(started, Code) or hall.chunked_messages[shard.number - 1].is_full:
         raise LonghallError(Code.OVERLOADED, "too many large messages are here or under way")
     with together(hall):
         hall.append_catalogue(PartsMade(partition=number, shard=shard.number), Commit())
@@ -114,7 +114,7 @@ def give_up(hall: Hall, upload_id: str, expired: bool = False) -> None:
 
 
 @final
-class Parcel:
+class UploadCompletion:
     """An upload on its way to become a message of its queue."""
 
     def __init__(self, hall: Hall, queue: RunningQueue, upload_id: str, parts: int) -> None:
@@ -138,12 +138,12 @@ class Parcel:
         """It is whole, and this record stands for it. In one step with that record."""
         number = self._queue.shard.number
         write_upload(self._hall, number, manifest.ended)
-        wholes = self._hall.wholes[number - 1]
+        wholes = self._hall.chunked_messages[number - 1]
         write_whole(self._hall, number, wholes.decide_make(self.upload_id, manifest, (lane, offset)))
 
-    def made_before(self) -> Whole | None:
+    def made_before(self) -> ChunkedMessage | None:
         """What it became, if it was finished already and somebody asks again."""
-        return self._hall.wholes[self._queue.shard.number - 1].get(self.upload_id)
+        return self._hall.chunked_messages[self._queue.shard.number - 1].get(self.upload_id)
 
 
 def uploads_of(hall: Hall, queue: RunningQueue) -> Uploads:

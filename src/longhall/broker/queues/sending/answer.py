@@ -10,22 +10,22 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.delays.stage import Stager
-from longhall.broker.queues.delivery.recall import recall_record
+from longhall.broker.queues.delays.staging import DelayStager
+from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.delivery.settle import settle, write_settles
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.send import Rider, send_with
 from longhall.broker.waiting import acknowledged, committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.delivery_reports import message_info_of
 from longhall.queues.envelope import Fields, decode_record
 from longhall.queues.events import Settled
-from longhall.queues.fates import trace_of
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.shards.shard import ALL
 
 
 async def answer(
-    hall: Hall, stager: Stager, queue: RunningQueue, receipt: str, message: Outgoing, consumer: str = ""
+    hall: Hall, stager: DelayStager, queue: RunningQueue, receipt: str, message: Outgoing, consumer: str = ""
 ) -> Accepted:
     """Send the answer and settle; an answer that was given already is not given again."""
     place = queue.receipts.verify(receipt)
@@ -35,7 +35,7 @@ async def answer(
     if rider.is_settled():
         await acknowledged(hall, queue.shard, ALL)  # It may be under way yet.
         return Accepted(repeated=True)
-    record = await recall_record(hall, queue, place[0], place[1])
+    record = await look_up_record(hall, queue, place[0], place[1])
     if record is None:
         raise LonghallError(Code.UNKNOWN_MESSAGE, "The message is gone.")
     fields = decode_record(record, place[0])
@@ -94,5 +94,5 @@ class _Settling(Rider):
 
     def write(self) -> None:
         assert self.fields is not None
-        traces = {self._place[:2]: trace_of(self.fields)}
-        write_settles(self._hall, self._queue, self._events, traces, self._consumer, "answered")
+        infos = {self._place[:2]: message_info_of(self.fields)}
+        write_settles(self._hall, self._queue, self._events, infos, self._consumer, "answered")

@@ -13,7 +13,7 @@ from typing import Final, final
 from longhall.broker.events import LaneMade
 from longhall.broker.hall import EVENT_ROOM_BYTES, LEVEL, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import write_queue
 from longhall.broker.send import append_here
 from longhall.broker.waiting import Commit
@@ -89,7 +89,7 @@ class PriorityCopier:
 
 def _owner(partition: Partition) -> RunningQueue | None:
     for listener in partition.listeners:
-        if isinstance(listener, RunningQueue) and listener.lifts:
+        if isinstance(listener, RunningQueue) and listener.has_priority_lanes:
             return listener
     return None
 

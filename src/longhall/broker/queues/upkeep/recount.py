@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed, Recounted
 

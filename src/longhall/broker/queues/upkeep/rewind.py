@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.locate import locate
+from longhall.broker.offset_lookup import look_up_offset
 from longhall.broker.partition import Partition
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
-from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.upkeep.declare import declare_from
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.upkeep.queue_administration import declare_from
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -112,7 +112,7 @@ async def _places(hall: Hall, lanes: list[Partition], to: Destination) -> dict[i
         raise LonghallError(Code.INVALID_REQUEST, "a time is not negative")
     places: dict[int, int] = {}
     for partition in lanes:
-        found = await locate(hall, partition, to, False, -1)
+        found = await look_up_offset(hall, partition, to, False, -1)
         if found is not None:
             places[partition.log.partition] = found[0]
     return places

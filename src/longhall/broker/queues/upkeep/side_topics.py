@@ -11,7 +11,7 @@ from typing import Final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.waiting import Commit
 from longhall.errors import Code, LonghallError
 from longhall.names import is_legal_name

@@ -1,0 +1,45 @@
+"""Verify: whether a batch belongs to the open transaction of its producer (KIP-890)."""
+
+from __future__ import annotations
+
+from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
+from longhall.errors import Code
+from longhall.records.batch import BatchHeader
+from longhall.shards.shard import TRANSACTIONS
+
+
+def check_transaction(
+    hall: Hall, partition: Partition, header: BatchHeader, transactional_id: str | None, joins: bool
+) -> Code | None:
+    """None if it does. With `joins` the partition becomes part of the transaction here.
+
+    The event stands before the batch in the write-ahead log, so a batch that is committed has its transaction known.
+    A wing has no part in transactions: they are the main hall's, and so are the markers that would end them here.
+    """
+    if hall.options.wing:
+        return Code.INVALID_TRANSACTION_STATE
+    if transactional_id is None:
+        return Code.INVALID_PRODUCER_MAPPING
+    transactions = hall.transactions_of(transactional_id)
+    if not joins:
+        return transactions.verify_partition(
+            transactional_id, header.producer_id, header.producer_epoch, partition.topic, partition.number
+        )
+    decision = transactions.decide_add(
+        transactional_id,
+        header.producer_id,
+        header.producer_epoch,
+        hall.time.now_ms(),
+        [(partition.topic, partition.number)],
+    )
+    for event in decision.events:
+        hall.append_event(hall.shard_of(transactional_id), TRANSACTIONS, event)
+        try:
+            transactions.apply(event)
+        except Exception as error:
+            hall.halt(error)
+            raise
+    if decision.events:
+        hall.on_transaction_changed()
+    return decision.code

@@ -1,0 +1,66 @@
+"""Which records stand for a large message, and where its chunks are: through moves, restarts and the end."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longhall.errors import Code
+from longhall.queues.auxiliary_events import UploadEnded, WholeEvent, WholeFreed
+from longhall.queues.chunked_messages import PLACES_MAX, ChunkedMessages
+from longhall.queues.chunks import ChunkManifest
+
+decoder = msgspec.msgpack.Decoder(WholeEvent)
+
+
+def made(wholes: ChunkedMessages, name: str, offsets: list[int], place: tuple[int, int] = (1, 10)) -> None:
+    manifest = ChunkManifest(9, offsets, 100, UploadEnded(upload_id=name, why="joined"))
+    write(wholes, wholes.decide_make(name, manifest, place))
+
+
+def write(wholes: ChunkedMessages, event: WholeEvent | Code) -> None:
+    assert not isinstance(event, Code)
+    wholes.apply(decoder.decode(msgspec.msgpack.encode(event)))
+
+
+def again(wholes: ChunkedMessages) -> ChunkedMessages:
+    restored = ChunkedMessages()
+    restored.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(wholes.snapshot())))
+    return restored
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30, unique=True))
+def test_chunks_are_found_in_their_order_wherever_they_stand(offsets: list[int]) -> None:
+    wholes = ChunkedMessages()
+    made(wholes, "a", offsets)
+    whole = again(wholes).get("a")
+    assert whole is not None
+    assert whole.count == len(offsets)
+    assert [whole.offset_of(number) for number in range(len(offsets))] == offsets
+    assert [whole.offset_of(number) for number in (-1, len(offsets))] == [-1, -1]
+
+
+def test_a_move_adds_a_place_and_the_end_forgets_them_all() -> None:
+    wholes = ChunkedMessages(wholes_max=1)
+    assert not wholes.is_full
+    made(wholes, "a", [0])
+    assert wholes.is_full
+    write(wholes, wholes.decide_hold("a", (2, 20)))
+    assert wholes.decide_hold("b", (2, 21)) is Code.INVALID_REQUEST
+    wholes = again(wholes)
+    assert wholes.at((1, 10)) is wholes.at((2, 20)) is wholes.get("a")
+    assert wholes.at((2, 21)) is None
+    write(wholes, WholeFreed(whole="a"))
+    write(wholes, WholeFreed(whole="a"))
+    assert (len(wholes), wholes.at((1, 10)), wholes.get("a")) == (0, None, None)
+
+
+def test_places_are_bounded() -> None:
+    wholes = ChunkedMessages()
+    made(wholes, "a", [0])
+    for number in range(PLACES_MAX):
+        write(wholes, wholes.decide_hold("a", (3, number)))
+    for one in (wholes, again(wholes)):
+        assert one.at((1, 10)) is None, "the oldest"
+        assert one.at((3, 0)) is one.at((3, PLACES_MAX - 1)) is not None
