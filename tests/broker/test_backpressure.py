@@ -50,4 +50,4 @@ def test_the_log_says_once_that_it_began_and_once_that_it_ended(caplog: pytest.L
     with caplog.at_level(logging.WARNING, "longhall.backpressure"):
         Desk().live(play)
     said = [record.message for record in caplog.records]
-    assert said == ["messages are refused for a while", "messages are taken again"]
+    assert said == ["back-pressure: messages are refused", "back-pressure has ended: messages are accepted"]

@@ -1,9 +1,9 @@
-"""Archived: how far a topic may be truncated that must be archived first.
+"""The archive hold: how far a topic with `longhall.archive=required` may be truncated.
 
-A topic with `longhall.archive=required` keeps every message until an archive has it, whatever retention, settling and
-compaction say. An archiver tells how far it is by committing offsets as the group `longhall.archive`, once its manifest
-is durable. Its metadata begins with the id of the topic: an offset that an ordinary tool has set, or that was meant for
-an earlier topic of this name, releases nothing. Where nothing counts, nothing goes. This module never sees an archive.
+Such a topic keeps every message until it is archived, regardless of retention, settles and compaction. The archiver
+commits its progress as offsets of the group `longhall.archive`, once its manifest is durable. The metadata of these
+offsets begins with the topic id: offsets of other tools, or of an earlier topic of this name, are ignored. Without a
+valid offset nothing is released. This module never reads an archive.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from longhall.broker.partition import Partition
 from longhall.names import ARCHIVE_GROUP
 
 NO_HOLD: Final = (1 << 63) - 1
-_HIDDEN: Final = bytes(16)  # Logs that no topic shows: what stands in them is shown elsewhere, before or after.
+_HIDDEN: Final = bytes(16)  # The topic id of hidden logs; their messages also go through the topic.
 
 
 def archived_end(hall: Hall, partition: Partition) -> int:
-    """The offset up to which messages may go; NO_HOLD where nothing has to be archived."""
+    """The offset up to which messages may be removed; NO_HOLD if archiving is not required."""
     if not partition.options.archive_required or partition.topic_id == _HIDDEN:
         return NO_HOLD
     place = (partition.topic, partition.number)

@@ -1,17 +1,17 @@
-"""What may be written at which feature level: the formats and habits that not every version knows.
+"""Feature gates: what may be written at which feature level.
 
     level 1   what the first release with clusters writes and understands
-    level 2   a batch may take several entries of the log (up to 64 MiB in a cluster, instead of 4); topics and queues
-              may be acknowledged by one host or by a quorum, because whoever is chosen to lead is the most complete;
-              queues grow and shrink, and FIFO groups have marks; directories have format 2
+    level 2   a batch may span several entries of the log (up to 64 MiB in a cluster, instead of 4); topics and queues
+              may be acknowledged by one host or by a quorum, because elections choose the most complete replica; queues
+              grow and shrink, and FIFO groups have marks; directories have format 2
     level 3   topics and queues may be placed in wings
-    level 4   the log notes who keeps it, and replicas compare digests of their state at marks in it, so that a lost
+    level 4   the log notes its replicas, and replicas compare digests of their state at marks in it, so that a lost
               coordinator can be rebuilt from the logs and a divergent replica is found; the receipt secret is not
               in the coordinator any more, and a node that joins asks a member for it
 
-Reading is never gated: a version reads all levels up to its newest. Writing is, by `Hall.feature_level`, which is
-raised only when every node of the cluster can read what is written then, and never goes down. A node on its own stays
-at level 1, so that its directory can be given back to an older version, unless it has had a queue that grew.
+Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
+raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
+level 1, so that an older version can open its directory, unless one of its queues has grown.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
 RECEIPT_SECRET_LEVEL: Final = 4  # The coordinator's record has the digest of the receipt secret alone.
 REPLICAS_LEVEL: Final = 4  # The log notes its replicas, and marks at which they compare their state.
-ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that reckon with them.
+ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
 def may_map(hall: Hall) -> bool:
-    """Whether the parts of a queue may change, and FIFO groups be marked."""
+    """True if the parts of a queue may change, and marks may be written."""
     return hall.replica is None or hall.feature_level >= MAP_LEVEL
 
 
 def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:
-    """Refuse what nodes of the cluster may not know yet."""
+    """Raises INVALID_CONFIGURATION for settings above the feature level."""
     check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
     check_placement(hall, configuration.get(PLACEMENT, IN_THE_HALL))
 
 
 def check_acknowledge(hall: Hall, whom: str) -> None:
-    """Likewise for a queue."""
+    """Raises INVALID_CONFIGURATION for weaker acknowledgements below their feature level."""
     if whom != "all" and hall.replica is not None and hall.feature_level < ACKNOWLEDGE_LEVEL:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
@@ -60,12 +60,12 @@ def check_acknowledge(hall: Hall, whom: str) -> None:
 
 
 def check_placement(hall: Hall, placement: str) -> None:
-    """Likewise: wings are of a cluster, and all of its nodes must know them."""
+    """Raises INVALID_CONFIGURATION for wings on a standalone node, or below their feature level."""
     if placement == IN_THE_HALL or hall.options.wing:
         return
     if hall.wings is None:
         raise LonghallError(
-            Code.INVALID_CONFIGURATION, f"{PLACEMENT}={placement} is for clusters: this node is on its own."
+            Code.INVALID_CONFIGURATION, f"{PLACEMENT}={placement} is for clusters: this node is standalone."
         )
     if hall.feature_level < WINGS_LEVEL:
         raise LonghallError(

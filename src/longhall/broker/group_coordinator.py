@@ -1,7 +1,8 @@
-"""Coordinate: consumer groups, as the broker runs them.
+"""The coordinator of consumer groups.
 
-The groups are pure machines that answer with effects: events to write and replies to give. Here the events are appended
-to the group's shard, a reply waits for the events before it, and one timer wakes the machines when something is due.
+The groups are pure state machines that return effects: events to write and replies to send. The coordinator appends the
+events to the group's shard, sends each reply after the commit of the events before it, and runs one timer for
+deadlines.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final, final
 
-from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.waiting import committed
 from longhall.errors import Code
 from longhall.shards.shard import GROUPS, Committable, Shard
@@ -46,13 +47,13 @@ class _Delivery(Committable):
 
 
 @final
-class GroupCoordinator:
-    """See the module."""
+class GroupCoordinator(HallObserver):
+    """All consumer-group operations of one hall."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
         self._timer: asyncio.TimerHandle | None = None
-        hall.on_topic_deleted.append(self._forget_topic)
+        hall.observers.append(self)
 
     # Membership
 
@@ -96,7 +97,7 @@ class GroupCoordinator:
         return await ticket
 
     async def hold_offsets(self, request: CommitRequest, producer_id: int, producer_epoch: int) -> CommitResult:
-        """TxnOffsetCommit, once the transaction is known to include the group."""
+        """TxnOffsetCommit, after the transaction includes the group."""
         if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
             return CommitResult(code=Code.NOT_READY)
         ticket: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
@@ -106,7 +107,7 @@ class GroupCoordinator:
         return await ticket
 
     def end_transaction(self, group_id: str, producer_id: int, commit: bool) -> Shard:
-        """Tell a group the outcome of a transaction; returns the shard whose commit makes it so."""
+        """Apply the outcome of a transaction to a group; returns the shard to wait for."""
         groups = self._hall.groups_of(group_id)
         self.run(group_id, groups.end_transaction(group_id, producer_id, commit, None, self._hall.time.now_ms()))
         return self._hall.shard_of(group_id)
@@ -114,7 +115,7 @@ class GroupCoordinator:
     async def fetch_offsets(
         self, group_id: str, partitions: Iterable[tuple[str, int]] | None, require_stable: bool
     ) -> list[FetchedOffset]:
-        """OffsetFetch: only what is committed is told."""
+        """OffsetFetch: answered after the offsets are durable."""
         found = self._hall.groups_of(group_id).fetch_offsets(group_id, partitions, require_stable)
         await committed(self._hall, self._hall.shard_of(group_id))
         return found
@@ -126,17 +127,17 @@ class GroupCoordinator:
         self.run(group_id, groups.delete_offsets(group_id, partitions, ticket, self._hall.time.now_ms()))
         return await ticket
 
-    # Groups as things
+    # Administration
 
     async def delete_group(self, group_id: str) -> Code | None:
-        """DeleteGroups, one of them."""
+        """DeleteGroups, for one group."""
         ticket: asyncio.Future[DeleteGroupsResult] = asyncio.get_running_loop().create_future()
         groups = self._hall.groups_of(group_id)
         self.run(group_id, groups.delete_groups((group_id,), ticket, self._hall.time.now_ms()))
         return (await ticket).groups[0][1]
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups, whichever shard they live in."""
+        """All groups of all shards."""
         states, types = list(states), list(types)
         return [line for groups in self._hall.groups for line in groups.list_groups(states, types)]
 
@@ -147,7 +148,7 @@ class GroupCoordinator:
     # Effects and time
 
     def run(self, group_id: str, effects: list[Effect]) -> None:
-        """Write the events and give the replies, each after the events before it."""
+        """Write the events and send the replies, each after the events before it."""
         self._run(self._hall.shard_of(group_id), effects)
         self.arm()
 
@@ -165,7 +166,7 @@ class GroupCoordinator:
                     delivery.committed(0)
 
     def arm(self) -> None:
-        """Wake up when the next thing is due."""
+        """Set the timer to the next deadline."""
         deadlines = [groups.next_deadline_ms() for groups in self._hall.groups]
         due = [deadline for deadline in deadlines if deadline is not None]
         if self._timer is not None:
@@ -176,7 +177,7 @@ class GroupCoordinator:
             self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick)
 
     def stop(self) -> None:
-        """No more ticks."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -190,7 +191,7 @@ class GroupCoordinator:
                 self._run(self._hall.shards[number + 1], effects)
         self.arm()
 
-    def _forget_topic(self, topic: str) -> None:
+    def topic_deleted(self, topic: str) -> None:
         now_ms = self._hall.time.now_ms()
         for number, groups in enumerate(self._hall.groups):
             self._run(self._hall.shards[number + 1], groups.forget_topics(frozenset({topic}), now_ms))

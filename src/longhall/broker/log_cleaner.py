@@ -1,9 +1,9 @@
-"""Clean: give back the space of what nobody needs any more.
+"""The log cleaner: retention and compaction of partitions.
 
-Retention moves the start of a log behind segments that are too old or too many; the move is committed first, and the
-files go with the next checkpoint. What queues have settled is for `free`. Compaction keeps the last message of every
-key: the janitor rewrites closed segments beside the old ones, and here they change places between two turns of the
-loop, so that no reader sees half of it. What must be archived first is left alone by all of them (`archived`).
+Retention moves the start of a log past segments that are too old or too many; the new start is committed first, and the
+next checkpoint removes the files. `settled_cleaner` removes settled messages. Compaction keeps the last message of
+every key: the janitor writes new segments beside the old ones, and the cleaner swaps them between two turns of the
+loop, so that no reader sees a partial change. Messages that must be archived first are never removed (`archive_hold`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _log = logging.getLogger("longhall.clean")
 
 @final
 class LogCleaner:
-    """See the module."""
+    """Retention, compaction and cleaning of settled messages for all partitions of one hall."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._freer = SettledCleaner(hall)
-        self._tidied: set[int] = set()  # Partitions whose leavings from before the start are gone.
+        self._settled = SettledCleaner(hall)
+        self._tidied: set[int] = set()  # Partitions whose leftover files of a crash are removed.
 
     async def run(self) -> None:
-        """Look at every partition once."""
+        """Clean every partition once."""
         for at, partition in enumerate(list(self._hall.partitions.values())):
             if at % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -48,7 +48,7 @@ class LogCleaner:
                 continue
             try:
                 await self._look_at(partition)
-            except (OSError, LonghallError) as error:  # One damaged partition must not keep the others dirty.
+            except (OSError, LonghallError) as error:  # One damaged partition must not stop the others.
                 _log.warning(
                     "cleaning a partition failed",
                     extra={"topic": partition.topic, "partition": partition.number, "reason": str(error)},
@@ -61,7 +61,7 @@ class LogCleaner:
             await self._retain(partition)
             if partition.has_priority_lanes:
                 await advance_scan(self._hall, partition)
-            await self._freer.look_at(partition)
+            await self._settled.clean(partition)
         if partition.options.compacts:
             await self._compact(partition)
 
@@ -78,10 +78,10 @@ class LogCleaner:
             hall.trim(partition, start)
             recount(hall, partition, began)
             await committed(hall, partition.shard)
-            _log.info("old messages are gone", extra=_place(partition, start))
+            _log.info("retention removed old messages", extra=_place(partition, start))
 
     async def _compact(self, partition: Partition) -> None:
-        """Compact what is closed, stable and no longer referred to, if enough of it was never compacted."""
+        """Compact closed, stable and checkpointed segments, if enough of them is dirty."""
         hall = self._hall
         log = partition.log
         directory = partition_directory(log.partition)
@@ -107,11 +107,11 @@ class LogCleaner:
         }
         result: Any = await hall.world.janitor.run("compact_segments", arguments)
         for base_offset in result["damaged"]:
-            partition.tell_damage(base_offset)
+            partition.report_damage(base_offset)
         for changed in result["segments"]:
             await install(hall, partition, changed, wanted=True)
         log.cleaned_offset = result["cleaned_until"]
-        _log.info("compacted", extra=_place(partition, log.cleaned_offset))
+        _log.info("a partition was compacted", extra=_place(partition, log.cleaned_offset))
 
 
 def _place(partition: Partition, offset: int) -> dict[str, object]:
@@ -119,7 +119,7 @@ def _place(partition: Partition, offset: int) -> dict[str, object]:
 
 
 def _old_enough(segments: list[Segment], until_ms: int) -> list[Segment]:
-    """The first segments whose newest message is older than that."""
+    """The leading segments whose newest message is not newer than `until_ms`."""
     old: list[Segment] = []
     for segment in segments:
         if segment.max_timestamp_ms > until_ms:

@@ -1,4 +1,4 @@
-"""Locate: which offset is the first, the last, or the first at or after a time."""
+"""Offset lookup: the first offset, the last, or the first at or after a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = tuple[int, int, int]  # Offset, timestamp, leader epoch.
 async def look_up_offset(
     hall: Hall, partition: Partition, timestamp_ms: int, read_committed: bool, leader_epoch: int
 ) -> Place | None:
-    """The place that a timestamp, or one of the numbers that stand for a place, means; None if there is none."""
+    """The position of a timestamp, or of a special value such as LATEST; None if there is none."""
     code = check_epoch(partition, leader_epoch)
     if code is not None:
         raise LonghallError(code)
@@ -43,7 +43,7 @@ async def look_up_offset(
             return None
         timestamp_ms = max(times)
     if timestamp_ms < 0:
-        raise LonghallError(Code.INVALID_REQUEST, "a timestamp is not negative")
+        raise LonghallError(Code.INVALID_REQUEST, "a timestamp must not be negative")
     try:
         return await _first_at(hall, partition, timestamp_ms, limit)
     except OSError as error:
@@ -51,7 +51,7 @@ async def look_up_offset(
 
 
 async def _first_at(hall: Hall, partition: Partition, timestamp_ms: int, limit: int) -> Place | None:
-    """Scan from where the index says, batch by batch, and open the first one that reaches the time."""
+    """Scan batches from the index position on, and search the first batch that reaches the time."""
     log = partition.log
     hall.flush_tail(partition)
     segment = log.segment_for_timestamp(timestamp_ms)
@@ -71,7 +71,7 @@ async def _first_at(hall: Hall, partition: Partition, timestamp_ms: int, limit: 
             supplied = await supply(hall, wanted, result.cold)
             continue
         if result.code is Code.STORAGE_DAMAGED:
-            partition.tell_damage(offset)
+            partition.report_damage(offset)
         if result.code is not None:
             raise LonghallError(result.code)
         if not result.size_bytes:

@@ -1,14 +1,13 @@
-"""Recover: fill an empty hall from its data directory.
+"""Recovery: fill an empty hall from its data directory.
 
-    snapshots   each shard's state as of some position of the write-ahead log
-    scan        from the oldest of these positions, where the log ends: at the first frame, or the first large batch
-                that a frame refers to, which is not whole and which nobody was promised
-    replay      every entry before that end, shard by shard behind its snapshot, through the same code that applied it
-    new epoch   each shard begins one, so that whatever an earlier leader still says is known as old
+    snapshots   the state of each shard at a position of the write-ahead log
+    scan        from the oldest of these positions to the end of the log: the first frame that is torn, or refers to a
+                torn batch, and was never acknowledged
+    replay      every entry before that end, for each shard after its snapshot, through the code that applied it before
+    new epoch   each shard begins one, which fences earlier leaders
 
-After a clean stop the log behind the snapshots is empty and no segment is opened. A stretch of the log that was
-promised and cannot be read is reported; what it held is missing from its partitions and refused to readers, and nothing
-is cut.
+After a clean stop the log after the snapshots is empty and no segment is opened. Acknowledged parts of the log that
+cannot be read are reported; their messages are missing and readers get an error; nothing is truncated.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ from longhall.topics.settings import GroupSettings, TransactionSettings
 from longhall.topics.transactions import Transactions
 from longhall.world.ports import Disk, Entropy
 
-FORMAT: Final = 1  # Of a new directory. A cluster's has the feature level from which on it was written: see `gates`.
+FORMAT: Final = 1  # Of a new directory. In a cluster it is the feature level of the writer: see `feature_gates`.
 FORMAT_MAX: Final = 4
 
 _decoder = msgspec.msgpack.Decoder()
 
 
 class Identity(msgspec.Struct, kw_only=True):
-    """What `longhall.json` says: who this data directory is, and in which format."""
+    """The contents of `longhall.json`: the identity and the format of a data directory."""
 
     format: int = FORMAT
     hall_id: str
     shards: int
-    secret: str = ""  # Receipts are keyed with it.
-    member: bool = False  # Whether other nodes keep the same hall: its log and snapshots are read by `rejoin` then.
+    secret: str = ""  # The key of receipts.
+    member: bool = False  # True for a replica of a cluster: `replica_recovery` reads its log and snapshots.
 
 
 def identify(
@@ -61,16 +60,16 @@ def identify(
     shared: Identity | None = None,
     format_max: int = FORMAT_MAX,
 ) -> Identity:
-    """The identity of the data directory, made if it is new. Fixes what can only be chosen once.
+    """The identity of the data directory, created if it is new.
 
-    A member of a cluster has the identity that all of them share.
+    All replicas of a cluster share one identity.
     """
     identity = read_identity(disk, format_max)
     if identity is not None:
         if shared is not None and identity.hall_id != shared.hall_id:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION,
-                f"the data directory belongs to the hall {identity.hall_id}, and the cluster keeps {shared.hall_id}: "
+                f"the data directory belongs to the hall {identity.hall_id}, and the cluster stores {shared.hall_id}: "
                 "choose another directory with --data",
             )
         return identity
@@ -86,7 +85,7 @@ def identify(
 
 
 def read_identity(disk: Disk, format_max: int = FORMAT_MAX, name: str = IDENTITY) -> Identity | None:
-    """The identity of the data directory; None if it is new. One in a newer format is refused."""
+    """The identity of the data directory; None if it is new. Raises UNSUPPORTED_VERSION for a newer format."""
     if not disk.exists(name):
         return None
     file = disk.open(name)
@@ -106,7 +105,7 @@ def read_identity(disk: Disk, format_max: int = FORMAT_MAX, name: str = IDENTITY
 
 
 def write_identity(disk: Disk, identity: Identity, name: str = IDENTITY) -> None:
-    """Make this the identity of the directory, or only what it proposes. Waits for the disk."""
+    """Write the identity of the directory. Blocks on the disk."""
     file = disk.open(name + ".new", create=True)
     file.truncate(0)
     file.write_at(0, (msgspec.json.encode(identity) + b"\n",))
@@ -117,14 +116,14 @@ def write_identity(disk: Disk, identity: Identity, name: str = IDENTITY) -> None
 
 
 def recover(hall: Hall) -> Recovered:
-    """Fill the hall. Waits for the disk: it runs before the doors open."""
+    """Fill the hall. Blocks on the disk: it runs before the doors open."""
     report = replay_all(hall)
     _finish(hall, report)
     return report
 
 
 def replay_all(hall: Hall) -> Recovered:
-    """Fill the hall from snapshots and log, and append nothing."""
+    """Fill the hall from snapshots and log, without an append."""
     report = Recovered()
     make_shard_states(hall)
     positions, waiting = _restore_snapshots(hall)
@@ -153,7 +152,7 @@ def replay_all(hall: Hall) -> Recovered:
 
 
 def make_shard_states(hall: Hall) -> None:
-    """Everything that lives in shards, still empty."""
+    """Create the empty state machines of all shards."""
     options = hall.options
     groups = GroupSettings(
         session_timeout_min_ms=options.group_session_timeout_min_ms,
@@ -174,7 +173,7 @@ def make_shard_states(hall: Hall) -> None:
 
 
 def _restore_snapshots(hall: Hall) -> tuple[list[int], dict[int, list[Any]]]:
-    """Where each shard's snapshot stands, and the states of partitions that the catalogue does not know yet."""
+    """The position of each snapshot, and the states of partitions that the catalogue does not know yet."""
     positions: list[int] = []
     waiting: dict[int, list[Any]] = {}
     for shard in hall.shards:
@@ -188,7 +187,7 @@ def _restore_snapshots(hall: Hall) -> tuple[list[int], dict[int, list[Any]]]:
 
 
 def restore_shard(hall: Hall, shard: Shard, state: dict[str, Any], waiting: dict[int, list[Any]]) -> None:
-    """Take over what a snapshot knew of a shard; states of partitions go to `waiting`."""
+    """Take the state of a shard from a snapshot; states of partitions go to `waiting`."""
     shard.sequence = shard.committed = state["sequence"]
     shard.epoch = state["epoch"]
     hall.wal.incarnation = max(hall.wal.incarnation, state["incarnation"] + 1)
@@ -198,10 +197,10 @@ def restore_shard(hall: Hall, shard: Shard, state: dict[str, Any], waiting: dict
         hall.restore_catalogue(state["catalogue"])
         return
     waiting.update(state["partitions"])
-    if "queues" in state:  # Snapshots from before there were queues have none.
+    if "queues" in state:  # Old snapshots have no queues.
         hall.restore_queues(state["queues"])
         hall.redrives[shard.number - 1].restore(state["moves"])
-    if "wholes" in state:  # Likewise.
+    if "wholes" in state:  # Old snapshots have no large messages.
         hall.uploads[shard.number - 1].restore(state["uploads"])
         hall.chunked_messages[shard.number - 1].restore(state["wholes"])
     hall.groups[shard.number - 1].restore(state["groups"], now_ms)
@@ -209,7 +208,7 @@ def restore_shard(hall: Hall, shard: Shard, state: dict[str, Any], waiting: dict
 
 
 def find_end(hall: Hall, start: int, durable: int, report: Recovered) -> int:
-    """The position of the first frame that nobody was promised and that is not whole, with all it refers to."""
+    """The end of the log: the first unacknowledged frame that is torn, or refers to a torn batch."""
     end = start
     bases: dict[int, int] = {}
     cut = False
@@ -220,7 +219,7 @@ def find_end(hall: Hall, start: int, durable: int, report: Recovered) -> int:
         if not cut and found.position >= hall.wal.horizon and not _references_whole(hall, found, bases):
             cut = True
             end = found.position
-        if cut:  # What follows is counted and not kept.
+        if cut:  # Later frames are only counted.
             report.cut_bytes += found.size_bytes
             continue
         end = hall.wal.next_file_start(found.position) if found.is_last else found.position + found.size_bytes
@@ -232,7 +231,7 @@ def find_end(hall: Hall, start: int, durable: int, report: Recovered) -> int:
 
 
 def _note_segments(frame: Frame, bases: dict[int, int]) -> None:
-    """Remember in which segment each partition writes: references name only their place in it."""
+    """Note the active segment of each partition: references have only the position in it."""
     for entry in frame.rolls():
         bases[entry.partition()] = parse_header(entry.batch(), 0).base_offset
 
@@ -261,25 +260,25 @@ def _reference_whole(hall: Hall, entry: Entry, bases: dict[int, int]) -> bool:
     data = file.read_at(entry.segment_position(), header.size_bytes)
     if len(data) != header.size_bytes or crc_of(data, CRC_COVERS_FROM, len(data)) != header.crc:
         return False
-    # It may have been in the page cache alone, and a sync that failed may have left it there as clean: write it again.
+    # The batch may be only in the page cache, marked clean by a failed sync: write it again.
     file.write_at(entry.segment_position(), (data,))
     hall.world.disk.sync_now(file)
     return True
 
 
 def _finish(hall: Hall, report: Recovered) -> None:
-    """Begin a new epoch everywhere and put away what a crash left behind."""
+    """Begin a new epoch in every shard and remove leftover files of a crash."""
     for shard in hall.shards:
         shard.epoch += 1
         shard.append_event(SHARD, encoder.encode(EpochStarted(epoch=shard.epoch, incarnation=hall.wal.incarnation)))
         hall.journal.touch(shard, True)
-    if not report.damage:  # Otherwise what looks like a leaving may be what somebody still misses.
+    if not report.damage:  # With damage, an unreferenced file may still be needed.
         remove_orphaned_files(hall)
     hall.commits.kick()
 
 
 def remove_orphaned_files(hall: Hall) -> None:
-    """Files of topics that were deleted or never came to be, and of segments that were trimmed."""
+    """Remove files of deleted or uncommitted topics, and of trimmed segments."""
     disk = hall.world.disk
     dropped = {partition.log.partition for partition in hall.dropped}
     for name in disk.list(PARTITIONS):
@@ -300,7 +299,7 @@ def remove_orphaned_files(hall: Hall) -> None:
 
 
 def _number(text: str, base: int) -> int:
-    """The number that a file is called after; -1 for names that are not ours."""
+    """The number in a file name; -1 for other names."""
     try:
         return int(text, base)
     except ValueError:

@@ -1,15 +1,15 @@
-"""Rejoin: fill an empty hall from the data directory of a member of a cluster.
+"""Replica recovery: fill an empty hall from the data directory of a replica.
 
-    snapshot    the whole hall as of some index of the log that all members keep, and what was pending then
-    scan        where the log ends, as in any recovery
-    marks       notes of this node among the entries: up to where the log is committed, and where it was cut
-    replay      what is committed by these notes is applied; what stands behind it is pending
+    snapshot    the state of the hall at an index of the replicated log, and the pending entries
+    scan        to the end of the log, as in `recovery`
+    notes       local notes among the entries: the commit index, and truncations
+    replay      committed entries are applied; later ones are pending
 
-Nothing is appended: whether the rest of the log counts is known when there is a leader. A stretch of the log that was
-promised and cannot be read is an error here: others have it, so the directory is fetched anew instead of led from.
+Nothing is appended: the leader decides whether the rest of the log counts. An acknowledged part of the log that cannot
+be read is an error: other replicas have it, so this one does a full sync.
 
-The first time that the directory of a lone node is opened as a member's, all of it counts as committed; it must be
-checkpointed before the node may take part.
+When the directory of a standalone node is first opened as a replica, all its entries count as committed; a checkpoint
+must be taken before the node joins.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _decoder = msgspec.msgpack.Decoder()
 
 @final
 class RecoveredReplica:
-    """What was found, and what applies the rest when it is committed."""
+    """The report of a replica recovery, and the replay that applies further committed entries."""
 
     def __init__(self, report: Recovered, replay: Replay) -> None:
         self.report = report
@@ -42,8 +42,8 @@ class RecoveredReplica:
 
 
 def recover_replica(hall: Hall) -> RecoveredReplica:
-    """Fill the hall and give it its replica. Waits for the disk. ReplicaFailed when an entry cannot be applied, or the
-    disk does not give what it should have.
+    """Fill the hall and create its replica. Blocks on the disk. Raises ReplicaFailed if an entry cannot be applied or
+    read.
     """
     try:
         return _rejoin(hall)
@@ -69,7 +69,7 @@ def _rejoin(hall: Hall) -> RecoveredReplica:
             report.damage.append(found)
             raise LonghallError(
                 Code.STORAGE_DAMAGED,
-                f"the write-ahead log is damaged at {found.position}: fetch it from another member",
+                f"the write-ahead log is damaged at {found.position}: run a full sync from another replica",
             )
         if found.position >= end:
             break
@@ -84,10 +84,10 @@ def _rejoin(hall: Hall) -> RecoveredReplica:
 
 
 def convert_to_replica(hall: Hall) -> RecoveredReplica:
-    """The same for the directory of a lone node. Take a checkpoint before anything else, then mark its identity."""
+    """Recover the directory of a standalone node as a replica. The caller checkpoints it, then updates its identity."""
     report = replay_all(hall)
     if report.damage:
-        raise LonghallError(Code.STORAGE_DAMAGED, "the directory is damaged: run longhall doctor before it is shared")
+        raise LonghallError(Code.STORAGE_DAMAGED, "the directory is damaged: run longhall doctor before it joins")
     replica = Replica(len(hall.shards))
     replica.sequences = [shard.sequence for shard in hall.shards]
     replica.index = replica.applied = replica.committed = sum(replica.sequences)
@@ -98,15 +98,16 @@ def convert_to_replica(hall: Hall) -> RecoveredReplica:
 
 
 def _restore(hall: Hall, replica: Replica) -> int:
-    """From the newest snapshot; returns its position, 0 if there is none yet."""
+    """Restore the newest snapshot; returns its position, 0 without one."""
     try:
         found = read_snapshot(hall.world.disk, 0)
     except LonghallError as error:
         if error.code is not Code.UNSUPPORTED_VERSION:
             raise
-        # A directory of a newer version was refused before, by what it says of itself; so a bit of the snapshot's
-        # version, which its checksum does not cover, has flipped.
-        raise LonghallError(Code.STORAGE_DAMAGED, f"{error}; or it is damaged: fetch it from another member") from None
+        # A directory of a newer version is refused earlier, by its identity; so a bit has flipped in the version of the
+        # snapshot, which its checksum does not cover.
+        reason = f"{error}; or it is damaged: run a full sync from another replica"
+        raise LonghallError(Code.STORAGE_DAMAGED, reason) from None
     if found is None:
         return 0
     state = _decoder.decode(found[1])

@@ -1,13 +1,13 @@
-"""Free: the space of what queues have settled comes back soon, also when an old message is still outstanding.
+"""The settled cleaner: removes settled messages from the logs of queues, even behind an old outstanding message.
 
-    below the floor            the log begins behind it (LogTrimmed); a log that is drained begins behind its end
-    dead segments above it     leave the middle of the log (SegmentsDropped)
-    mostly dead segments       are written anew by the janitor, with their offsets kept
+    below the floor            the log starts there (LogTrimmed); a drained log starts at its end
+    dead segments above it     are dropped from the middle of the log (SegmentsDropped)
+    mostly dead segments       are rewritten by the janitor; offsets stay
 
-Only a log that a queue made is freed, and only while every queue on it frees what is settled: a topic that was declared
-as a queue keeps its retention. What is settled now is marked, and goes when it has been marked for the grace, so that
-readers of the topic have a moment; when the disk is full they have none. What the write-ahead log behind the last
-checkpoint refers to is not touched, and nothing is removed before it is committed that it is settled.
+A log is cleaned only if a queue owns it and every queue on it has `settled: free`: a topic that was declared as a queue
+follows its retention. Settled messages are marked first and removed after a grace period, so that readers of the topic
+have time; on a full disk there is no grace period. Data that the write-ahead log after the last checkpoint refers to is
+not touched, and nothing is removed before its settle is committed.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from longhall.log.rewriting import CLEANED, cleaned_index_path, install_segment
 from longhall.log.segment import Segment
 from longhall.shards.shard import PARTITIONS
 
-DRAINED_SHARE_MIN: Final = 16  # A log with less than this part of a segment keeps its last one when it is drained.
-LIVE_SHARE_MAX: Final = 0.5  # A segment of whose offsets more than this are outstanding is left as it is.
-UNSAFE_BYTES_MAX: Final = 32 * 1024 * 1024  # Of passed segments that wait for a checkpoint; then one is asked for.
-SEGMENTS_A_TURN_MAX: Final = 16  # Rewritten for one partition in one turn; the others come with the next.
+DRAINED_SHARE_MIN: Final = 16  # A drained log below this fraction of a segment keeps its last segment.
+LIVE_SHARE_MAX: Final = 0.5  # A segment with more outstanding offsets is not rewritten.
+UNSAFE_BYTES_MAX: Final = 32 * 1024 * 1024  # Of cleanable segments that wait for a checkpoint; then one is requested.
+SEGMENTS_A_TURN_MAX: Final = 16  # Rewritten for one partition in one run.
 
 _log = logging.getLogger("longhall.clean")
 
 
 @final
 class _Mark:
-    """What was settled in a log at some time."""
+    """The settled parts of a log at one time."""
 
     def __init__(self, at_ms: int, start: int) -> None:
         self.at_ms = at_ms
-        self.start = start  # The log may begin here.
-        self.dropped: list[int] = []  # Segments, by base offset, with nothing that is wanted.
-        self.settled: dict[int, list[int]] = {}  # Segments with little: the edges of what is settled.
-        self.live: dict[int, int] = {}  # And how much that is.
+        self.start = start  # The log may start here.
+        self.dropped: list[int] = []  # Base offsets of segments without live messages.
+        self.settled: dict[int, list[int]] = {}  # Segments with few live messages: the edges of the settled ranges.
+        self.live: dict[int, int] = {}  # And the number of live messages in each.
 
 
 @final
 class SettledCleaner:
-    """See the module."""
+    """The marks of all partitions of one hall; a mark older than the grace period is removed."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
         self._marks: dict[int, _Mark] = {}
         self._tidied: set[int] = set()
-        self._left: dict[tuple[int, int], int] = {}  # What was outstanding in a segment when it was written anew.
+        self._left: dict[tuple[int, int], int] = {}  # Live messages of a segment when it was rewritten.
 
-    async def look_at(self, partition: Partition) -> None:
-        """Free what has been marked for long enough, and mark what is settled now."""
+    async def clean(self, partition: Partition) -> None:
+        """Remove what was marked for the grace period, and mark what is settled now."""
         number = partition.log.partition
         queues = queues_that_free(partition)
         if not queues:
@@ -81,7 +81,7 @@ class SettledCleaner:
     # Marking
 
     def _marked(self, partition: Partition, queues: list[RunningQueue], now_ms: int) -> _Mark | None:
-        """What is settled now; None if nothing is."""
+        """A mark of what is settled now; None if nothing is."""
         log = partition.log
         cursors = [queue.queue.cursor(log.partition) for queue in queues]
         scan = min(cursor.scan for cursor in cursors)
@@ -107,12 +107,12 @@ class SettledCleaner:
     ) -> None:
         wanted = _between(live, segment.base_offset, segment.next_offset)
         count = len(wanted)
-        told = any(start < segment.next_offset and end >= segment.base_offset for _, start, end in aborted)
-        if count == 0 and not told:
+        has_aborted = any(start < segment.next_offset and end >= segment.base_offset for _, start, end in aborted)
+        if count == 0 and not has_aborted:
             mark.dropped.append(segment.base_offset)
             return
         left = self._left.get((number, segment.base_offset), segment.next_offset - segment.base_offset)
-        # What was written anew is written again when half of what was left then is settled.
+        # A rewritten segment is rewritten again when half of its live messages are settled.
         if count <= left * LIVE_SHARE_MAX and len(mark.settled) < SEGMENTS_A_TURN_MAX and left:
             edges = [segment.base_offset]
             for offset in wanted:
@@ -131,7 +131,7 @@ class SettledCleaner:
         log = partition.log
         if not hall.flush_tail(partition):
             return
-        await committed(hall, partition.shard)  # What was settled when it was marked is settled for good.
+        await committed(hall, partition.shard)  # The marked settles are committed now.
         _confirm(hall, partition, mark)
         if mark.start > log.start_offset:
             event = LogTrimmed(partition=log.partition, start_offset=mark.start)
@@ -147,7 +147,7 @@ class SettledCleaner:
         if mark.settled:
             await self._rewrite(partition, mark)
         _log.info(
-            "settled messages are gone",
+            "settled messages were removed",
             extra={"topic": partition.topic, "partition": partition.number, "offset": log.start_offset},
         )
 
@@ -168,17 +168,17 @@ class SettledCleaner:
         }
         result: Any = await hall.world.janitor.run("free_settled", arguments)
         for base_offset in result["damaged"]:
-            partition.tell_damage(base_offset)
+            partition.report_damage(base_offset)
         for one in segments:
             self._left[log.partition, one.base_offset] = mark.live[one.base_offset]
         for changed in result["segments"]:
-            _confirm(hall, partition, mark)  # A queue may have been told to keep, and have been rewound, meanwhile.
+            _confirm(hall, partition, mark)  # A queue may have been reconfigured and rewound meanwhile.
             await install(hall, partition, changed, changed["base_offset"] in mark.settled)
             await asyncio.sleep(0)
 
 
 def _confirm(hall: Hall, partition: Partition, mark: _Mark) -> None:
-    """Forget what is not settled after all, or is not there any more."""
+    """Remove from the mark what is not settled or no longer there."""
     log = partition.log
     queues = [] if partition.deleted else queues_that_free(partition)
     if not queues:
@@ -204,7 +204,7 @@ def _between(offsets: list[int], first: int, behind: int) -> list[int]:
 
 
 def queues_that_free(partition: Partition) -> list[RunningQueue]:
-    """The queues on a log if it is theirs to free: one of them made it, and none keeps what is settled."""
+    """The queues on a log that may be cleaned: one of them owns it, and none keeps settled messages; else none."""
     queues: list[RunningQueue] = []
     owned = False
     if partition.options.compacts or not partition.options.deletes:
@@ -215,14 +215,14 @@ def queues_that_free(partition: Partition) -> list[RunningQueue]:
             if listener.settings.settled != "free" or number not in listener.lanes:
                 return []
             if number not in listener.queue.state.lanes:
-                return []  # It has not begun to look at this log yet.
+                return []  # The queue has no cursor on this log yet.
             owned = owned or listener.entry.owns_topic
             queues.append(listener)
     return queues if owned else []
 
 
 async def tidy(hall: Hall, partition: Partition, tidied: set[int]) -> None:
-    """Once after the start: what a crash left of a rewriting before, and the sizes of what it had replaced."""
+    """Once after a start: remove unfinished rewrites of a crash, and measure the segments."""
     number = partition.log.partition
     if number not in tidied:
         await hall.world.janitor.run("discard_rewritten", {"directory": partition_directory(number)})
@@ -231,9 +231,9 @@ async def tidy(hall: Hall, partition: Partition, tidied: set[int]) -> None:
 
 
 async def install(hall: Hall, partition: Partition, changed: dict[str, int], wanted: bool) -> None:
-    """Put what the janitor wrote in the place of the old segment, between two turns of the loop.
+    """Replace a segment with the rewritten one, between two turns of the loop.
 
-    What is not wanted any more, or has lost its place meanwhile, is thrown away.
+    The rewritten segment is discarded if it is not wanted, or the old one is gone.
     """
     log = partition.log
     base_offset = changed["base_offset"]

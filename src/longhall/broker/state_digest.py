@@ -1,8 +1,8 @@
-"""Digests of the state of a hall: what follows from the log alone, so that replicas that have applied as much agree.
+"""Digests of the state of a hall, by which replicas that have applied the same entries are compared.
 
-A state is digested in slices, so that no digest holds up the loop for long: an object with the number n is in the slice
-n % slices, and a group or a transactional id in that of its checksum. Every slice is digested at a mark in the log
-(`StateMarked`), at which every replica has applied the same entries.
+The state is digested in slices, so that no digest blocks the loop for long: an object with the number n is in the slice
+n % slices; a group or a transactional id is in the slice of its checksum. A slice is digested at a mark in the log
+(`StateMarked`), where every replica has applied the same entries.
 
     table           an object of it                 what is digested
     catalogue       topic, queue                    everything
@@ -14,10 +14,10 @@ n % slices, and a group or a transactional id in that of its checksum. Every sli
     transactions    transactional id                everything
     moves, uploads, wholes    shard                 everything
 
-Left out is what each node does by itself: how segments are cut, what has expired, in which rows leases lie and when
-they end (they end without an event), and producers that were silent, whom the leader forgets by its clock. Batches and
-producers of a partition are known from its first mark in this process on; where replicas do not know the same
-partitions, these two tables are not compared (`differs`).
+Excluded is what does not follow from the log: segment boundaries, expired entries, the rows and deadlines of leases
+(they end without an event), and idle producers, which the leader drops by its clock. Batches and producers of a
+partition are known from its first mark in this process on; replicas that know different partitions do not compare these
+two tables (`differs`).
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ PARTIAL: Final = frozenset({BATCHES, PRODUCERS})  # Tables of which a replica ma
 PRODUCER_EXPIRY_MS_MIN: Final = 4 * 60 * 60 * 1000  # Where producers are forgotten sooner, they are not compared.
 
 Tables = dict[str, dict[str, int]]  # By table the digest of each object.
-Digests = dict[str, tuple[int, int]]  # By table what it covers, where that varies, and its digest.
+Digests = dict[str, tuple[int, int]]  # By table: a digest of the covered objects, where they vary, and the digest.
 
-# The form of all this. Replicas of different versions may digest equal states to different numbers, and do not compare.
+# The format of the digests. Replicas with different formats do not compare.
 FORM: Final = crc32c(repr((1, QueueSettings.__struct_fields__)).encode())
 
 _encoder = msgspec.msgpack.Encoder(order="sorted")
 
 
 def slices_of(hall: Hall) -> int:
-    """In how many slices the state is to be digested."""
+    """The number of slices for a state of this size."""
     groups = sum(len(groups) for groups in hall.groups)
     transactions = sum(len(transactions) for transactions in hall.transactions)
     objects = 2 * (len(hall.partitions) + len(hall.queues)) + groups + transactions
@@ -73,7 +73,7 @@ def slices_of(hall: Hall) -> int:
 
 
 def digest_slice(hall: Hall, mark: StateMarked) -> Tables:
-    """The digests of one slice as of now, which is when the mark is applied. The next ones begin here."""
+    """The digests of one slice when its mark is applied. The next digests of its batches begin here."""
     partitions = [(_name(one), one) for one in _partitions_of(hall, mark)]
     queues = [queue for number, queue in hall.queues.items() if number % mark.slices == mark.slice]
     shards = [at for at in range(len(hall.shards) - 1) if at % mark.slices == mark.slice]
@@ -95,7 +95,7 @@ def digest_slice(hall: Hall, mark: StateMarked) -> Tables:
 
 
 def pass_mark(hall: Hall, mark: StateMarked) -> None:
-    """The mark is applied and nobody asks for digests: only the next ones begin here."""
+    """Apply a mark without digests: the next digests of its batches begin here."""
     for partition in _partitions_of(hall, mark):
         partition.log.mark()
 
@@ -110,7 +110,7 @@ def fold(tables: Tables) -> Digests:
 
 
 def differs(here: Digests, there: Digests) -> list[str]:
-    """The tables in which two replicas differ, as of the same mark. What one of them does not know is no difference."""
+    """The tables in which two replicas differ at the same mark. Tables with different coverage are skipped."""
     return [
         table
         for table, (covers, digest) in here.items()
@@ -124,7 +124,7 @@ def differing(here: dict[str, int], there: dict[str, int]) -> list[str]:
 
 
 def queue_rows(queue: RunningQueue) -> tuple[object, ...]:
-    """What follows from the log of a queue's state."""
+    """The part of a queue's state that follows from the log."""
     state = queue.queue.state
     leases = state.leases
     outstanding = sorted(
@@ -140,7 +140,7 @@ def queue_rows(queue: RunningQueue) -> tuple[object, ...]:
 
 
 def offset_rows(table: list[Any]) -> list[Any]:
-    """The committed offsets of a group's snapshot, in an order of their own."""
+    """The committed offsets of a group's snapshot, sorted."""
     return sorted(table[1], key=_place_of)
 
 
@@ -149,7 +149,7 @@ def _place_of(row: list[Any]) -> tuple[str, int]:
 
 
 def _partitions_of(hall: Hall, mark: StateMarked) -> list[Partition]:
-    """Found by their numbers where these are dense, else by looking at all of them."""
+    """The partitions of a slice: by number if the numbers are dense, else by a scan."""
     partitions, first, behind = hall.partitions, hall.options.first_partition, hall.catalogue.next_partition
     if behind - first > SPARSE * len(partitions):
         return [partition for number, partition in partitions.items() if number % mark.slices == mark.slice]
@@ -168,7 +168,7 @@ def _digests(rows: Iterable[tuple[str, object]]) -> dict[str, int]:
 def _catalogue_of(
     hall: Hall, mark: StateMarked, partitions: list[tuple[str, Partition]], queues: list[RunningQueue]
 ) -> dict[str, int]:
-    """A topic is where its first partition is."""
+    """A topic is in the slice of its first partition."""
     catalogue = hall.catalogue
     first = [one.topic_id for _, one in partitions if one.number == 0 and one.topic_id in catalogue.by_id]
     firsts = [catalogue.by_id[topic_id] for topic_id in first]

@@ -1,4 +1,4 @@
-"""Declare: make topics, change them and delete them. Each answer comes when the change is committed."""
+"""Topic administration: create, change and delete topics. Each call returns when the change is committed."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def create_topic(
     validate_only: bool = False,
     topic_id: bytes = b"",
 ) -> Topic | None:
-    """Make a topic; None when it was only asked whether it could be made. In a wing it has the id it has elsewhere."""
+    """Create a topic; None with `validate_only`. A wing passes the topic id of the main hall."""
     _must_lead(hall)
     check_topic(hall, configuration)
     check_given(hall, configuration)
     if is_for_wings(hall, configuration) and not validate_only:
-        _decide_create(hall, name, topic_id, partitions, configuration)  # No wing is made for what cannot be.
+        _decide_create(hall, name, topic_id, partitions, configuration)  # Validate before wings are created.
         partitions, configuration = await choose_wings(hall, name, partitions, configuration)
-        _must_lead(hall)  # That took its time.
+        _must_lead(hall)  # Leadership may have changed while the wings were chosen.
     event = _decide_create(hall, name, topic_id, partitions, configuration)
     if validate_only:
         return None
@@ -62,21 +62,21 @@ def _decide_create(
 
 
 async def delete_topic(hall: Hall, name: str) -> None:
-    """Delete a topic and everything in it."""
+    """Delete a topic and its messages."""
     _must_lead(hall)
     event = hall.catalogue.decide_delete(name)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
     topic = hall.catalogue.by_id[event.topic_id]
     for entry in list(hall.catalogue.queues.by_name.values()):
-        if entry.topic_id == event.topic_id:  # A queue cannot outlive the log it stands on.
+        if entry.topic_id == event.topic_id:  # A queue cannot outlive its log.
             hall.append_catalogue(QueueRemoved(queue_id=entry.queue_id), Commit())
     await commit_event(hall, event)
     await clear(hall, topic)
 
 
 async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
-    """Let a topic have `partitions` in all."""
+    """Grow a topic to `partitions` in all."""
     _must_lead(hall)
     event = hall.catalogue.decide_grow(name, partitions)
     topic = hall.topic(name)
@@ -86,14 +86,14 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
         raise LonghallError(event, message)
     queues = hall.queues_on(event.topic_id)
     if (topic is not None and topic.open) or any(queue.grows for queue in queues):
-        raise LonghallError(Code.INVALID_PARTITION_COUNT, "The queue gets more partitions when it needs them.")
+        raise LonghallError(Code.INVALID_PARTITION_COUNT, "The queue adds partitions by itself when it fills.")
     if validate_only:
         return
     if not hall.has_room(EVENT_ROOM_BYTES // 2):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
-    marks = mark_all(queues) if may_map(hall) else []  # Groups may go elsewhere from now on.
+    marks = mark_all(queues) if may_map(hall) else []  # Groups may use other partitions from now on.
     if marks is None:
-        raise LonghallError(Code.INVALID_PARTITION_COUNT, "Too much is waiting from before the last changes.")
+        raise LonghallError(Code.INVALID_PARTITION_COUNT, "Too many messages of earlier partition counts wait.")
     commit = Commit()
     with together(hall):
         hall.append_catalogue(event, commit)
@@ -105,7 +105,7 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
 
 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
-    """Give a topic another configuration, whole. It stays where it is."""
+    """Replace the configuration of a topic. Its placement stays."""
     _must_lead(hall)
     check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
     topic = hall.topic(name)
@@ -120,15 +120,15 @@ async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str
 
 
 async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
-    """Delete records below an offset and return where the log starts now."""
+    """Delete records below an offset and return the new start of the log."""
     if partition.elsewhere:
         raise LonghallError(Code.NOT_LEADER)
     if before_offset == HIGH_WATERMARK:
         before_offset = partition.high_watermark
     if before_offset < 0 or before_offset > partition.high_watermark:
-        raise LonghallError(Code.OFFSET_OUT_OF_RANGE, "the offset lies outside the log")
+        raise LonghallError(Code.OFFSET_OUT_OF_RANGE, "the offset is outside the log")
     if before_offset > archived_end(hall, partition):
-        raise LonghallError(Code.NOT_ARCHIVED, "messages that must be archived first are not given up")
+        raise LonghallError(Code.NOT_ARCHIVED, "messages up to this offset must be archived first")
     if before_offset > partition.log.start_offset:
         event = LogTrimmed(partition=partition.log.partition, start_offset=before_offset)
         began = partition.log.start_offset
@@ -140,12 +140,12 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
 
 
 async def take_producer_id(hall: Hall) -> int:
-    """A producer id that nobody had; a new block of them is committed first when the last is used up."""
+    """A new producer id. Commits a new block of ids first if the last is used up."""
     _must_lead(hall)
-    while (event := hall.catalogue.decide_producer_ids()) is not None:  # Others may use up a block meanwhile.
+    while (event := hall.catalogue.decide_producer_ids()) is not None:  # Other callers may use up the block meanwhile.
         await commit_event(hall, ProducerIdsTaken(below=event.below))
     producer_id = hall.catalogue.take_producer_id()
-    await committed(hall, hall.shards[CATALOGUE_SHARD])  # Somebody else may have asked for the block a moment ago.
+    await committed(hall, hall.shards[CATALOGUE_SHARD])  # Another caller may have appended the block just now.
     return producer_id
 
 
@@ -159,9 +159,9 @@ async def commit_event(hall: Hall, event: CatalogueEvent) -> None:
 
 
 def _must_lead(hall: Hall) -> None:
-    """Only the leader of the catalogue changes it; what a follower wrote would be nobody's."""
+    """Raises NOT_CONTROLLER unless this node leads the catalogue."""
     if hall.leadership is not None and not hall.leadership.leads(CATALOGUE_SHARD):
-        raise LonghallError(Code.NOT_CONTROLLER, "another node leads the hall: ask it")
+        raise LonghallError(Code.NOT_CONTROLLER, "another node leads the hall: send the request to it")
 
 
 def _why_not(code: Code, name: str) -> str:
@@ -173,6 +173,6 @@ def _why_not(code: Code, name: str) -> str:
         case Code.UNKNOWN_TOPIC:
             return f"There is no topic '{name}'."
         case Code.INVALID_PARTITION_COUNT:
-            return "The number of partitions is not possible."
+            return "The number of partitions is not allowed."
         case _:
             return str(code.value)

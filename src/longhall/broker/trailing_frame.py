@@ -1,8 +1,8 @@
-"""A last word of the write-ahead log: when the log falls idle, one small frame vouches for the one before it.
+"""The trailing frame: an idle node writes one small frame, which proves that the frame before it was durable.
 
-After a crash a broken frame is damage if a later frame, or a snapshot, says that it was durable; otherwise it is a torn
-write that nobody was promised, and is cut. The last frame of a log at rest would have nobody to vouch for it, and rot
-in it would be taken for a torn write. So a second after the last round an idle node writes one more frame. Under load
+After a crash a broken frame is damage if a later frame or a snapshot proves that it was durable; otherwise it is a torn
+write that was never acknowledged, and is truncated. The last frame of an idle log would have no such proof, and damage
+in it would pass for a torn write. So an idle node writes one more frame, a second after the last round. Under load
 there is always a next frame, and this costs nothing.
 """
 
@@ -16,20 +16,20 @@ from longhall.log.frames import ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES, encode_e
 from longhall.names import CATALOGUE_SHARD
 from longhall.shards.shard import SHARD
 
-ROOM_BYTES: Final = 1  # Before an event, in its entry.
+ROOM_BYTES: Final = 1  # The byte before an event, in its entry.
 
 
 @final
 class TrailingFrameWriter:
-    """See the module. Asked once a second."""
+    """Writes the trailing frame of one log; the housekeeper calls `look` once a second."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._seen = -1  # Where the log ended a second ago.
-        self._last = (-1, -1)  # Where the last word stands, if it stands alone in its frame.
+        self._seen = -1  # The end of the log at the last call.
+        self._last = (-1, -1)  # Start and end of the last trailing frame.
 
     def look(self) -> None:
-        """Vouch for the last frame if nobody has done so and nothing happens."""
+        """Write a trailing frame if the log is idle and its last frame has no proof."""
         wal = self._hall.wal
         seen, self._seen = self._seen, wal.end
         if wal.end != seen or wal.horizon < wal.end or wal.pending_bytes or wal.is_held:
@@ -37,9 +37,9 @@ class TrailingFrameWriter:
         if wal.end <= max(wal.vouched, self._hall.checkpoint_at) or (wal.vouched, wal.end) == self._last:
             return
         if self._hall.commits.failure is None and wal.room_bytes() >= EVENT_ROOM_BYTES:
-            self._vouch()
+            self._write()
 
-    def _vouch(self) -> None:
+    def _write(self) -> None:
         hall = self._hall
         replica = hall.replica
         event = encoder.encode(CommittedTo(index=replica.committed if replica is not None else 0))
@@ -48,7 +48,7 @@ class TrailingFrameWriter:
         shard = hall.shards[CATALOGUE_SHARD]
         if replica is None:
             shard.append_event(SHARD, event)
-        else:  # A note for this node alone: it has no number in the log that all members keep.
+        else:  # A local note without an index in the replicated log.
             hall.wal.append(encode_event(0, CATALOGUE_SHARD, 0, replica.epoch, SHARD, event))
         hall.journal.touch(shard, True)
         hall.commits.kick()

@@ -1,4 +1,4 @@
-"""Verify: whether a batch belongs to the open transaction of its producer (KIP-890)."""
+"""The check that a batch belongs to the open transaction of its producer (KIP-890)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from longhall.shards.shard import TRANSACTIONS
 def check_transaction(
     hall: Hall, partition: Partition, header: BatchHeader, transactional_id: str | None, joins: bool
 ) -> Code | None:
-    """None if it does. With `joins` the partition becomes part of the transaction here.
+    """None if the batch belongs to the transaction. With `joins` the partition is added to it.
 
-    The event stands before the batch in the write-ahead log, so a batch that is committed has its transaction known.
-    A wing has no part in transactions: they are the main hall's, and so are the markers that would end them here.
+    The event precedes the batch in the write-ahead log, so every committed batch has a known transaction. Wings take no
+    part in transactions: the main hall coordinates them and writes their markers.
     """
     if hall.options.wing:
         return Code.INVALID_TRANSACTION_STATE
@@ -41,5 +41,6 @@ def check_transaction(
             hall.halt(error)
             raise
     if decision.events:
-        hall.on_transaction_changed()
+        for observer in hall.observers:
+            observer.transaction_changed()
     return decision.code

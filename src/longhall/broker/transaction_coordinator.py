@@ -1,13 +1,13 @@
-"""Transact: several partitions and the offsets of groups change together, or not at all.
+"""The transaction coordinator: several partitions and the offsets of groups change together, or not at all.
 
-    take an id     whoever held it before is fenced, and what it had open is aborted
+    init           the earlier producer of the transactional id is fenced, and its open transaction aborted
     add            partitions and groups become part of the open transaction
-    end            the outcome is committed (prepared); then every partition gets a marker and every group is told;
+    end            the outcome is committed (prepared); then every partition gets a marker and every group the outcome;
                    then the transaction is complete
-    time out       as an end, by us, against the producer
+    time out       the coordinator aborts the transaction and fences the producer
 
-From the moment the outcome is prepared it cannot change: after a crash the markers are written again. A request that
-finds an outcome on its way waits for it here, instead of making the client ask again.
+A prepared outcome cannot change: after a crash the markers are written again. A request that meets an unfinished
+outcome waits for it here, instead of an error that makes the client retry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, final
 
 from longhall.broker.group_coordinator import GroupCoordinator
-from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.send import append
 from longhall.broker.topic_administration import take_producer_id
 from longhall.broker.waiting import committed
@@ -31,40 +31,43 @@ from longhall.topics.effects import CommitRequest, CommitResult
 from longhall.topics.events import TransactionEvent, TransactionPrepared
 
 TICK_MS_MAX: Final = 60_000
-TRIES_MAX: Final = 3  # How often a request waits for an outcome before the client is asked to come back.
+TRIES_MAX: Final = 3  # How often a request waits for an outcome before the client must retry.
 
 
 @final
-class TransactionCoordinator:
-    """See the module."""
+class TransactionCoordinator(HallObserver):
+    """All transaction operations of one hall. `_finishing` has the task of each prepared outcome."""
 
     def __init__(self, hall: Hall, coordinator: GroupCoordinator) -> None:
         self._hall = hall
         self._coordinator = coordinator
         self._timer: asyncio.TimerHandle | None = None
         self._finishing: dict[str, asyncio.Task[None]] = {}
-        hall.on_transaction_changed = self.arm
+        hall.observers.append(self)
+
+    def transaction_changed(self) -> None:
+        self.arm()
 
     def start(self) -> None:
-        """Write the markers that a crash left unwritten, and begin to watch the time."""
+        """Write the markers that a crash left out, and start the timer."""
         for transactions in self._hall.transactions:
             for markers in transactions.unfinished():
                 self._finish_soon(markers.transactional_id)
         self.arm()
 
     async def stop(self) -> None:
-        """Let outcomes that are on their way arrive."""
+        """Stop the timer and wait for prepared outcomes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         await asyncio.gather(*self._finishing.values(), return_exceptions=True)
 
-    # What clients ask
+    # Requests
 
     async def init(
         self, transactional_id: str, timeout_ms: int, expected_producer_id: int, expected_producer_epoch: int
     ) -> Decision:
-        """A producer takes a transactional id."""
+        """InitProducerId with a transactional id."""
 
         async def decide() -> Decision:
             request = InitRequest(
@@ -87,7 +90,7 @@ class TransactionCoordinator:
         partitions: Iterable[tuple[str, int]] = (),
         groups: Iterable[str] = (),
     ) -> Decision:
-        """Partitions or groups become part of the transaction."""
+        """Add partitions or groups to the transaction."""
         partitions, groups = list(partitions), list(groups)
 
         async def decide() -> Decision:
@@ -100,7 +103,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[tuple[str, int]]
     ) -> dict[tuple[str, int], Code | None]:
-        """Whether partitions are part of the transaction, each by itself."""
+        """For each partition None, or the error if it is not part of the transaction."""
         transactions = self._hall.transactions_of(transactional_id)
         return {
             (topic, number): transactions.verify_partition(transactional_id, producer_id, producer_epoch, topic, number)
@@ -110,12 +113,12 @@ class TransactionCoordinator:
     async def hold_offsets(
         self, transactional_id: str, request: CommitRequest, producer_id: int, producer_epoch: int, joins: bool
     ) -> CommitResult:
-        """Offsets that count if the transaction is committed; with `joins` the group becomes part of it here."""
+        """Store offsets that count on commit; with `joins` the group is added to the transaction first."""
         if joins:
             decision = await self.add(transactional_id, producer_id, producer_epoch, groups=[request.group_id])
             if decision.code is not None:
                 return CommitResult(code=decision.code)
-        # Asked again behind the wait above: nothing may come between this answer and the offsets.
+        # Checked after the wait above: nothing may happen between this check and the offsets.
         transactions = self._hall.transactions_of(transactional_id)
         code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
         if code is not None:
@@ -125,7 +128,7 @@ class TransactionCoordinator:
     async def end(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, raises_epoch: bool
     ) -> Decision:
-        """Commit or abort; answered when readers can see the outcome."""
+        """Commit or abort; returns when readers can see the outcome."""
 
         async def decide() -> Decision:
             request = EndRequest(
@@ -145,7 +148,7 @@ class TransactionCoordinator:
         return decision
 
     async def abort(self, transactional_id: str) -> Decision:
-        """An administrator ends a transaction that hangs."""
+        """Abort a hanging transaction for an administrator."""
 
         async def decide() -> Decision:
             transactions = self._hall.transactions_of(transactional_id)
@@ -156,7 +159,7 @@ class TransactionCoordinator:
     async def mark_partition(
         self, topic: str, number: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, commit: bool
     ) -> Code | None:
-        """Write one marker by hand: what is left when a transaction hangs and nobody coordinates it any more."""
+        """Write one marker for an administrator, when a transaction hangs without a coordinator."""
         partition = self._hall.partition(topic, number)
         if partition is None:
             return Code.UNKNOWN_TOPIC
@@ -174,7 +177,7 @@ class TransactionCoordinator:
     def list_transactions(
         self, states: Iterable[str], producer_ids: Iterable[int], duration_min_ms: int
     ) -> list[TransactionDescription]:
-        """All of them, whichever shard they live in."""
+        """The transactions of all shards that match."""
         states, producer_ids = list(states), list(producer_ids)
         now_ms = self._hall.time.now_ms()
         return [
@@ -184,13 +187,13 @@ class TransactionCoordinator:
         ]
 
     def describe_transaction(self, transactional_id: str) -> TransactionDescription | None:
-        """One of them."""
+        """One transaction."""
         return self._hall.transactions_of(transactional_id).describe_transaction(transactional_id)
 
     # Writing and finishing
 
     async def _decide(self, transactional_id: str, decide: Callable[[], Awaitable[Decision]]) -> Decision:
-        """Decide, write, and wait for the commit; while an outcome is on its way, wait for that and decide again."""
+        """Decide, write, and wait for the commit; on CONCURRENT_TRANSACTIONS wait for the outcome and retry."""
         if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
             return Decision(code=Code.NOT_READY)
         decision = await decide()
@@ -225,7 +228,7 @@ class TransactionCoordinator:
         self._finishing[transactional_id] = task
 
     async def _finish(self, transactional_id: str, before: asyncio.Task[None] | None) -> None:
-        """The outcome is prepared: once that is committed, write the markers, and once those are, complete it."""
+        """Finish a prepared outcome: after its commit write the markers, and after theirs complete the transaction."""
         if before is not None:
             await before
         transactions = self._hall.transactions_of(transactional_id)
@@ -240,7 +243,7 @@ class TransactionCoordinator:
             del self._finishing[transactional_id]
 
     def _mark(self, markers: Markers) -> list[Shard]:
-        """Write a marker to every partition and tell every group; returns the shards to wait for."""
+        """Write a marker to every partition and the outcome to every group; returns the shards to wait for."""
         hall = self._hall
         coordinator_epoch = hall.shard_of(markers.transactional_id).epoch
         now_ms = hall.time.now_ms()
@@ -248,15 +251,15 @@ class TransactionCoordinator:
         for topic, number in markers.partitions:
             partition = hall.partition(topic, number)
             if partition is None or partition.elsewhere:
-                continue  # The topic was deleted meanwhile; a new one of this name may be kept elsewhere.
+                continue  # The topic was deleted meanwhile; a new one of this name may be in a wing.
             refused = partition.table().decide_marker(markers.producer_id, markers.producer_epoch, coordinator_epoch)
             if refused is not None:
-                continue  # A newer epoch has written its own marker already.
+                continue  # A newer epoch has written its own marker.
             marker = build_marker(
                 markers.committed, markers.producer_id, markers.producer_epoch, coordinator_epoch, now_ms
             )
             code = append(hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
-            if code is not None:  # A marker that is written twice does no harm: all of them are tried again.
+            if code is not None:  # All markers are retried; duplicates are harmless.
                 raise LonghallError(code, "the outcome of a transaction could not be written")
             shards[partition.shard.number] = partition.shard
         for group_id in markers.groups:
@@ -267,7 +270,7 @@ class TransactionCoordinator:
     # Time
 
     def arm(self) -> None:
-        """Wake up when the next transaction has taken too long."""
+        """Set the timer to the next transaction timeout."""
         deadlines = [transactions.next_deadline_ms() for transactions in self._hall.transactions]
         due = [deadline for deadline in deadlines if deadline is not None]
         if self._timer is not None:

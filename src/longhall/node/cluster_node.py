@@ -402,8 +402,8 @@ class ClusterNode:
         if paths and paths[-1] not in hall.removals:
             _log.info("the copy that a full sync has replaced is removed")
             hall.removals += paths
-            if hall.on_removals is not None:
-                hall.on_removals()
+            if hall.removal_wanted is not None:
+                hall.removal_wanted.set()
 
     def _refuse_leader(self, leader: int, reason: str) -> None:
         """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""

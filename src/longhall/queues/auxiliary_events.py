@@ -1,7 +1,7 @@
-"""What staging, redrives and uploads in parts write to the log. Released events keep their meaning for ever.
+"""The log events of staging, redrives and large messages. The meaning of a released event never changes.
 
-Events are told apart by their tag, which is stored. Fields are only added, with defaults; unknown ones are ignored, so
-that versions can mix. All times are hall time. `queue` is for whoever finds the machine that an event is for.
+The tag is stored and identifies the event. Fields are only added, with defaults; unknown ones are ignored, so that
+versions can mix. All times are hall time. `queue` names the state machine to which a replay applies the event.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 
 class SliceOpened(msgspec.Struct, kw_only=True, frozen=True, tag="slice-opened"):
-    """What is due in this slice is staged in this lane from now on, from `start_offset` on."""
+    """Messages due in this slice are staged in this lane, from `start_offset` on."""
 
     queue: int = 0
     slice: int
@@ -21,7 +21,7 @@ class SliceOpened(msgspec.Struct, kw_only=True, frozen=True, tag="slice-opened")
 
 
 class StagedSettled(msgspec.Struct, kw_only=True, frozen=True, tag="staged-settled"):
-    """These left their slice, for good. Written in one entry with whatever took their place.
+    """These left their slice. Written in one entry with the copies that replace them.
 
     `runs` is first offset, count, first offset, count ...
     """
@@ -33,7 +33,7 @@ class StagedSettled(msgspec.Struct, kw_only=True, frozen=True, tag="staged-settl
 
 
 class SliceDropped(msgspec.Struct, kw_only=True, frozen=True, tag="slice-dropped"):
-    """Nothing of this slice is left; its lane waits for another slice, or is deleted."""
+    """The slice is empty; its lane is reused for another slice, or deleted."""
 
     queue: int = 0
     slice: int
@@ -41,7 +41,7 @@ class SliceDropped(msgspec.Struct, kw_only=True, frozen=True, tag="slice-dropped
 
 
 class StagingPurged(msgspec.Struct, kw_only=True, frozen=True, tag="staging-purged"):
-    """Everything that was staged is gone."""
+    """All staged messages are gone."""
 
     queue: int = 0
 
@@ -50,7 +50,7 @@ StagingEvent = SliceOpened | StagedSettled | SliceDropped | StagingPurged
 
 
 class MoveStarted(msgspec.Struct, kw_only=True, frozen=True, tag="move-started"):
-    """A redrive begins. It takes what is in the source now: `ends` has partition and end offset for each partition."""
+    """A redrive begins. It moves what is in the source now: `ends` has the end offset of each partition."""
 
     task_id: str
     source: str
@@ -60,11 +60,11 @@ class MoveStarted(msgspec.Struct, kw_only=True, frozen=True, tag="move-started")
     ends: tuple[tuple[int, int], ...]
     at_ms: int
     ids: tuple[str, ...] = ()  # Only these messages; none: all.
-    filter: str = ""  # Only those that fit.
+    filter: str = ""  # Only messages that match.
 
 
 class MoveProgressed(msgspec.Struct, kw_only=True, frozen=True, tag="move-progressed"):
-    """Up to this offset of this partition all are moved, or passed over. One entry with the moves themselves."""
+    """All messages up to this offset are moved or skipped. Written in one entry with the moves."""
 
     task_id: str
     partition: int
@@ -73,13 +73,13 @@ class MoveProgressed(msgspec.Struct, kw_only=True, frozen=True, tag="move-progre
 
 
 class MoveCancelling(msgspec.Struct, kw_only=True, frozen=True, tag="move-cancelling"):
-    """Somebody wants it to stop after the step that it is in."""
+    """The task stops after its current step."""
 
     task_id: str
 
 
 class MoveEnded(msgspec.Struct, kw_only=True, frozen=True, tag="move-ended"):
-    """It is over, this way."""
+    """The task has ended in this state."""
 
     task_id: str
     state: Literal["COMPLETED", "CANCELLED", "FAILED"]
@@ -91,7 +91,7 @@ MoveEvent = MoveStarted | MoveProgressed | MoveCancelling | MoveEnded
 
 
 class UploadStarted(msgspec.Struct, kw_only=True, frozen=True, tag="upload-started"):
-    """A message comes in chunks. They stand in this lane, which nobody sees."""
+    """An upload begins. Its chunks are stored in this hidden lane."""
 
     upload_id: str
     lane: int
@@ -102,7 +102,7 @@ class UploadStarted(msgspec.Struct, kw_only=True, frozen=True, tag="upload-start
 
 
 class ChunkStored(msgspec.Struct, kw_only=True, frozen=True, tag="chunk-stored"):
-    """One chunk is in the lane. A chunk that comes again takes the place of the first."""
+    """One chunk is in the lane. A repeated chunk replaces the first."""
 
     upload_id: str
     number: int
@@ -112,7 +112,7 @@ class ChunkStored(msgspec.Struct, kw_only=True, frozen=True, tag="chunk-stored")
 
 
 class UploadEnded(msgspec.Struct, kw_only=True, frozen=True, tag="upload-ended"):
-    """The chunks are joined (one entry with the message that they became), given up, or too late."""
+    """The upload became a message (in one entry with it), was aborted, or expired."""
 
     upload_id: str
     why: Literal["joined", "aborted", "expired"]
@@ -122,7 +122,7 @@ UploadEvent = UploadStarted | ChunkStored | UploadEnded
 
 
 class WholeMade(msgspec.Struct, kw_only=True, frozen=True, tag="whole-made"):
-    """Chunks became a message: a record at `offset` of `lane` stands for it. One entry with that record.
+    """Chunks became a large message, represented by a record at `offset` of `lane`. In one entry with that record.
 
     `runs` is first offset, count, first offset, count ... of the chunks in their order, in the log `parts`.
     """
@@ -136,7 +136,7 @@ class WholeMade(msgspec.Struct, kw_only=True, frozen=True, tag="whole-made"):
 
 
 class WholeHeld(msgspec.Struct, kw_only=True, frozen=True, tag="whole-held"):
-    """Another record stands for the message as well: it was moved. One entry with that record."""
+    """A move added another record of the large message. In one entry with that record."""
 
     whole: str
     lane: int
@@ -144,7 +144,7 @@ class WholeHeld(msgspec.Struct, kw_only=True, frozen=True, tag="whole-held"):
 
 
 class WholeFreed(msgspec.Struct, kw_only=True, frozen=True, tag="whole-freed"):
-    """No record that is still wanted stands for it: its chunks are gone."""
+    """No queue needs the large message: its chunks are gone."""
 
     whole: str
 

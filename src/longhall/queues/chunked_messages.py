@@ -1,16 +1,15 @@
-"""Large messages that are whole: which chunks each is made of, and which records stand for it.
+"""Complete large messages: the chunks of each, and the records that refer to it.
 
-A record in a lane stands for a message that is too large for it: it names the message by an id that nobody can guess,
-and everything else about the chunks is known here. A move (to the dead letters, out of the staging, back to work) adds
-the record at the new place, in one entry with it; the old one drops out when its queue is done with it. Chunks are
-freed when no record that stands for them is wanted any more, and who knows that is somebody else.
+A large message is represented in a lane by a record with an unguessable name; this module maps the name to the chunks.
+A move (to the dead letters, out of staging, a redrive) adds a reference from the new record, in one entry with it. The
+chunk collector of the broker frees the chunks when no queue needs any of the records.
 
     a message is      from          to             by
-    whole             WholeMade     for ever       one entry with its first record and the end of its upload
-    held once more    WholeHeld                    one entry with the other record
+    complete          WholeMade     for ever       one entry with its first record and the end of its upload
+    referred to again WholeHeld                    one entry with the other record
     gone              WholeFreed    for ever       one entry with the end of the log of its chunks
 
-A record that names a message without being known here stands for nothing: nothing is given out on its word.
+A record with a name that is unknown here, or at another position, is not delivered.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from longhall.errors import Code
 from longhall.queues.auxiliary_events import WholeEvent, WholeHeld, WholeMade
 from longhall.queues.chunks import ChunkManifest
 
-CHUNKED_MESSAGES_MAX: Final = 10_000  # Of one shard; each has a log of its own.
-PLACES_MAX: Final = 64  # Records that stand for one message; beyond, the oldest is long done with.
+CHUNKED_MESSAGES_MAX: Final = 10_000  # In one shard; each has a log of its own.
+PLACES_MAX: Final = 64  # Records of one message; the oldest reference is dropped.
 
 Place = tuple[int, int]  # Lane and offset of a record.
 
 
 @final
 class ChunkedMessage:
-    """One large message."""
+    """The chunks of one large message, in runs of the log `parts`, and the positions of its records."""
 
     def __init__(self, parts: int, runs: tuple[int, ...], size_bytes: int, first: Place) -> None:
         self.parts = parts
         self.runs = runs
         self.size_bytes = size_bytes
-        self.first = first  # Its first place, which its id was made from.
+        self.first = first  # Its first record, from which its id is derived.
         self.places: dict[Place, None] = {first: None}
 
     @property
     def count(self) -> int:
-        """How many chunks it has."""
+        """The number of chunks."""
         return sum(self.runs[1::2])
 
     def offset_of(self, number: int) -> int:
-        """Where a chunk stands in the log `parts`; -1 if there is none of this number."""
+        """The offset of a chunk in the log `parts`; -1 if there is no such chunk."""
         for at in range(0, len(self.runs), 2):
             if 0 <= number < self.runs[at + 1]:
                 return self.runs[at] + number
@@ -54,10 +53,10 @@ class ChunkedMessage:
 
 @final
 class ChunkedMessages:
-    """All large messages of one shard."""
+    """All complete large messages of one shard, by name and by the position of their records."""
 
     def __init__(self, wholes_max: int = CHUNKED_MESSAGES_MAX) -> None:
-        self._wholes_max = wholes_max
+        self._messages_max = wholes_max
         self._wholes: dict[str, ChunkedMessage] = {}
         self._by_place: dict[Place, ChunkedMessage] = {}
 
@@ -65,24 +64,24 @@ class ChunkedMessages:
         return len(self._wholes)
 
     def get(self, whole: str) -> ChunkedMessage | None:
-        """The message of this id."""
+        """The message of this name."""
         return self._wholes.get(whole)
 
     def at(self, place: Place) -> ChunkedMessage | None:
-        """The message that the record at this place stands for."""
+        """The message of the record at this position."""
         return self._by_place.get(place)
 
     def items(self) -> list[tuple[str, ChunkedMessage]]:
-        """All of them."""
+        """All messages with their names."""
         return list(self._wholes.items())
 
     @property
     def is_full(self) -> bool:
-        """Whether no further one may be begun."""
-        return len(self._wholes) >= self._wholes_max
+        """True if no further upload may begin."""
+        return len(self._wholes) >= self._messages_max
 
     def decide_make(self, whole: str, manifest: ChunkManifest, place: Place) -> WholeMade:
-        """The chunks are a message from now on, and the record at `place` stands for it."""
+        """Make the chunks a message with the record at `place`."""
         return WholeMade(
             whole=whole,
             parts=manifest.lane,
@@ -93,13 +92,13 @@ class ChunkedMessages:
         )
 
     def decide_hold(self, whole: str, place: Place) -> WholeHeld | Code:
-        """The record at `place` stands for it as well."""
+        """Add the record at `place` to the message."""
         if whole not in self._wholes:
             return Code.INVALID_REQUEST
         return WholeHeld(whole=whole, lane=place[0], offset=place[1])
 
     def apply(self, event: WholeEvent) -> None:
-        """Alone changes what is kept."""
+        """Apply an event: the only way in which the messages change."""
         if isinstance(event, WholeMade):
             first = (event.lane, event.offset)
             self._wholes[event.whole] = self._by_place[first] = ChunkedMessage(
@@ -122,14 +121,14 @@ class ChunkedMessages:
             del whole.places[oldest], self._by_place[oldest]
 
     def snapshot(self) -> list[Any]:
-        """Builtins only; `restore` takes it back."""
+        """Builtins only, for `restore`."""
         return [
             [name, one.parts, list(one.runs), one.size_bytes, list(one.first), [list(place) for place in one.places]]
             for name, one in self._wholes.items()
         ]
 
     def restore(self, state: list[Any]) -> None:
-        """Become what `snapshot` described."""
+        """Take the state of a `snapshot`."""
         self._wholes = {}
         self._by_place = {}
         for name, parts, runs, size_bytes, first, places in state:

@@ -1,16 +1,16 @@
-"""What became of a message, as its reply queue is told.
+"""Delivery reports: what happened to a message, for its reply queue.
 
     fate             when
-    settled          a consumer was done with it (or it was given out at most once); an answer stands for it
-    dead-lettered    it went to the dead letters; `reason` says why
-    expired          its time to live was over, and there are no dead letters
-    failed           it left in another way without dead letters; `reason` says which
+    settled          a consumer settled it, or it was delivered at most once; a reply replaces this report
+    dead-lettered    it moved to the dead-letter queue; `reason` gives the cause
+    expired          its time to live ended, and there is no dead-letter queue
+    failed           it left in another way without a dead-letter queue; `reason` gives the cause
 
-The body is JSON, the correlation id is the message's own or, where it has none, its message id; the header
-`longhall.fate` says the fate without opening the body. A fate asks for no fate of its own. A purge and a deletion that
-discards are an operator's word about all messages at once, and are not told for each.
+The body is JSON. The correlation id is the message's own or, if it has none, its message id; the header `longhall.fate`
+has the fate, so that readers need not decode the body. Reports request no report themselves. A purge, or the deletion
+of a queue that discards its messages, sends no reports.
 
-This module does not know where a reply queue is, nor whether it still is.
+This module does not know reply queues or whether they exist.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ FAILED: Final = "failed"
 
 
 class MessageInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to be known of a message when something happens to it, without its body."""
+    """The fields of a message that audit records and delivery reports need; never the body."""
 
     message_id: str
     sent_ms: int = 0
     size_bytes: int = 0
     group: str = ""
-    reply_to: str = ""  # Only where a report is wanted.
+    reply_to: str = ""  # Only if the message asks for a report.
     correlation_id: str = ""
 
 
 class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a report. Fields are only added."""
+    """The JSON body of a delivery report. Fields are only added."""
 
     fate: str
     queue: str
@@ -53,7 +53,7 @@ class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def message_info_of(fields: Fields) -> MessageInfo:
-    """What is remembered of a message."""
+    """The fields of a message for audit and reports."""
     return MessageInfo(
         message_id=fields.message_id,
         sent_ms=fields.sent_ms,
@@ -65,14 +65,14 @@ def message_info_of(fields: Fields) -> MessageInfo:
 
 
 def fate_of_death(reason: str, has_letters: bool) -> str:
-    """What a death is for whoever sent the message."""
+    """The fate that a sender sees for this cause of death."""
     if has_letters:
         return DEAD_LETTERED
     return FATE_EXPIRED if reason == EXPIRED else FAILED
 
 
 def report_record(info: MessageInfo, queue: str, fate: str, reason: str, attempts: int, now_ms: int) -> Record:
-    """The report as a message."""
+    """The delivery report as a record."""
     correlation_id = info.correlation_id or info.message_id
     body = DeliveryReport(
         fate=fate,
@@ -86,6 +86,6 @@ def report_record(info: MessageInfo, queue: str, fate: str, reason: str, attempt
     headers: list[tuple[str, bytes | None]] = [
         (CORRELATION_ID, correlation_id.encode()),
         (FATE, fate.encode()),
-        (GROUP, correlation_id.encode()),  # So that FIFO reply queues give out the fates of different messages at once.
+        (GROUP, correlation_id.encode()),  # FIFO reply queues can deliver reports of different messages in parallel.
     ]
     return Record(-1, now_ms, None, msgspec.json.encode(body), tuple(headers))

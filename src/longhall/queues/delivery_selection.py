@@ -1,13 +1,15 @@
-"""One request for messages: what goes out, what has to die, and how far the scan moves.
+"""One request for messages: which are delivered, which must die, and how far the scan moves.
 
-In each lane what is available again goes first, in the order of offsets, then the scan moves on. Nothing is changed
-here: the result is events. With FIFO several messages of a group may go out in one answer, in order, and never past one
-that stays behind; what the scan meets of a group that is not free is passed and stays outstanding. Without FIFO, but
-with groups, more candidates are looked at than are wanted, and groups with less in flight go first. A receiver_filter
-leaves behind what it does not want: available still, or passed by the scan and outstanding; with FIFO, and its group
-with it. A FIFO group that has messages in several lanes goes by the marks, and out of one lane at a time.
+In each lane available messages are delivered first, in the order of offsets; then the scan moves on. The selection
+changes no state: its result is events.
 
-Every loop is bounded: by what is wanted, by the candidates looked at, by the deaths reported, by what may be passed.
+- FIFO: one reply may have several messages of a group, in order and without a gap. The scan passes messages of blocked
+  groups; they become outstanding. A group with messages in several lanes follows the marks, one lane at a time.
+- Fair: more candidates than wanted are examined, and groups with fewer messages in flight are delivered first.
+- A receiver filter skips messages that do not match: they stay available, or are passed by the scan and become
+  outstanding. In a FIFO queue the rest of their group is skipped too.
+
+Every loop is bounded: by the messages wanted, the candidates examined, the deaths, and the messages passed.
 """
 
 from __future__ import annotations
@@ -24,20 +26,20 @@ from longhall.queues.marks import NO_LIMIT, Marks
 from longhall.queues.outcomes import ATTEMPTS, EXPIRED, GONE, LENGTH, Candidate, Death, Given, Outcome, Status
 from longhall.queues.receiver_filter import ReceiverFilter
 
-# Messages of a lane from an offset on that are in memory, at most so many: (lane, offset, count). An empty list is the
-# end of the log; None means that there are some, but not in memory.
+# Messages of a lane from an offset on that are in memory: (lane, offset, count_max). An empty list is the end of the
+# log; None means that the next messages are not in memory.
 Peek = Callable[[int, int, int], "list[Candidate] | None"]
 
 LOOKED_AT_MAX: Final = 1024
 DEATHS_MAX: Final = 128
 _FAIR_FACTOR: Final = 4
 _FAIR_MIN: Final = 16
-_FILTERED_LOOKED_AT_MAX: Final = 256  # Filters cost more than a glance.
+_FILTERED_LOOKED_AT_MAX: Final = 256  # Filters cost more than a check of the header.
 
 
 @final
 class SelectionRules:
-    """What of a queue's settings matters here."""
+    """The settings of a queue that the selection needs."""
 
     def __init__(self, queue: int, fifo: bool, fair: bool, settles: bool, attempts_max: int, passed_max: int) -> None:
         self.queue = queue
@@ -50,7 +52,7 @@ class SelectionRules:
 
 @final
 class DeliverySelection:
-    """See the module. One object a request; `dropping_*` instead of `wanted` makes room by length."""
+    """The selection of one request. With `is_dropping` it selects deaths by LENGTH up to the `dropping_*` amounts."""
 
     def __init__(
         self, rules: SelectionRules, leases: Leases, marks: Marks, peek: Peek, now_ms: int, wanted: int
@@ -68,23 +70,23 @@ class DeliverySelection:
         self._now_ms = now_ms
         self._looked_at = 0
         self._looked_at_max = LOOKED_AT_MAX
-        self._rows: list[int] = []  # Gathered in one lane: the row or NO_ROW, and the candidate.
+        self._rows: list[int] = []  # Selected in the current lane: the row or NO_ROW, and the candidate.
         self._candidates: list[Candidate] = []
-        self._fresh: list[Candidate] = []  # Met by the scan: what it gathered and what it passed.
+        self._fresh: list[Candidate] = []  # Reached by the scan: selected and passed ones.
         self._passed = 0
         self._position = 0
-        self._taken: dict[str, int] = {}  # FIFO: outstanding rows of a group that were gathered,
-        self._blocked: set[str] = set()  # and groups that the scan has passed a message of.
-        self._elsewhere: set[str] = set()  # FIFO: groups of which something was gathered in a lane before this one.
-        self._limit = NO_LIMIT  # Where the scan has to stop.
+        self._taken: dict[str, int] = {}  # FIFO: the number of selected outstanding rows of a group,
+        self._blocked: set[str] = set()  # and groups of which the scan has passed a message.
+        self._in_other_lanes: set[str] = set()  # FIFO: groups with a selected message in an earlier lane.
+        self._limit = NO_LIMIT  # The offset at which the scan must stop.
         self._window: list[Candidate] = []
         self._at = 0
 
     def take_from(self, lane: Lane, first_number: int, deadline_ms: int) -> bool:
-        """Gather from one lane; False if the request ends here."""
-        if self._looked_at:  # In a lane before this one.
+        """Select from one lane; False if the request ends here."""
+        if self._looked_at:  # An earlier lane was examined.
             if lane.peers:
-                self._elsewhere.update([candidate.group for candidate in self._candidates])
+                self._in_other_lanes.update([candidate.group for candidate in self._candidates])
             self._rows = []
             self._candidates = []
             self._fresh = []
@@ -112,7 +114,7 @@ class DeliverySelection:
         self._write(lane, first_number + len(self.outcome.given), deadline_ms)
         return goes_on and len(self.outcome.given) < self.wanted and self._looked_at < self._looked_at_max
 
-    # What is available again
+    # Available rows
 
     def _gather_ready(self, lane: Lane, window: int) -> bool:
         heap = lane.cursor.ready
@@ -139,8 +141,8 @@ class DeliverySelection:
                     continue
                 kept.append(offset)
             if lane.peers and self._is_behind(lane, row, offset):
-                if kept and kept[-1] == offset and not self._is_elsewhere(lane, row):
-                    kept.pop()  # Whatever it waits for will offer it again.
+                if kept and kept[-1] == offset and not self._waits_for_this_reply(lane, row):
+                    kept.pop()  # The message that it waits for offers it again.
                 continue
             candidate = self._look(lane, offset, window if heap and heap[0] == offset + 1 else 1)
             if candidate is None:
@@ -163,7 +165,7 @@ class DeliverySelection:
     def _gather_filtered(self, lane: Lane, window: int, receiver_filter: ReceiverFilter) -> bool:
         """The same for a filter: the look continues where the last one stopped, with one message of a group."""
         number = lane.cursor.lane
-        seen: set[int] = set()  # Nothing has been applied yet: what was judged must not be judged again.
+        seen: set[int] = set()  # Nothing is applied yet, so examined rows are remembered here.
         while (
             receiver_filter.checked(number) != lane.offers
         ):  # What was left of the last look may be older than what is new.
@@ -192,13 +194,13 @@ class DeliverySelection:
             if rows:
                 return True
             receiver_filter.looked(number)
-            self._window = []  # The next look begins at a lower offset.
+            self._window = []  # The next pass begins at a lower offset.
             self._at = 0
         receiver_filter.done.append(number)
         return True
 
     def _look(self, lane: Lane, offset: int, count: int) -> Candidate | None:
-        """The message at this offset; one with another offset or a negative size if there is none; None if cold."""
+        """The message at this offset; another offset or a negative size if there is none; None if it is cold."""
         window = self._window
         at = self._at
         while at < len(window) and window[at].offset < offset:
@@ -238,7 +240,7 @@ class DeliverySelection:
                     self._position = candidate.next_offset
                     continue
                 if candidate.offset >= self._limit:
-                    self._position = self._limit  # There is nothing before it: so far the scan may stand.
+                    self._position = self._limit  # No message is before the limit: the scan may move there.
                     break
                 if self._is_over():
                     break
@@ -259,7 +261,7 @@ class DeliverySelection:
                     self._blocked.add(candidate.group)
                 else:
                     self.outcome.status = Status.TOO_MANY
-                    return True  # Other lanes may have something that needs no passing.
+                    return True  # Other lanes may have available messages.
                 self._fresh.append(candidate)
                 self._position = candidate.next_offset
         return True
@@ -270,24 +272,24 @@ class DeliverySelection:
         self._candidates.append(candidate)
 
     def _is_behind(self, lane: Lane, row: int, offset: int) -> bool:
-        """FIFO: whether an outstanding message has to wait for something of its group in another lane."""
+        """FIFO: True if an outstanding message must wait for its group in another lane."""
         groups = lane.groups
         assert groups is not None
         name = groups.name_of[self._leases.group[row]]
-        return name in self._elsewhere or lane.is_behind(name, self._marks.below(lane.cursor.lane, offset))
+        return name in self._in_other_lanes or lane.is_behind(name, self._marks.below(lane.cursor.lane, offset))
 
-    def _is_elsewhere(self, lane: Lane, row: int) -> bool:
-        """Whether it waits for this very answer: should that come to nothing, nobody would offer it again."""
+    def _waits_for_this_reply(self, lane: Lane, row: int) -> bool:
+        """True if it waits only for this reply: if that is not written, no event offers the message again."""
         groups = lane.groups
-        return groups is not None and groups.name_of[self._leases.group[row]] in self._elsewhere
+        return groups is not None and groups.name_of[self._leases.group[row]] in self._in_other_lanes
 
     def _may_follow(self, lane: Lane, candidate: Candidate) -> bool:
-        """FIFO: whether everything of this group that came before goes out in the same answer."""
+        """FIFO: True if all earlier messages of the group are in the same reply."""
         name = candidate.group
         if name in self._blocked:
             return False
         if lane.peers and (
-            name in self._elsewhere or lane.is_behind(name, self._marks.below(lane.cursor.lane, candidate.offset))
+            name in self._in_other_lanes or lane.is_behind(name, self._marks.below(lane.cursor.lane, candidate.offset))
         ):
             return False
         groups = lane.groups
@@ -296,7 +298,7 @@ class DeliverySelection:
         group = groups.find(name)
         return group < 0 or groups.rows[group] == self._taken.get(name, 0)
 
-    # Judgement
+    # Limits and deaths
 
     def _is_over(self) -> bool:
         if self._looked_at >= self._looked_at_max or len(self.outcome.deaths) >= DEATHS_MAX:
@@ -335,7 +337,7 @@ class DeliverySelection:
         return True
 
     def _choose(self, lane: Lane, wanted: int) -> None:
-        """Of what was gathered, what goes out: groups with less in flight first, each in its own order."""
+        """Reduce the selection to `wanted`: groups with less in flight first, each in its own order."""
         groups = lane.groups
         met: dict[str, int] = {}
         ranks: list[tuple[int, int]] = []
@@ -353,7 +355,7 @@ class DeliverySelection:
         chosen = sorted([index for _, index in ranks[:wanted]])
         self._rows = [self._rows[index] for index in chosen]
         self._candidates = [self._candidates[index] for index in chosen]
-        # The scan does not move past what was only looked at, unless something behind it goes out or dies.
+        # The scan stays before candidates that were only examined, unless a later one is delivered or dies.
         last = self._candidates[-1].offset
         for death in self.outcome.deaths:
             if death.lane == lane.cursor.lane and death.offset > last:
@@ -416,7 +418,7 @@ class DeliverySelection:
 
 
 def owners_of(fresh: list[Candidate]) -> tuple[list[str], list[int]]:
-    """The distinct names of groups, and an index into them for each candidate; nothing where there is no group."""
+    """The distinct group names, and an index into them for each candidate; both empty without groups."""
     numbers: dict[str, int] = {}
     owners: list[int] = []
     for candidate in fresh:

@@ -1,7 +1,7 @@
-"""How long work on a message takes, and the lease that would have been long enough for it.
+"""The processing times of a queue's consumers, and the lease that would have been long enough.
 
-A coarse histogram: four steps to an octave, so an answer is at most a quarter too high. Old work fades, by halving
-everything from time to time, so that the estimate follows the consumers. It is a fold over settles: replay rebuilds it.
+A coarse histogram with four steps to an octave: an estimate is at most a quarter too high. All counts are halved from
+time to time, so that the estimate follows the consumers. The state is a fold over settles: a replay rebuilds it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ _SAFE_SHARE: Final = 0.99
 
 @final
 class ProcessingTimes:
-    """Of one queue. `outlived` counts settles that came after the end of their lease."""
+    """The histogram of one queue. `outlived` counts settles after the end of the lease."""
 
     def __init__(self) -> None:
         self.outlived = 0
-        self._counts: dict[int, int] = {}  # Step to how often; made on first use, since most queues are idle.
+        self._counts: dict[int, int] = {}  # Step to count.
         self._total = 0
 
     def note(self, took_ms: int, outlived: bool) -> None:
-        """Work took so long; whether it was longer than its lease."""
+        """Count one processing time, and whether it outlived the lease."""
         if outlived:
             self.outlived += 1
         step = _step_of(took_ms)
@@ -33,7 +33,7 @@ class ProcessingTimes:
             self._total = sum(self._counts.values())
 
     def safe_lease_ms(self) -> int:
-        """A lease that 99 of 100 would have kept within; 0 when nothing is known."""
+        """A lease long enough for 99 of 100 settles; 0 if there are none."""
         needed = self._total * _SAFE_SHARE
         for step in sorted(self._counts):
             needed -= self._counts[step]
@@ -46,7 +46,7 @@ class ProcessingTimes:
         return [self.outlived, sorted(self._counts.items())]
 
     def restore(self, outlived: int, counts: list[tuple[int, int]]) -> None:
-        """Become what `snapshot` described."""
+        """Take the state of a `snapshot`."""
         self.outlived = outlived
         self._counts = dict(counts)
         self._total = sum(self._counts.values())
@@ -60,7 +60,7 @@ def _step_of(took_ms: int) -> int:
 
 
 def _end_of(step: int) -> int:
-    """The first millisecond behind a step."""
+    """The first millisecond above a step."""
     step += 1
     if step < 8:
         return step

@@ -1,11 +1,11 @@
-"""What a receiver with a filter asks for, and how far it has looked.
+"""The scan state of a receiver with a filter: which available messages it has examined.
 
-What it does not want stays for others. So the same messages would be looked at with every request; a receiver_filter
-remembers of each lane that everything available was looked at, and then looks at what becomes available anew. A look is
-cut into steps by whoever asks; `rows` is what is left of it. What is looked at ahead of the scan is passed and then
-outstanding, which the queue bounds.
+Messages that do not match stay for other receivers. To avoid examining them with every request, the state records for
+each lane that all available messages were examined; then only newly offered ones are. One pass over a lane can take
+several requests; `rows` is the rest of it. Messages examined ahead of the scan are passed and become outstanding, which
+the queue bounds.
 
-Not durable: after a restart everything is looked at once more. It refuses to know what makes a message wanted.
+The state is not durable: after a restart everything is examined again. Subclasses define which messages match.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from longhall.queues.outcomes import Candidate
 
 
 class ReceiverFilter:
-    """See the module. Shared by all receivers of a queue that name the same filter."""
+    """The scan state of one filter, shared by all receivers of a queue with the same filter text."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, list[int]] = {}  # By lane: offsets to look at, the next one last.
-        self._began: dict[int, int] = {}  # By lane: its count of offers when the look began,
-        self._checked: dict[int, int] = {}  # and when the last one that came to its end did.
-        self.done: list[int] = []  # Lanes in which nothing available is left to look at, in this request.
+        self._rows: dict[int, list[int]] = {}  # By lane: offsets to examine, the next one last.
+        self._began: dict[int, int] = {}  # By lane: its offer count when the pass began,
+        self._checked: dict[int, int] = {}  # and when the last complete pass began.
+        self.done: list[int] = []  # Lanes whose available messages are all examined, in this request.
 
     def wants(self, lane: int, candidate: Candidate) -> bool:
-        """Whether this is one to give out."""
+        """True if the message matches."""
         raise NotImplementedError
 
     def checked(self, lane: int) -> int:
-        """How often a lane had offered when everything in it was looked at; -1 if it never was."""
+        """The offer count of a lane at its last complete pass; -1 if there was none."""
         return self._checked.get(lane, -1)
 
     def rows(self, lane: int, offers: int, ready: list[int], recent: list[int] | None) -> list[int]:
-        """What is to be looked at of a lane that has offered so often and has these available. Take from its end.
+        """The offsets to examine in a lane with this offer count and these available offsets; taken from the end.
 
-        `recent` is what was offered since it was `checked`, if that is known.
+        `recent` are the offsets offered since `checked`, if they are known.
         """
         rows = self._rows.get(lane)
         if rows:
@@ -44,10 +44,10 @@ class ReceiverFilter:
         return rows
 
     def looked(self, lane: int) -> None:
-        """There is nothing more of `rows`."""
+        """Note that a pass is complete."""
         self._checked[lane] = self._began[lane]
 
     def passed(self, lane: int, offers: int) -> None:
-        """What this request passed in a lane of `done` has been applied: it was looked at as well."""
+        """Note that the events of a request are applied: its passed messages are examined too."""
         self._checked[lane] = offers
         self._began[lane] = offers

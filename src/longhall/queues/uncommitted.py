@@ -1,8 +1,8 @@
-"""What transactions that are still open have put into a queue: it is counted, and taken back if one is aborted.
+"""Messages of open transactions in a queue: they count against its limits, and are subtracted if the transaction
+aborts.
 
-A message of an open transaction takes room like any other, because it is in the queue as soon as the transaction is
-committed. This knows how many there are and never which: by lane and producer, until the marker of that producer in
-that lane. There are as many entries as the lanes have open transactions.
+The module counts messages and bytes by lane and producer until the producer's transaction marker in that lane. The
+number of entries is the number of open transactions of the lanes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import final
 
 @final
 class UncommittedMessages:
-    """See the module."""
+    """Uncommitted messages and bytes of one queue, by lane and producer."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int], tuple[int, int]] = {}  # Messages and bytes, by lane and producer.
@@ -21,16 +21,16 @@ class UncommittedMessages:
         return len(self._held)
 
     def sent(self, lane: int, producer: int, messages: int, bytes: int) -> None:
-        """A batch of an open transaction was appended."""
+        """Count an appended batch of an open transaction."""
         before = self._held.get((lane, producer), (0, 0))
         self._held[lane, producer] = (before[0] + messages, before[1] + bytes)
 
     def ended(self, lane: int, producer: int) -> tuple[int, int]:
-        """The transaction is over: how many messages and bytes it had there."""
+        """Remove an ended transaction; returns its messages and bytes in the lane."""
         return self._held.pop((lane, producer), (0, 0))
 
     def forget(self, lane: int) -> None:
-        """What was there has gone, whatever becomes of its transactions."""
+        """Drop the counts of a purged lane."""
         for key in [key for key in self._held if key[0] == lane]:
             del self._held[key]
 
@@ -39,5 +39,5 @@ class UncommittedMessages:
         return [[lane, producer, held[0], held[1]] for (lane, producer), held in self._held.items()]
 
     def restore(self, entries: list[list[int]]) -> None:
-        """Become what `snapshot` described."""
+        """Take the state of a `snapshot`."""
         self._held = {(lane, producer): (messages, bytes) for lane, producer, messages, bytes in entries}

@@ -1,11 +1,11 @@
-"""Weighted service over several queues, one a priority: service follows the weights and the lowest is still served.
+"""Smooth weighted round robin over several queues: deliveries follow the weights, and no queue starves.
 
-Smooth weighted round robin. With each turn every queue that has something gains its weight, the richest is served and
-pays what all gained together. So weights 5, 1, 1 are served a a b a c a a, never five in a row and then nothing; while
-all have something, every stretch of turns as long as the weights' sum serves each as often as its weight says. A queue
-that has nothing neither gains nor pays: it cannot save up and then shut out the others.
+At each turn every queue with messages gains its weight in credit, the queue with the most credit is served and pays the
+sum of all gains. Weights 5, 1, 1 are served a a b a c a a. While all queues have messages, every run of turns as long
+as the sum of the weights serves each queue as often as its weight. A queue without messages neither gains nor pays, so
+it cannot accumulate credit and starve the others.
 
-Not durable: a restart begins a fresh round. It refuses to know what a queue is.
+The state is not durable: a restart begins a new round. The module does not know what a queue is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUEUES_MAX: Final = 256
 
 @final
 class WeightedRoundRobin:
-    """Whose turn it is."""
+    """Chooses the next queue to serve. The sum of all credits is 0 after each turn."""
 
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights: dict[str, int] = {}
@@ -29,17 +29,17 @@ class WeightedRoundRobin:
         self.set_weights(weights)
 
     def set_weights(self, weights: Mapping[str, int]) -> None:
-        """From now on these. Queues that stay keep their place in the round. Ties go to who is named first."""
+        """Replace the weights. Queues that stay keep their credit. On a tie the first named queue is served."""
         if not weights or len(weights) > QUEUES_MAX:
             raise LonghallError(Code.INVALID_REQUEST, f"weighted service takes 1 to {QUEUES_MAX} queues")
         for name, weight in weights.items():
             if not 1 <= weight <= WEIGHT_MAX:
-                raise LonghallError(Code.INVALID_REQUEST, f"the weight of {name} is not within 1 and {WEIGHT_MAX}")
+                raise LonghallError(Code.INVALID_REQUEST, f"the weight of {name} is not between 1 and {WEIGHT_MAX}")
         self._weights = dict(weights)
         self._credit = {name: self._credit.get(name, 0) for name in self._weights}
 
     def choose(self, ready: Collection[str]) -> str | None:
-        """The queue to serve next, among those that have something; None if none of ours has."""
+        """The queue to serve next, among those with messages; None if no known queue is ready."""
         best: str | None = None
         best_credit = 0
         total = 0
@@ -58,9 +58,9 @@ class WeightedRoundRobin:
         return best
 
     def share(self, waiting: Mapping[str, int], count: int) -> list[tuple[str, int]]:
-        """Whom to ask for how many of the next `count` messages, given how many each has, in the order of turns.
+        """How many of the next `count` messages each queue delivers, given how many each has, in the order of turns.
 
-        One call for a batch gives the same service as one call for each message.
+        One call for a batch gives the same order as one call for each message.
         """
         left = {name: number for name, number in waiting.items() if number > 0 and name in self._weights}
         found: list[tuple[str, int]] = []

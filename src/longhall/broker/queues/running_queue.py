@@ -1,7 +1,7 @@
-"""One queue while it is led here: its cursor, what is staged, what was sent lately, and the logs it stands on.
+"""One queue on this node: its cursor, staging, deduplication window and logs.
 
-State and folds only; what can be done with a queue is in the verbs beside this file. `on_batch` is the fold over its
-logs: called for every batch that is appended to one of them, whoever sent it, and again in a replay.
+State and folds only; the operations are in the packages beside this file. `on_batch` is the fold over the logs: it is
+called for every appended batch of any producer, and again in a replay.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from longhall.records.control import parse_marker
 from longhall.records.record import Record
 from longhall.shards.shard import Shard
 
-PRIORITY_BYTES_MAX: Final = 1024 * 1024  # Larger messages have no priority.
+PRIORITY_BYTES_MAX: Final = 1024 * 1024  # Larger messages are delivered without their priority.
 
 NEVER_EXPIRES: Final = 0
-MAY_EXPIRE: Final = 1  # Nobody has looked since the start.
+MAY_EXPIRE: Final = 1  # Not checked since the start.
 EXPIRES: Final = 2
 
 
 @final
 class RunningQueue(Listener):
-    """See the module."""
+    """The state of one queue. `lanes` are delivered; `hidden` logs have delayed messages."""
 
     def __init__(self, entry: QueueEntry, shard: Shard, secret: bytes) -> None:
         self.entry = entry
@@ -51,24 +51,24 @@ class RunningQueue(Listener):
         self.staging = Staging(entry.number)
         self.sent = DeduplicationWindow()
         self.receipts = Receipts(secret, entry.number)
-        self.lanes: dict[int, Partition] = {}  # What is given out, by partition id.
-        self.route: list[Partition] = []  # Those of them that the topic shows.
-        self.open_parts = 0  # So many of the route take messages; 0: all. The catalogue knows.
-        self.has_marks = False  # Whether its groups may go from log to log, so that there may be some.
-        self.levels: dict[int, Partition] = {}  # The others: messages with a priority, by their level.
-        self.hidden: dict[int, Partition] = {}  # What is not due yet.
+        self.lanes: dict[int, Partition] = {}  # The delivered logs, by partition id.
+        self.route: list[Partition] = []  # The lanes that are partitions of the topic.
+        self.open_parts = 0  # The number of parts of the route that accept messages; 0: all. From the catalogue.
+        self.has_marks = False  # True if FIFO groups can change their log, so that marks may exist.
+        self.levels: dict[int, Partition] = {}  # The lanes of priority levels.
+        self.hidden: dict[int, Partition] = {}  # The logs of delayed messages.
         self.windows: dict[int, Window] = {}
         self.waiters = Waiters(self.available)
-        self.lease_timer: tuple[float, asyncio.Handle] | None = None  # When it rings because a lease ends, and what.
-        self.receiver_filters: dict[str, ReceiverFilter] = {}  # By the text of their filter.
-        self.deaths: dict[str, int] = {}  # By reason, since the start; for the metrics.
+        self.lease_timer: tuple[float, asyncio.Handle] | None = None  # When the timer of the next lease end fires, and its handle.
+        self.receiver_filters: dict[str, ReceiverFilter] = {}  # By filter text.
+        self.deaths: dict[str, int] = {}  # By reason, since the start, for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
         self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.
-        self.view: QueueView | None = None  # As it was told last.
+        self.view: QueueView | None = None  # Cached for `Desk`.
         self.delivery_cache = DeliveryCache()
-        self.fates: dict[str, int] = {}  # Told to reply queues, since the start.
-        self.fates_lost = 0  # Their reply queue was gone or full.
-        self.expiry = MAY_EXPIRE  # Whether anybody has to look for messages whose time is over; see `expire`.
+        self.fates: dict[str, int] = {}  # Delivery reports sent since the start.
+        self.fates_lost = 0  # Reports whose reply queue was gone or full.
+        self.expiry = MAY_EXPIRE  # Whether the queue has messages with a time to live; see `expirer`.
         self.removed = False
         self._letters_exist = entry.settings.dead_letters is not None
         self._turn = 0
@@ -77,21 +77,21 @@ class RunningQueue(Listener):
 
     @property
     def acknowledgers(self) -> int:
-        """Whom a send waits for: see `shards.shard`. A queue over a topic is acknowledged as the topic."""
+        """The acknowledgement level of sends (see `shards.shard`), which is that of the topic."""
         return self.route[0].options.acknowledge
 
     @property
     def counts_bytes(self) -> bool:
-        """Whether the sizes of messages matter to the cursor."""
+        """True if the queue has a bound of bytes."""
         return self.settings.bytes_max > 0
 
     @property
     def settings(self) -> QueueSettings:
-        """As they are now."""
+        """The current settings."""
         return self.entry.settings
 
     def configured(self) -> None:
-        """The catalogue has other settings for it."""
+        """Take the new settings of the catalogue."""
         self._letters_exist = self.settings.dead_letters is not None
         self.queue.configure(self.settings)
         for partition in self.route:
@@ -99,21 +99,21 @@ class RunningQueue(Listener):
         if self.settings.filter != self._filter_text:
             self._filter_text = self.settings.filter
             self.filter = compile_filter(self._filter_text) if self._filter_text else None
-            self.windows = {}  # What they keep was judged by another.
+            self.windows = {}  # Their contents depend on the filter.
 
     def follow_letters(self, exist: bool) -> None:
-        """Without a place for dead letters nothing dies of its attempts: it is given out again, not lost."""
+        """Follow the existence of the dead-letter queue: without it messages are redelivered, not lost."""
         if exist != self._letters_exist:
             self._letters_exist = exist
             settings = self.settings if exist else msgspec.structs.replace(self.settings, dead_letters=None)
             self.queue.configure(settings)
 
     def add_lane(self, partition: Partition) -> None:
-        """A log whose messages are given out."""
+        """Add a delivered log."""
         self.lanes[partition.log.partition] = partition
         partition.listeners.append(self)
         if len(self.waiters):
-            partition.watchers[self.waiters] = None  # Who waits does so for this one too.
+            partition.watchers[self.waiters] = None  # Waiting receivers wait for this log too.
         if partition.number < 0:
             self.levels[-partition.number] = partition
         else:
@@ -123,23 +123,23 @@ class RunningQueue(Listener):
             partition.parted = partition.parted or self.grows
 
     def add_hidden(self, partition: Partition) -> None:
-        """A log of messages that are not due yet."""
+        """Add a log of delayed messages."""
         self.hidden[partition.log.partition] = partition
         partition.listeners.append(self)
 
     def drop_hidden(self, number: int) -> None:
-        """It is empty and gone."""
+        """Remove an empty log of delayed messages."""
         self.hidden.pop(number, None)
         self.windows.pop(number, None)
 
     def main_lane(self) -> Partition:
-        """Where a message goes that says nothing about it."""
+        """The first partition."""
         return self.route[0]
 
     def lane_for(self, priority: int, group: str) -> Partition:
-        """The log for a message: by its group where there are several, so that a group stays in order.
+        """The log for a message: by the hash of its group if there are several, so that a group stays in order.
 
-        One with a priority goes there like any other, and its copy to the lane of its level: see `lift`.
+        Messages with a priority go there too, and a copy goes to the lane of the level: see `priority_copy`.
         """
         lanes = self.route
         parts = self.open_parts or len(lanes)
@@ -151,21 +151,21 @@ class RunningQueue(Listener):
             self._turn += 1
             turn = self._turn
         lane = lanes[turn % parts]
-        if lane.elsewhere:  # A wing has only some of them.
+        if lane.elsewhere:  # A wing stores only some of the partitions.
             own = [one for one in lanes if not one.elsewhere]
             lane = own[turn % len(own)]
         return lane
 
     def sequence_of(self, lane: int, offset: int) -> int:
-        """The number of a message by which its place in its group is told."""
+        """The sequence number of a message."""
         return self.queue.state.marks.sequence(lane, offset) if self.has_marks and lane != NO_LANE else offset
 
     def available(self) -> int:
-        """How many messages could be given out, as far as leases are known to have ended."""
+        """The number of deliverable messages; expired leases count after the next tick."""
         return self.queue.waiting([(lane, partition.high_watermark) for lane, partition in self.lanes.items()])
 
     def window(self, number: int) -> Window:
-        """Messages of a log near where somebody read last."""
+        """The read cache of a log."""
         window = self.windows.get(number)
         if window is None:
             partition = self.lanes.get(number) or self.hidden[number]
@@ -173,19 +173,19 @@ class RunningQueue(Listener):
         return window
 
     def peek(self, number: int, offset: int, count_max: int) -> list[Candidate] | None:
-        """Messages of a lane as its cursor asks for them; None when they are cold."""
+        """Messages of a lane for the delivery selection; None if they are not in memory."""
         return self.window(number).look(offset, count_max)
 
     @property
     def wants_bodies(self) -> bool:
-        """Whether the fold must see every message, so that none may be in the log by reference only.
+        """True: the fold reads every message, so batches must be complete in the write-ahead log.
 
-        Hidden logs are read by the fold as well, and share this answer.
+        This covers the hidden logs too.
         """
         return True
 
     def on_batch(self, partition: Partition, header: BatchHeader, stored: bytes, now_ms: int) -> None:
-        """A batch stands in one of the logs."""
+        """Apply an appended batch of one of the logs."""
         number = partition.log.partition
         if header.is_control:
             self._end(number, header, stored)
@@ -202,7 +202,7 @@ class RunningQueue(Listener):
 
     def _count(self, partition: Partition, header: BatchHeader, stored: bytes) -> None:
         judged = self.judges(partition)
-        if not judged and not self.settings.bytes_max:  # Nobody asks, and batches stay closed.
+        if not judged and not self.settings.bytes_max:  # Counting needs only the header.
             self._sent(partition, header, header.record_count, 0)
             return
         records = read_records(stored, 0)
@@ -225,33 +225,33 @@ class RunningQueue(Listener):
 
     @property
     def grows(self) -> bool:
-        """Whether the number of its parts is its own affair."""
+        """True if the queue changes the number of its parts."""
         return self.settings.parts_max > 1 and self.entry.owns_topic
 
-    # Which messages of a log are in the queue
+    # Membership of messages
 
     @property
     def has_priority_lanes(self) -> bool:
-        """Whether messages with a priority are given out from lanes of their own."""
+        """True if messages with a priority are delivered from lanes of their own."""
         return self.settings.priorities > 1 and self.entry.owns_topic
 
     def judges(self, partition: Partition) -> bool:
-        """Whether some of the messages in this log may not be in the queue, or not there."""
+        """True if some messages of this log are not delivered from it: filtered, or copied to a priority lane."""
         if partition.number < 0 or partition.log.partition not in self.lanes:
             return False
         return self.has_priority_lanes or self.filter is not None
 
     def takes(self, partition: Partition, header: BatchHeader, record: Record) -> bool:
-        """Whether this message of a log that is judged is given out from there."""
+        """True if this message is delivered from this log."""
         if self.has_priority_lanes and self.level_of(header, record):
             return False
         return self.filter is None or self.filter.matches(decode_record(record, partition.log.partition))
 
     def level_of(self, header: BatchHeader, record: Record) -> int:
-        """The lane of its level in which a message of an ordinary lane has its copy; 0: it has none.
+        """The priority level to whose lane a message is copied; 0: none.
 
-        This follows from the record alone and never changes, because whoever scans the ordinary lane relies on it.
-        Those of transactions have none, since nobody knows yet whether they count, and large ones are not copied.
+        The level follows from the record and never changes, because the scan of the ordinary lane depends on it.
+        Transactional messages are not copied, because they may be aborted; large ones are not copied either.
         """
         if header.is_transactional or not record.headers:
             return 0
@@ -261,11 +261,11 @@ class RunningQueue(Listener):
         return min(priority, self.settings.priorities - 1)
 
     def on_sent(self, count: int) -> None:
-        """A producer of the topic sent so many."""
+        """Count sent messages."""
         self.sends += count
 
     def _remember(self, stored: bytes, number: int) -> None:
-        """What was sent with a deduplication id is known by it for a while. Moves within the queue are not sends."""
+        """Add sends with a deduplication id to the window. Moves within the queue are not sends."""
         settings = self.settings
         by_group = settings.deduplication_scope == "group"
         window_ms = settings.deduplication_window_ms
@@ -280,7 +280,7 @@ class RunningQueue(Listener):
         return [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot()]
 
     def restore(self, state: list[Any]) -> None:
-        """Take over what `snapshot` gave."""
+        """Take the state of a `snapshot`."""
         self.queue.restore(state[0])
         self.staging.restore(state[1])
         self.sent.restore(state[2])

@@ -26,7 +26,7 @@ from longhall.broker.queues.large_messages.chunk_collector import ChunkCollector
 from longhall.broker.queues.large_messages.reassembly import read_part
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.answer import answer
-from longhall.broker.queues.sending.priority_copy import PriorityCopier
+from longhall.broker.queues.sending.queue_appends import QueueAppends
 from longhall.broker.queues.sending.send import send, send_parcel
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.upkeep.expirer import Expirer
@@ -78,13 +78,12 @@ class QueueService:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        hall.append_with_copies = PriorityCopier(hall).append
         self.stager = DelayStager(hall)
         self.mover = RedriveTasks(hall)
         self.sweeper = ChunkCollector(hall)
         self.expirer = Expirer(hall)
         self.resizer = Resizer(hall)
-        hall.on_chosen = self.resizer.on_chosen
+        hall.queue_appender = QueueAppends(hall, self.resizer)
         self._service = WeightedReceive(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
         self._deleted = RecentDeletions(hall.world.clock)

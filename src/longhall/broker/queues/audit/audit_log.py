@@ -1,8 +1,7 @@
-"""Ledger: everything that happens to the messages of an audited queue stands in its audit topic, from the same step.
+"""The audit log: records of everything that happens to the messages of an audited queue, in its audit topic.
 
-Each of these is called inside the step that writes the event, so that after a crash there is no event without its
-record and no record without its event. Whoever calls asks `audits` first: a queue that is not audited pays for one
-comparison.
+Each function is called inside the atomic write of the event, so that a crash leaves neither an event without its record
+nor a record without its event. Callers check `audits` first: a queue without audit costs one comparison.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from longhall.queues.events import Leased
 from longhall.queues.outcomes import Outcome
 from longhall.records.record import Record
 
-UNSEEN = "unseen"  # Why it is returned, when nobody was shown it.
+UNSEEN = "unseen"  # The reason of a return without a delivery.
 
 
 def audits(queue: RunningQueue) -> bool:
-    """Whether anything is to be written."""
+    """True if the queue has an audit topic."""
     return queue.settings.audit != "off"
 
 
 def note_deliveries(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str) -> None:
-    """What was given out; with at most once, that it is settled too."""
+    """Write records of deliveries; with at-most-once delivery, of the settles too."""
     deadlines = {event.lane: event.deadline_ms for event in outcome.events if isinstance(event, Leased)}
     settles = queue.settings.delivery == "at-most-once"
     written: list[Audited] = []
@@ -56,7 +55,7 @@ def note_settles(
     consumer: str,
     reason: str = "",
 ) -> None:
-    """Those whose attempts are given were settled."""
+    """Write records of settles, for the messages in `attempts`."""
     note(
         hall,
         queue,
@@ -72,7 +71,7 @@ def _known(infos: Mapping[Place, MessageInfo], place: Place) -> MessageInfo:
 
 
 def note_lanes(hall: Hall, queue: RunningQueue, kind: Kind, positions: Iterable[Place]) -> None:
-    """A purge or a rewind, with the offset in each lane."""
+    """Write records of a purge or a rewind, with the offset in each lane."""
     note(hall, queue, [audited(hall, queue, kind, place, MessageInfo(message_id=""), 0) for place in positions])
 
 
@@ -89,7 +88,7 @@ def audited(
     until_ms: int = 0,
     target: str = "",
 ) -> Audited:
-    """One record to be."""
+    """One audit record."""
     return Audited(
         kind=kind,
         queue=queue.entry.name,
@@ -110,7 +109,7 @@ def audited(
 
 
 def note(hall: Hall, queue: RunningQueue, written: Sequence[Audited]) -> None:
-    """Write these as one batch."""
+    """Write these records as one batch."""
     partition = side_topic(hall, queue, SUFFIX) if written else None
     if partition is not None:
         write_records(hall, partition, [audit_record(one) for one in written], hall.time.now_ms(), message=False)

@@ -1,6 +1,6 @@
-"""Report: the reply queue of a message hears what became of it, in the same step as it happens.
+"""Delivery reports to the reply queue of a message, in the same atomic write as the event.
 
-Called inside that step. A reply queue that is gone or full hears nothing; that is counted and holds nobody up.
+A reply queue that is gone or full gets no report; this is counted and does not block the event.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from longhall.queues.delivery_reports import MessageInfo, report_record
 
 
 def report(hall: Hall, queue: RunningQueue, info: MessageInfo, fate: str, reason: str = "", attempts: int = 0) -> None:
-    """Tell the fate of one message if its sender asked for it."""
+    """Send a delivery report if the sender asked for one. Inside an atomic write."""
     if not info.reply_to:
         return
     now_ms = hall.time.now_ms()

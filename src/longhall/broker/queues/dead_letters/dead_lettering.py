@@ -1,7 +1,6 @@
-"""Bury: messages that cannot be delivered leave their queue, to the dead letters if it has such, with the reason.
+"""Dead-lettering: messages that cannot be delivered leave their queue, to the dead-letter queue if there is one.
 
-One step for each: the dead letter, the end of the message in its queue, what its reply queue hears and what the audit
-topic has of it stand or fall together.
+Each message is one atomic write: the dead letter, the removal from its queue, the delivery report and the audit record.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ HOW: Final = {True: "returned", False: "lapsed"}
 
 
 def dead_letter(hall: Hall, queue: RunningQueue, deaths: list[Death]) -> None:
-    """Move each to the dead letters and let it leave, in one step; without dead letters it only leaves."""
+    """Move each message to the dead-letter queue in one atomic write; without such a queue it is dropped."""
     for death in deaths:
         if queue.queue.lease_of(death.lane, death.offset) is None:
-            continue  # It has left already, one way or another: nobody dies twice.
+            continue  # It has left the queue already.
         queue.deaths[death.reason] = queue.deaths.get(death.reason, 0) + 1
         record = death.candidate.payload if death.candidate is not None else None
         fields = decode_record(record, death.lane) if isinstance(record, Record) else None
@@ -35,11 +34,11 @@ def dead_letter(hall: Hall, queue: RunningQueue, deaths: list[Death]) -> None:
             target = _move(hall, queue, death, record, fields) if isinstance(record, Record) and fields else ""
             died = Died(queue=queue.number, lane=death.lane, offsets=[death.offset], reason=death.reason)
             write_queue(hall, queue, [died])
-            _tell(hall, queue, death, fields, target)
+            _report(hall, queue, death, fields, target)
 
 
 def dead_letter_staged(hall: Hall, queue: RunningQueue, record: Record, fields: Fields, reason: str) -> None:
-    """A message that was never due goes to the dead letters, if there are any. Inside a step."""
+    """Move a delayed message to the dead-letter queue, if there is one. Inside an atomic write."""
     letters = dead_letter_queue_of(hall, queue)
     if letters is not None:
         now_ms = hall.time.now_ms()
@@ -50,13 +49,13 @@ def dead_letter_staged(hall: Hall, queue: RunningQueue, record: Record, fields: 
 
 
 def dead_letter_queue_of(hall: Hall, queue: RunningQueue) -> RunningQueue | None:
-    """Where its dead letters go, if that is there."""
+    """The dead-letter queue of a queue, if it exists."""
     letters = queue.settings.dead_letters
     return hall.running_queue(letters.queue) if letters is not None else None
 
 
 def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields: Fields) -> str:
-    """The name of the queue where the letter is now; empty if there is none."""
+    """Copy a message to the dead-letter queue; returns the name of that queue, empty without one."""
     target = dead_letter_queue_of(hall, queue)
     if target is None or (death.reason == LENGTH and queue.settings.when_full == "drop-oldest"):
         return ""
@@ -76,14 +75,14 @@ def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields:
 
 
 def _history(queue: RunningQueue, death: Death) -> str:
-    """A line for each attempt: when it was received, when that ended, and how."""
+    """A line for each attempt: received, ended and how."""
     return "\n".join(
         f"{received_ms} {ended_ms} {HOW[how == RETURNED_BY_HAND]}"
         for received_ms, ended_ms, how in queue.queue.history_of(death.lane, death.offset)
     )
 
 
-def _tell(hall: Hall, queue: RunningQueue, death: Death, fields: Fields | None, target: str) -> None:
+def _report(hall: Hall, queue: RunningQueue, death: Death, fields: Fields | None, target: str) -> None:
     place = (death.lane, death.offset)
     info = message_info_of(fields) if fields is not None else queue.delivery_cache.get(place)
     if info is not None:

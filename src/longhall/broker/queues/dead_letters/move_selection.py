@@ -1,4 +1,4 @@
-"""Choose: which messages of a queue a move takes, by their ids or by a filter."""
+"""The selection of messages for a redrive, by ids or by a filter."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from longhall.queues.redrive import Step
 from longhall.queues.selector import compile_filter
 from longhall.records.record import Record
 
-LOOKED_AT_MAX: Final = 500  # In one step.
+LOOKED_AT_MAX: Final = 500  # Messages examined in one step.
 
 
 @final
 class MoveSelection:
-    """What somebody asked for: it must be one of the ids, if there are any, and fit the filter, if there is one."""
+    """Matches messages with one of the ids, if there are any, that match the filter, if there is one."""
 
     def __init__(self, ids: frozenset[str], filter: Filter | None) -> None:
         self._ids = ids
         self._filter = filter
 
     def wants(self, fields: Fields) -> bool:
-        """Whether this is one of them."""
+        """True if the message is selected."""
         if self._ids and fields.message_id not in self._ids:
             return False
         return self._filter is None or self._filter.matches(fields)
 
 
 def move_selection_of(ids: Sequence[str], filter: str) -> MoveSelection:
-    """Raises INVALID_REQUEST for a filter that cannot be read, and says what is wrong with it."""
+    """Compile a selection. Raises INVALID_REQUEST for an invalid filter."""
     return MoveSelection(frozenset(ids), compile_filter(filter) if filter else None)
 
 
 async def select_next(
     hall: Hall, queue: RunningQueue, choice: MoveSelection, step: Step, count_max: int
 ) -> tuple[list[Record], int]:
-    """The next messages that were asked for, in the order of offsets, and where to go on behind them.
+    """The next selected messages, in the order of offsets, and the offset at which the next step continues.
 
-    What is leased belongs to its consumer and is passed over. Nothing may wait between this and the taking.
+    Leased messages are skipped. The caller must not await between this and the move.
     """
     found, behind = await live(hall, queue, step.partition, step.from_offset, LOOKED_AT_MAX)
     chosen: list[Record] = []

@@ -1,10 +1,10 @@
-"""Bury everything: a queue is to be deleted, and its dead letters take what is still in it, with that as the reason.
+"""Queue drain: before a queue is deleted, its messages move to its dead-letter queue.
 
-Waiting messages first, then those that somebody has, then those that are not due yet; each in a step of its own, so a
-crash on the way leaves every message in one of the two. The queue takes and gives nothing meanwhile. It is still there
-if the node dies before the end: then whoever wanted it deleted was not told that it is, and asks again.
+Waiting messages move first, then leased ones, then delayed ones; each in an atomic write, so a crash leaves every message
+in one of the two queues. The queue neither accepts nor delivers messages meanwhile. If the node stops before the end,
+the queue still exists, the delete was not acknowledged, and the client retries.
 
-A cursor on somebody else's topic takes nothing along but what waits to become due: the rest stays in the topic.
+A queue on a topic of its own moves all messages; a queue over another topic moves only its delayed messages.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ STEP_MAX: Final = 128
 
 
 async def drain_to_dead_letters(hall: Hall, queue: RunningQueue) -> None:
-    """Return when nothing is left; at once if there are no dead letters, or they do not want it."""
+    """Move all messages; returns at once without a dead-letter queue, or without `on_delete`."""
     settings = queue.settings.dead_letters
     letters = dead_letter_queue_of(hall, queue)
     if settings is None or not settings.on_delete or letters is None or letters is queue:
         return
-    queue.removed = True  # Nobody sends, receives or moves what is due any more.
+    queue.removed = True  # Stops sends, receives and promotions.
     queue.waiters.wake(len(queue.waiters))
     try:
         while _is_left(queue):
             if queue.entry.owns_topic:
-                await _bury_waiting(hall, queue)
-                await _bury_leased(hall, queue)
-            await _bury_staged(hall, queue)
+                await _drain_waiting(hall, queue)
+                await _drain_leased(hall, queue)
+            await _drain_staged(hall, queue)
             await committed(hall, queue.shard)
     finally:
         queue.removed = hall.queues.get(queue.number) is not queue
@@ -51,12 +51,12 @@ def _is_left(queue: RunningQueue) -> bool:
         return True
     if not queue.entry.owns_topic:
         return False
-    # What belongs to an open transaction is no message yet.
+    # Messages of open transactions do not count.
     ends = [(lane, partition.last_stable_offset) for lane, partition in queue.lanes.items()]
     return queue.queue.waiting(ends) + queue.queue.in_flight + queue.queue.held_back > 0
 
 
-async def _bury_waiting(hall: Hall, queue: RunningQueue) -> None:
+async def _drain_waiting(hall: Hall, queue: RunningQueue) -> None:
     while True:
         _check_room(hall)
         outcome = queue.queue.decide_drop(hall.time.now_ms(), EVERYTHING, 0, queue.peek)
@@ -72,7 +72,7 @@ async def _bury_waiting(hall: Hall, queue: RunningQueue) -> None:
         await asyncio.sleep(0)
 
 
-async def _bury_leased(hall: Hall, queue: RunningQueue) -> None:
+async def _drain_leased(hall: Hall, queue: RunningQueue) -> None:
     for lane in list(queue.lanes):
         cursor = queue.queue.cursor(lane)
         for offset in cursor.live_between(0, cursor.scan):
@@ -85,7 +85,7 @@ async def _bury_leased(hall: Hall, queue: RunningQueue) -> None:
                 dead_letter(hall, queue, [Death(lane, offset, DELETED, lease[2], lease[3], candidate)])
 
 
-async def _bury_staged(hall: Hall, queue: RunningQueue) -> None:
+async def _drain_staged(hall: Hall, queue: RunningQueue) -> None:
     for lane in list(queue.hidden):
         offset = queue.hidden[lane].log.start_offset
         while candidates := await look(hall, queue, lane, offset, STEP_MAX):

@@ -90,7 +90,7 @@ class Window:
             return None
         self.supplied = None
         if read.code is Code.STORAGE_DAMAGED:
-            if self.partition.tell_damage(offset, self.partition.wake):
+            if self.partition.report_damage(offset, self.partition.wake):
                 return []  # Nothing is passed over that another node has.
             return [Candidate(offset, log.behind_damage(offset), -1)]
         if read.code is not None or not read.size_bytes:

@@ -153,7 +153,7 @@ async def _read_record(hall: Hall, partition: Partition, offset: int) -> Record:
             supplied = await supply(hall, PartitionFetch(partition, 0, 0, -1), read.cold)
             continue
         if read.code is Code.STORAGE_DAMAGED:
-            partition.tell_damage(offset)
+            partition.report_damage(offset)
         if read.code is not None or not read.size_bytes:
             raise LonghallError(read.code or Code.STORAGE_DAMAGED, f"a part of a large message is missing at {offset}")
         for record in read_records(b"".join(read.buffers), 0):

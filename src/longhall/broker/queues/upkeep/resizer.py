@@ -165,7 +165,7 @@ class Resizer:
         _log.info("the parts of a queue have changed", extra=extra)
         return True
 
-    def on_chosen(self, partition: Partition, sender: int) -> None:
+    def partition_chosen(self, partition: Partition, sender: int) -> None:
         """A client sends to a part of its own choice, and is about to be answered."""
         hall = self._hall
         topic = hall.catalogue.by_id.get(partition.topic_id)
