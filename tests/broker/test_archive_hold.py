@@ -55,7 +55,7 @@ def test_retention_stops_at_the_end_of_the_archive() -> None:
 
 
 @pytest.mark.parametrize("end", ["kill", "cut"])
-def test_truncation_passes_no_archive_whenever_the_power_goes(end: str) -> None:
+def test_truncation_never_passes_the_archive_through_power_cuts(end: str) -> None:
     for changes in range(0, 200, 5):
         desk = Desk(changes)
         told = 0
@@ -88,7 +88,7 @@ def test_truncation_passes_no_archive_whenever_the_power_goes(end: str) -> None:
     raise AssertionError("the cleaning never came to its end")
 
 
-def test_what_is_not_of_an_archive_of_this_topic_releases_nothing() -> None:
+def test_foreign_offsets_release_nothing() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -129,7 +129,7 @@ def test_compaction_waits_for_the_archive() -> None:
     desk.live(play)
 
 
-def test_nobody_deletes_records_that_no_archive_has() -> None:
+def test_unarchived_records_cannot_be_deleted() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -159,7 +159,7 @@ def test_a_full_disk_refuses_producers_and_drops_nothing() -> None:
     desk.live(play)
 
 
-def test_a_queue_frees_what_is_settled_when_it_is_archived() -> None:
+def test_a_queue_frees_settled_messages_after_they_are_archived() -> None:
     desk = Desk()
 
     async def clean(life: Life, cleaner: LogCleaner) -> None:

@@ -16,7 +16,7 @@ from tests.broker.desk import OPTIONS, Desk, Life, batch_of
 BOUND_BYTES = 64 * 1024
 
 
-def test_messages_are_refused_behind_the_bound_of_the_log_until_there_is_a_checkpoint() -> None:
+def test_messages_are_refused_at_the_bound_of_the_log_until_a_checkpoint() -> None:
     options = msgspec.structs.replace(OPTIONS, wal_bytes_max=BOUND_BYTES)
 
     async def play(life: Life) -> None:
@@ -33,7 +33,7 @@ def test_messages_are_refused_behind_the_bound_of_the_log_until_there_is_a_check
     Desk(options=options).live(play)
 
 
-def test_the_log_says_once_that_it_began_and_once_that_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+def test_backpressure_is_logged_once_at_its_start_and_end(caplog: pytest.LogCaptureFixture) -> None:
     async def play(life: Life) -> None:
         backpressure = Backpressure(life.hall)
         backlog = life.hall.backlog

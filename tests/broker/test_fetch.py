@@ -27,7 +27,7 @@ def want(life: Life, number: int, offset: int, bytes_max: int = 1 << 20) -> Part
     return PartitionFetch(life.partition("t", number), offset, bytes_max, -1)
 
 
-def test_a_fetch_waits_for_more_and_is_answered_once() -> None:
+def test_a_fetch_waits_for_data_and_replies_once() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -48,7 +48,7 @@ def test_a_fetch_waits_for_more_and_is_answered_once() -> None:
     desk.live(play)
 
 
-def test_a_fetch_whose_time_is_over_answers_with_what_there_is() -> None:
+def test_a_fetch_replies_with_available_data_at_its_timeout() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -64,7 +64,7 @@ def test_a_fetch_whose_time_is_over_answers_with_what_there_is() -> None:
     desk.live(play)
 
 
-def test_a_fetch_that_was_called_off_leaves_nothing_behind() -> None:
+def test_a_cancelled_fetch_leaves_no_watchers() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -86,7 +86,7 @@ def test_a_fetch_that_was_called_off_leaves_nothing_behind() -> None:
     desk.live(play)
 
 
-def test_a_topic_that_goes_wakes_those_who_wait() -> None:
+def test_deleting_a_topic_wakes_waiting_fetches() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -100,7 +100,7 @@ def test_a_topic_that_goes_wakes_those_who_wait() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_cold_data_is_read_beside_the_loop(seed: int) -> None:
+def test_cold_data_is_read_in_the_background(seed: int) -> None:
     desk = Desk(seed)
 
     async def play(life: Life) -> None:
@@ -134,7 +134,7 @@ def test_cold_data_is_read_beside_the_loop(seed: int) -> None:
 
 
 @pytest.mark.parametrize("cold", [0.0, 1.0])
-def test_places_are_found_by_time(cold: float) -> None:
+def test_offsets_are_found_by_time(cold: float) -> None:
     desk = Desk()
     begin = 1_800_000_000_000
 

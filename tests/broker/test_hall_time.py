@@ -26,7 +26,7 @@ class SetClock:
         self.monotonic += milliseconds
 
 
-def test_a_clock_that_is_set_changes_nothing() -> None:
+def test_setting_the_wall_clock_changes_nothing() -> None:
     clock = SetClock(1_000_000)
     time = HallTime(clock)
     clock.wall += 3_600_000
@@ -36,7 +36,7 @@ def test_a_clock_that_is_set_changes_nothing() -> None:
     assert time.now_ms() == 1_000_010
 
 
-def test_it_goes_on_behind_what_the_log_knows() -> None:
+def test_time_continues_after_the_last_time_in_the_log() -> None:
     clock = SetClock(1_000_000)
     time = HallTime(clock)
     time.not_before(2_000_000)
@@ -46,7 +46,7 @@ def test_it_goes_on_behind_what_the_log_knows() -> None:
     assert time.now_ms() == 2_000_010
 
 
-def test_who_follows_keeps_the_time_of_the_leader_whatever_its_own_clock_says() -> None:
+def test_a_follower_uses_the_time_of_the_leader() -> None:
     for wall_ms in (1_000_000, 1_000_000 + 3_600_000, 1_000_000 - 900_000):
         clock = SetClock(wall_ms)
         time = HallTime(clock)
@@ -56,7 +56,7 @@ def test_who_follows_keeps_the_time_of_the_leader_whatever_its_own_clock_says() 
         assert time.now_ms() == 1_000_500
 
 
-def test_a_follower_is_never_before_what_its_log_knows() -> None:
+def test_a_follower_is_never_before_its_log() -> None:
     clock = SetClock(1_000_000)
     time = HallTime(clock)
     time.not_before(1_200_000)
@@ -64,7 +64,7 @@ def test_a_follower_is_never_before_what_its_log_knows() -> None:
     assert time.now_ms() == 1_200_000
 
 
-def test_clocks_of_another_pace_do_not_part() -> None:
+def test_clock_drift_is_corrected() -> None:
     """The follower's clock gains a tenth; after an hour it is still at its leader's time, but for the last while."""
     clock = SetClock(1_000_000)
     time = HallTime(clock)

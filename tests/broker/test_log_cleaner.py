@@ -45,7 +45,7 @@ def sizes(life: Life) -> list[tuple[int, int]]:
     ]
 
 
-def test_compaction_keeps_the_last_of_every_key() -> None:
+def test_compaction_keeps_the_last_message_of_every_key() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -64,7 +64,7 @@ def test_compaction_keeps_the_last_of_every_key() -> None:
 
 
 @pytest.mark.parametrize("end", ["kill", "cut"])
-def test_compaction_may_be_cut_at_any_step(end: str) -> None:
+def test_a_crash_at_any_step_of_a_compaction_is_harmless(end: str) -> None:
     for changes in range(0, 400, 3):
         desk = Desk(changes)
 
@@ -102,7 +102,7 @@ def test_compaction_may_be_cut_at_any_step(end: str) -> None:
     raise AssertionError("the cleaning never came to its end")
 
 
-def test_retention_is_committed_and_the_files_go_with_the_checkpoint() -> None:
+def test_retention_is_committed_and_a_checkpoint_removes_the_files() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:

@@ -83,7 +83,7 @@ def test_a_history_survives(end: str, checkpoints: tuple[str, ...]) -> None:
         desk.live(look, end=end)
 
 
-def test_a_retry_is_known_after_a_crash() -> None:
+def test_a_retried_batch_is_deduplicated_after_a_crash() -> None:
     desk = Desk()
     batches = [batch_of(b"%d" % n, producer_id=7, epoch=0, sequence=n) for n in range(8)]
 
@@ -111,7 +111,7 @@ def test_a_retry_is_known_after_a_crash() -> None:
 
 
 @pytest.mark.parametrize("why", [Code.NOT_ENOUGH_REPLICAS, Code.STORAGE_FULL, Code.COMMIT_BACKLOG])
-def test_while_nothing_is_taken_there_is_no_talk_of_gaps(why: Code) -> None:
+def test_a_general_refusal_precedes_a_sequence_error(why: Code) -> None:
     """Told of one, librdkafka begins an epoch and sends everything again, also what is here and was not answered."""
     batches = [batch_of(b"%d" % n, producer_id=7, epoch=0, sequence=n) for n in range(4)]
 
@@ -135,7 +135,7 @@ def test_while_nothing_is_taken_there_is_no_talk_of_gaps(why: Code) -> None:
     Desk().live(play)
 
 
-def test_deleted_topics_stay_deleted_and_their_files_go() -> None:
+def test_deleted_topics_stay_deleted_and_their_files_are_removed() -> None:
     desk = Desk()
     directories: list[str] = []
 
@@ -154,7 +154,7 @@ def test_deleted_topics_stay_deleted_and_their_files_go() -> None:
     desk.live(look)
 
 
-def test_files_that_a_crash_kept_from_being_removed_go_at_the_next_start() -> None:
+def test_leftover_files_of_a_crash_are_removed_at_the_next_start() -> None:
     """The snapshots that no longer need them were published, and then the power went."""
     seen = 0
     for changes in range(1, 200):
@@ -190,7 +190,7 @@ def test_files_that_a_crash_kept_from_being_removed_go_at_the_next_start() -> No
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_checkpoint_may_be_cut_at_any_step(kill: bool) -> None:
+def test_a_crash_at_any_step_of_a_checkpoint_is_harmless(kill: bool) -> None:
     for changes in range(200):
         desk = Desk(seed=changes)
         before: dict[str, object] = {}
@@ -227,7 +227,7 @@ def test_a_checkpoint_may_be_cut_at_any_step(kill: bool) -> None:
     raise AssertionError("the checkpoint never came to its end")
 
 
-def test_offsets_for_a_topic_made_again_survive_two_crashes() -> None:
+def test_offsets_of_a_recreated_topic_survive_two_crashes() -> None:
     """Replaying the deletion must not write anything: it would come after the newer commit."""
     desk = Desk()
 
@@ -269,7 +269,7 @@ def test_an_event_larger_than_an_entry_survives() -> None:
     desk.live(look)
 
 
-def test_half_of_a_large_event_is_nothing() -> None:
+def test_half_of_a_large_event_is_ignored() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -296,7 +296,7 @@ def test_half_of_a_large_event_is_nothing() -> None:
     desk.live(again)
 
 
-def test_damage_in_the_log_is_told_and_costs_only_what_it_held() -> None:
+def test_damage_in_the_log_is_reported_and_loses_only_its_entries() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -329,7 +329,7 @@ def test_damage_in_the_log_is_told_and_costs_only_what_it_held() -> None:
     desk.live(again)
 
 
-def test_damage_that_takes_a_topic_does_not_keep_the_hall_from_starting() -> None:
+def test_a_hall_starts_after_damage_that_lost_a_topic() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -353,7 +353,7 @@ def test_damage_that_takes_a_topic_does_not_keep_the_hall_from_starting() -> Non
     desk.live(look)
 
 
-def test_a_snapshot_that_is_gone_or_damaged_stops_the_start_with_a_sentence() -> None:
+def test_a_missing_or_damaged_snapshot_stops_the_start_with_a_reason() -> None:
     desk = Desk(options=OPTIONS)
 
     async def play(life: Life) -> None:
@@ -386,7 +386,7 @@ async def _nothing(life: Life) -> None:
     """Only start."""
 
 
-def test_time_goes_on_behind_a_clock_that_was_set_back() -> None:
+def test_time_continues_after_the_clock_was_set_back() -> None:
     desk = Desk()
     times: list[int] = []
 
@@ -403,7 +403,7 @@ def test_time_goes_on_behind_a_clock_that_was_set_back() -> None:
     desk.live(look)
 
 
-def test_memory_that_is_counted_is_memory_that_is_used() -> None:
+def test_the_counted_tail_memory_is_right() -> None:
     desk = Desk()
 
     def counted(hall: Hall) -> None:

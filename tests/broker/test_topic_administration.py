@@ -21,7 +21,7 @@ from tests.broker.desk import Desk, Life, batch_of
 
 
 @pytest.mark.parametrize("end", ["kill", "cut"])
-def test_a_producer_id_is_given_once_in_the_life_of_a_hall(end: str) -> None:
+def test_producer_ids_are_unique_in_a_hall(end: str) -> None:
     given: list[int] = []
     for seed in range(2):
         desk = Desk(seed)
@@ -40,7 +40,7 @@ def test_a_producer_id_is_given_once_in_the_life_of_a_hall(end: str) -> None:
         assert len(set(given)) == len(given)
 
 
-def test_what_cannot_be_is_refused_with_a_reason() -> None:
+def test_invalid_requests_are_refused_with_a_reason() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -70,7 +70,7 @@ def test_what_cannot_be_is_refused_with_a_reason() -> None:
     desk.live(play)
 
 
-def test_trimming_everything_moves_the_start_to_the_end() -> None:
+def test_trimming_a_log_completely_moves_its_start_to_the_end() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -84,7 +84,7 @@ def test_trimming_everything_moves_the_start_to_the_end() -> None:
     desk.live(play)
 
 
-def test_who_waits_does_not_wait_for_a_topic_that_asked_for_no_sync() -> None:
+def test_a_wait_forces_the_sync_of_weak_topics() -> None:
     """Nobody else may sync for a long time: whoever asks for a commit must bring it about."""
     desk = Desk()
 

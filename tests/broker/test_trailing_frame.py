@@ -37,7 +37,7 @@ def log_of(desk: Desk) -> Inode:
     return inode
 
 
-def test_a_second_later_damage_is_known_as_damage() -> None:
+def test_after_a_second_damage_is_detected_as_damage() -> None:
     desk = played(idle_s=4.0)
     inode = log_of(desk)
     inode.content[inode.content.index(LAST)] ^= 0x41
@@ -49,7 +49,7 @@ def test_a_second_later_damage_is_known_as_damage() -> None:
     desk.live(look)
 
 
-def test_a_single_bit_is_put_right_even_at_once() -> None:
+def test_a_single_bit_flip_is_corrected_at_once() -> None:
     for idle_s in (0.0, 4.0):
         desk = played(idle_s=idle_s)
         inode = log_of(desk)
@@ -68,7 +68,7 @@ def test_a_single_bit_is_put_right_even_at_once() -> None:
         desk.live(again)
 
 
-def test_what_is_cut_is_counted() -> None:
+def test_truncated_bytes_are_counted() -> None:
     desk = played(idle_s=0.0)
     inode = log_of(desk)
     inode.content[inode.content.index(LAST)] ^= 0x41
@@ -81,7 +81,7 @@ def test_what_is_cut_is_counted() -> None:
     desk.live(look)
 
 
-def test_an_idle_log_gets_one_last_word_and_a_busy_one_none() -> None:
+def test_an_idle_log_gets_one_trailing_frame_and_a_busy_one_none() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:

@@ -31,7 +31,7 @@ def again(wholes: ChunkedMessages) -> ChunkedMessages:
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30, unique=True))
-def test_chunks_are_found_in_their_order_wherever_they_stand(offsets: list[int]) -> None:
+def test_chunks_are_found_in_order(offsets: list[int]) -> None:
     wholes = ChunkedMessages()
     made(wholes, "a", offsets)
     whole = again(wholes).get("a")
@@ -41,7 +41,7 @@ def test_chunks_are_found_in_their_order_wherever_they_stand(offsets: list[int])
     assert [whole.offset_of(number) for number in (-1, len(offsets))] == [-1, -1]
 
 
-def test_a_move_adds_a_place_and_the_end_forgets_them_all() -> None:
+def test_a_move_adds_a_reference_and_the_end_removes_all() -> None:
     wholes = ChunkedMessages(wholes_max=1)
     assert not wholes.is_full
     made(wholes, "a", [0])
@@ -56,7 +56,7 @@ def test_a_move_adds_a_place_and_the_end_forgets_them_all() -> None:
     assert (len(wholes), wholes.at((1, 10)), wholes.get("a")) == (0, None, None)
 
 
-def test_places_are_bounded() -> None:
+def test_references_are_bounded() -> None:
     wholes = ChunkedMessages()
     made(wholes, "a", [0])
     for number in range(PLACES_MAX):

@@ -124,7 +124,7 @@ def test_numbers_are_exact() -> None:
         (" " * (TEXT_BYTES_MAX + 1), "longer than"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, says: str) -> None:
+def test_errors_name_the_reason(text: str, says: str) -> None:
     with pytest.raises(LonghallError) as refusal:
         compile_policy(text)
     assert refusal.value.code is Code.INVALID_REQUEST
@@ -152,7 +152,7 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
 
 
 @given(st.text("ab*", max_size=6), st.text("ab", max_size=8))
-def test_wildcards_match_as_everybody_expects(pattern: str, value: str) -> None:
+def test_wildcards_match_like_a_reference(pattern: str, value: str) -> None:
     reached = {0}
     for character in pattern:
         if character == "*":

@@ -15,7 +15,7 @@ FAR_MS = 1_000_000_000
 PASSED_MAX = 30
 
 
-class SizeWish(ReceiverFilter):
+class SizeFilter(ReceiverFilter):
     """Wants messages of one size: the desk's messages have nothing else to tell them apart."""
 
     def __init__(self, size: int) -> None:
@@ -26,13 +26,13 @@ class SizeWish(ReceiverFilter):
         return candidate.size_bytes == self.size
 
 
-class Wishing(RuleBasedStateMachine):
+class FilteredQueueMachine(RuleBasedStateMachine):
     """Plain receivers and two wishes at one queue with two lanes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.desk = Desk(QueueSettings(fair=False), {0: 0, 1: 3}, PASSED_MAX)
-        self.receiver_filters = {size: SizeWish(size) for size in (1, 2)}
+        self.receiver_filters = {size: SizeFilter(size) for size in (1, 2)}
         self.available: dict[tuple[int, int], int] = {}  # Lane and offset of what can be given out, and its size.
         self.held: dict[tuple[int, int], Given] = {}
         self.expires: dict[tuple[int, int], int] = {}
@@ -117,5 +117,5 @@ class Wishing(RuleBasedStateMachine):
             self.held[place] = each
 
 
-TestWishing = Wishing.TestCase
-TestWishing.settings = hypothesis_settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestFilteredQueueMachine = FilteredQueueMachine.TestCase
+TestFilteredQueueMachine.settings = hypothesis_settings(max_examples=80, stateful_step_count=40, deadline=None)

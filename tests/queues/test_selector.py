@@ -106,6 +106,6 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
 
 
 @given(st.text("ab%_", max_size=6), st.text("ab", max_size=8))
-def test_like_matches_as_everybody_expects(pattern: str, value: str) -> None:
+def test_like_matches_like_a_reference(pattern: str, value: str) -> None:
     expected = fnmatch.fnmatchcase(value, pattern.replace("%", "*").replace("_", "?"))
     assert like_fits(value, like_pieces(pattern, "")) is expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from longhall.queues.uncommitted import UncommittedMessages
 
 
-def test_each_transaction_ends_by_itself() -> None:
+def test_each_transaction_ends_separately() -> None:
     undecided = UncommittedMessages()
     undecided.sent(1, 7, 2, 20)
     undecided.sent(1, 7, 1, 5)
@@ -17,7 +17,7 @@ def test_each_transaction_ends_by_itself() -> None:
     assert len(undecided) == 1
 
 
-def test_a_lane_is_forgotten() -> None:
+def test_a_purged_lane_is_dropped() -> None:
     undecided = UncommittedMessages()
     undecided.sent(1, 7, 2, 20)
     undecided.sent(2, 7, 4, 40)
@@ -26,7 +26,7 @@ def test_a_lane_is_forgotten() -> None:
     assert undecided.ended(2, 7) == (4, 40)
 
 
-def test_a_snapshot_is_all_of_it() -> None:
+def test_a_snapshot_round_trips() -> None:
     undecided, again = UncommittedMessages(), UncommittedMessages()
     undecided.sent(1, 7, 2, 20)
     undecided.sent(2, 9, 4, 40)

@@ -28,7 +28,7 @@ def test_a_round_serves_each_by_its_weight(weights: dict[str, int], rounds: int)
 
 
 @given(weightings, st.lists(st.sets(st.sampled_from("abcdef")), max_size=60))
-def test_only_who_has_something_is_served_and_nobody_starves(weights: dict[str, int], turns: list[set[str]]) -> None:
+def test_only_ready_queues_are_served_and_none_starves(weights: dict[str, int], turns: list[set[str]]) -> None:
     service = WeightedRoundRobin(weights)
     waited = Counter[str]()
     for ready in turns:
@@ -43,7 +43,7 @@ def test_only_who_has_something_is_served_and_nobody_starves(weights: dict[str, 
             assert waited[name] <= 2 * sum(weights.values()) * len(weights)
 
 
-def test_a_queue_that_was_idle_does_not_shut_out_the_others() -> None:
+def test_an_idle_queue_accumulates_no_credit() -> None:
     service = WeightedRoundRobin({"high": 3, "low": 1})
     for _ in range(1000):
         assert service.choose({"low"}) == "low"

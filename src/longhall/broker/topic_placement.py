@@ -37,8 +37,9 @@ def check_given(hall: Hall, configuration: Mapping[str, str]) -> None:
 async def choose_wings(
     hall: Hall, name: str, partitions: int, configuration: Mapping[str, str]
 ) -> tuple[int, dict[str, str]]:
-    """The partition count of a new topic, and its configuration with the chosen wings. Waits until the wings are led. With
-    -1 partitions the topic has one for each wing.
+    """The partition count of a new topic, and its configuration with the chosen wings. Waits until the wings are led.
+
+    With -1 partitions the topic has one for each wing.
     """
     assert hall.wings is not None, "checked by the gates"
     wings = await hall.wings.choose(configuration[PLACEMENT], name)

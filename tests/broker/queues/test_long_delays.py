@@ -20,7 +20,7 @@ SETTINGS = QueueSettings(retention_ms=4 * DAY_S * 1000, whole_bytes_max=1 << 30)
 
 
 @pytest.mark.parametrize("body", [b"in three months", b"large" * 100_000])
-def test_three_months_later_it_is_there(body: bytes) -> None:
+def test_a_delay_of_three_months_ends_on_time(body: bytes) -> None:
     desk = Desk()
     sent: list[int] = []
 
@@ -67,7 +67,7 @@ def test_three_months_later_it_is_there(body: bytes) -> None:
     desk.live(receive)
 
 
-def test_what_was_due_while_the_node_was_down_comes_at_once() -> None:
+def test_messages_due_while_the_node_was_down_are_delivered_at_once() -> None:
     desk = Desk()
 
     async def send(life: Life) -> None:

@@ -64,7 +64,7 @@ async def given_again(life: Life, name: str = "q") -> list[Delivery]:
     return found
 
 
-def test_an_hour_of_traffic_behind_one_message_that_is_never_settled_keeps_no_disk() -> None:
+def test_traffic_behind_one_unsettled_message_is_freed() -> None:
     desk = Desk()
     sizes: list[tuple[int, int]] = []
 
@@ -91,7 +91,7 @@ def test_an_hour_of_traffic_behind_one_message_that_is_never_settled_keeps_no_di
     desk.live(look)
 
 
-def test_what_is_still_wanted_keeps_its_offset_and_its_bytes() -> None:
+def test_live_messages_keep_offset_and_bytes() -> None:
     desk = Desk()
 
     async def play(life: Life) -> dict[bytes, str]:
@@ -132,7 +132,7 @@ def test_what_is_still_wanted_keeps_its_offset_and_its_bytes() -> None:
     desk.live(look)
 
 
-def test_a_drained_queue_keeps_nothing() -> None:
+def test_a_drained_queue_uses_no_disk() -> None:
     async def play(life: Life) -> None:
         queues = Queues(life.hall)
         await queues.create("q", SETTINGS)
@@ -149,7 +149,7 @@ def test_a_drained_queue_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["keep", "topic", "both"])
-def test_what_others_may_still_want_is_not_freed(kind: str) -> None:
+def test_messages_that_other_readers_need_are_not_freed(kind: str) -> None:
     async def play(life: Life) -> None:
         settings = msgspec.structs.replace(SETTINGS, settled="keep" if kind == "keep" else "free")
         queues = Queues(life.hall)
@@ -168,7 +168,7 @@ def test_what_others_may_still_want_is_not_freed(kind: str) -> None:
     Desk().live(play)
 
 
-def test_a_queue_that_was_rewound_meanwhile_loses_nothing() -> None:
+def test_a_rewind_during_cleaning_loses_nothing() -> None:
     async def play(life: Life) -> None:
         queues = await declare(life)
         cleaner = LogCleaner(life.hall)
@@ -239,7 +239,7 @@ def test_markers_of_aborted_transactions_outlive_their_segments() -> None:
     Desk().live(play)
 
 
-def test_a_checkpoint_is_asked_for_when_space_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_requested_to_free_space(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longhall.broker.settled_cleaner.UNSAFE_BYTES_MAX", 50_000)
 
     async def play(life: Life) -> None:
@@ -259,7 +259,7 @@ def test_a_checkpoint_is_asked_for_when_space_waits_for_it(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("changes", [*range(1, 34), *range(34, 84, 3)])
-def test_whenever_the_node_dies_nothing_wanted_is_gone_and_nothing_settled_comes_back(changes: int) -> None:
+def test_a_crash_while_cleaning_neither_loses_nor_revives_messages(changes: int) -> None:
     desk = Desk(changes)
 
     async def fill(life: Life) -> None:

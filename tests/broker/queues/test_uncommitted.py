@@ -55,7 +55,7 @@ async def refusal(queues: Queues) -> Code | None:
 
 
 @BOUNDS
-def test_what_was_aborted_takes_no_room(settings: QueueSettings) -> None:
+def test_aborted_messages_take_no_room(settings: QueueSettings) -> None:
     async def play(queues: Queues) -> None:
         queues.life.transactor.start()
         await queues.desk.create("q", settings)
@@ -76,7 +76,7 @@ def test_what_was_aborted_takes_no_room(settings: QueueSettings) -> None:
 
 
 @BOUNDS
-def test_what_was_committed_takes_its_room_until_it_is_settled(settings: QueueSettings) -> None:
+def test_committed_messages_take_room_until_they_are_settled(settings: QueueSettings) -> None:
     async def play(queues: Queues) -> None:
         queues.life.transactor.start()
         await queues.desk.create("q", settings)
@@ -97,7 +97,7 @@ def test_what_was_committed_takes_its_room_until_it_is_settled(settings: QueueSe
 
 @BOUNDS
 @pytest.mark.parametrize("kept", ["in the log", "in a snapshot"])
-def test_a_transaction_that_was_open_at_a_crash_gives_its_room_back(settings: QueueSettings, kept: str) -> None:
+def test_a_transaction_open_at_a_crash_frees_its_room(settings: QueueSettings, kept: str) -> None:
     rig = Rig()
 
     async def begin(queues: Queues) -> None:
@@ -125,7 +125,7 @@ def test_a_transaction_that_was_open_at_a_crash_gives_its_room_back(settings: Qu
     rig.live(go_on)
 
 
-def test_what_was_purged_is_not_taken_back_twice() -> None:
+def test_purged_messages_are_subtracted_once() -> None:
     async def play(queues: Queues) -> None:
         queues.life.transactor.start()
         await queues.desk.create("q", BY_MESSAGES)

@@ -59,11 +59,15 @@ class RunningQueue(Listener):
         self.hidden: dict[int, Partition] = {}  # The logs of delayed messages.
         self.windows: dict[int, Window] = {}
         self.waiters = Waiters(self.available)
-        self.lease_timer: tuple[float, asyncio.Handle] | None = None  # When the timer of the next lease end fires, and its handle.
+        self.lease_timer: tuple[float, asyncio.Handle] | None = (
+            None  # When the timer of the next lease end fires, and its handle.
+        )
         self.receiver_filters: dict[str, ReceiverFilter] = {}  # By filter text.
         self.deaths: dict[str, int] = {}  # By reason, since the start, for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
-        self.oldest: dict[int, tuple[int, int]] = {}  # By lane: the first that waits, and since when; see `measure`.
+        self.oldest: dict[
+            int, tuple[int, int]
+        ] = {}  # By lane: the oldest waiting message and its time; see `measurement`.
         self.view: QueueView | None = None  # Cached for `Desk`.
         self.delivery_cache = DeliveryCache()
         self.fates: dict[str, int] = {}  # Delivery reports sent since the start.

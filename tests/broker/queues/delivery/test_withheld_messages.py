@@ -66,9 +66,7 @@ async def until_leases_end() -> None:
 
 @pytest.mark.parametrize("priorities", [1, 3])
 @pytest.mark.parametrize("end", ["kill", "cut"])
-def test_what_cannot_be_read_does_not_die_of_attempts_that_nobody_saw(
-    platter: Platter, end: str, priorities: int
-) -> None:
+def test_unreadable_messages_lose_no_attempts(platter: Platter, end: str, priorities: int) -> None:
     desk = Desk()
 
     async def fail(life: Life) -> None:
@@ -101,7 +99,7 @@ def test_what_cannot_be_read_does_not_die_of_attempts_that_nobody_saw(
     desk.live(go_on)
 
 
-def test_what_follows_in_its_group_stays_behind(platter: Platter) -> None:
+def test_later_messages_of_the_group_are_withheld_too(platter: Platter) -> None:
     async def play(life: Life) -> None:
         queues = await opened(life, msgspec.structs.replace(SETTINGS, fifo=True))
         bodies = {"a": [b"a0", BODY + b"a1", b"a2"], "b": [b"b0", b"b1"]}
@@ -121,7 +119,7 @@ def test_what_follows_in_its_group_stays_behind(platter: Platter) -> None:
     Desk().live(play)
 
 
-def test_what_a_door_cannot_carry_waits_for_somebody_who_can() -> None:
+def test_a_message_too_large_for_a_door_waits_for_another() -> None:
     parts = JOINED_BYTES_MAX // PART_BYTES_MAX + 1
 
     async def play(life: Life) -> None:
@@ -150,7 +148,7 @@ def test_what_a_door_cannot_carry_waits_for_somebody_who_can() -> None:
     Desk().live(play)
 
 
-def test_the_audit_tells_that_nobody_saw_it(platter: Platter) -> None:
+def test_the_audit_record_says_unseen(platter: Platter) -> None:
     async def play(life: Life) -> None:
         queues = await opened(life, msgspec.structs.replace(SETTINGS, audit="deliveries"))
         await queues.send("q", [Outgoing(body=BODY)])
@@ -172,7 +170,7 @@ def test_the_audit_tells_that_nobody_saw_it(platter: Platter) -> None:
     Desk().live(play)
 
 
-def test_when_it_cannot_be_taken_back_nothing_is_answered(platter: Platter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_fails_the_receive_of_a_withheld_message(platter: Platter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever gets no answer knows that something may have been leased to him."""
 
     async def play(life: Life) -> None:

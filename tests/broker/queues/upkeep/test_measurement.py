@@ -14,7 +14,7 @@ async def age_s(queues: Queues, name: str = "q") -> int:
     return queues.desk.depth(name).oldest_age_ms // 1000
 
 
-def test_the_age_is_that_of_the_oldest_that_could_be_given_out() -> None:
+def test_the_age_is_that_of_the_oldest_deliverable_message() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         assert await age_s(queues) == 0
@@ -33,7 +33,7 @@ def test_the_age_is_that_of_the_oldest_that_could_be_given_out() -> None:
     Rig().live(play)
 
 
-def test_a_delayed_message_ages_from_when_it_is_due() -> None:
+def test_a_delayed_message_ages_from_its_due_time() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         await queues.send("q", "later", delay_ms=50_000)
@@ -71,7 +71,7 @@ def test_the_age_is_known_after_a_restart_and_without_the_disk() -> None:
     rig.live(look_cold)
 
 
-def test_counts_are_those_of_the_whole_life_where_they_say_so() -> None:
+def test_durable_counters_survive_a_restart() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:

@@ -15,7 +15,7 @@ from tests.broker.queues.rig import KEEP, Queues, Rig
 OSLO = QueueSettings(filter="city = 'Oslo'")
 
 
-def test_a_queue_over_a_topic_takes_what_fits_its_filter() -> None:
+def test_a_queue_over_a_topic_has_only_matching_messages() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -50,7 +50,7 @@ def test_a_fork_may_have_a_filter() -> None:
     Rig().live(play)
 
 
-def test_a_filter_elsewhere_or_without_sense_is_refused() -> None:
+def test_misplaced_and_invalid_filters_are_refused() -> None:
     async def play(queues: Queues) -> None:
         desk = queues.desk
         assert await queues.refused(desk.create("q", OSLO)) is Code.INVALID_CONFIGURATION
@@ -64,7 +64,7 @@ def test_a_filter_elsewhere_or_without_sense_is_refused() -> None:
     Rig().live(play)
 
 
-def test_a_queue_keeps_what_is_settled_until_its_retention_ends_and_then_no_longer() -> None:
+def test_settled_messages_are_kept_until_retention() -> None:
     rig = Rig()
     settings = msgspec.structs.replace(KEEP, retention_ms=600_000, messages_max=4, priorities=2)
 
@@ -99,7 +99,7 @@ def test_a_queue_keeps_what_is_settled_until_its_retention_ends_and_then_no_long
     rig.live(second)
 
 
-def test_what_retention_took_leaves_room_in_a_full_queue() -> None:
+def test_retention_frees_room_in_a_full_queue() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings(retention_ms=600_000, messages_max=2))
         await queues.send("q", "a", "b")
@@ -112,7 +112,7 @@ def test_what_retention_took_leaves_room_in_a_full_queue() -> None:
     Rig().live(play)
 
 
-def test_retention_is_that_of_the_queue_from_the_moment_it_is_changed() -> None:
+def test_changed_retention_applies_at_once() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -127,7 +127,7 @@ def test_retention_is_that_of_the_queue_from_the_moment_it_is_changed() -> None:
     rig.live(second)
 
 
-def test_who_sends_its_dead_letters_where_is_known_at_once_and_after_a_restart() -> None:
+def test_the_sources_of_a_dead_letter_queue_survive_a_restart() -> None:
     rig = Rig()
 
     def letters(queue: str) -> QueueSettings:

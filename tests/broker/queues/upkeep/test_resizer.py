@@ -61,7 +61,7 @@ async def drain_in_order(queues: Queues, seen: dict[str, int], name: str = "q") 
 
 
 @pytest.mark.parametrize("fifo", [False, True])
-def test_it_grows_as_it_fills_and_shrinks_when_it_has_been_empty_for_a_while(fifo: bool) -> None:
+def test_a_queue_grows_as_it_fills_and_shrinks_after_being_empty(fifo: bool) -> None:
     rig = Rig()
     seen: dict[str, int] = {}
 
@@ -92,7 +92,7 @@ def test_it_grows_as_it_fills_and_shrinks_when_it_has_been_empty_for_a_while(fif
     rig.live(play)
 
 
-def test_a_full_queue_is_full_when_it_has_all_its_parts() -> None:
+def test_a_queue_is_full_only_with_all_its_parts() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -147,7 +147,7 @@ def test_order_inside_groups_holds_through_growth_shrinkage_and_crashes() -> Non
             rig.live(play, end=end)
 
 
-def test_a_group_goes_by_the_new_map_and_waits_for_what_it_left_in_the_old_part() -> None:
+def test_a_group_uses_the_new_part_and_waits_for_the_old() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -173,7 +173,7 @@ def test_a_group_goes_by_the_new_map_and_waits_for_what_it_left_in_the_old_part(
     rig.live(play)
 
 
-def test_who_waits_hears_of_a_message_in_a_part_that_came_later() -> None:
+def test_a_waiting_receiver_gets_messages_of_new_parts() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -198,7 +198,7 @@ async def send_by_itself(queues: Queues, number: int, *bodies: str) -> None:
     await life.sync()
 
 
-def test_keys_of_a_producer_that_chooses_its_parts_keep_their_order() -> None:
+def test_keys_of_a_kafka_producer_keep_their_order() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -219,7 +219,7 @@ def test_keys_of_a_producer_that_chooses_its_parts_keep_their_order() -> None:
     rig.live(play)
 
 
-def test_a_queue_does_not_shrink_under_producers_that_choose_their_parts() -> None:
+def test_a_queue_does_not_shrink_under_kafka_producers() -> None:
     rig = Rig()
 
     async def grow(queues: Queues) -> None:
@@ -247,7 +247,7 @@ def test_a_queue_does_not_shrink_under_producers_that_choose_their_parts() -> No
     rig.live(shrink)
 
 
-def test_parts_stay_until_everybody_has_read_them() -> None:
+def test_parts_stay_until_all_readers_have_finished() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -273,7 +273,7 @@ def test_parts_stay_until_everybody_has_read_them() -> None:
     rig.live(play)
 
 
-def test_offsets_go_on_when_a_part_comes_back() -> None:
+def test_offsets_continue_when_a_part_is_reopened() -> None:
     rig = Rig()
     ends: list[int] = []
 
@@ -294,7 +294,7 @@ def test_offsets_go_on_when_a_part_comes_back() -> None:
     assert 0 < ends[0] < ends[1]
 
 
-def test_it_looks_like_one_queue() -> None:
+def test_a_queue_in_parts_looks_like_one_queue() -> None:
     """Peeked at, searched, purged, rewound and moved as if it had one log."""
     rig = Rig()
 
@@ -366,7 +366,7 @@ def test_what_cannot_be_is_refused() -> None:
     rig.live(play)
 
 
-def test_fewer_parts_when_the_settings_say_so() -> None:
+def test_new_settings_can_reduce_the_parts() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -389,7 +389,7 @@ def test_fewer_parts_when_the_settings_say_so() -> None:
     rig.live(still)
 
 
-def test_a_fifo_queue_over_a_topic_that_somebody_grows_keeps_its_order() -> None:
+def test_a_fifo_queue_over_a_growing_topic_keeps_its_order() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -406,7 +406,7 @@ def test_a_fifo_queue_over_a_topic_that_somebody_grows_keeps_its_order() -> None
     rig.live(play)
 
 
-def test_a_repeated_send_that_waits_for_room_is_taken_once() -> None:
+def test_a_repeated_send_that_waits_for_room_is_accepted_once() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -448,7 +448,7 @@ def test_a_repeated_send_gets_the_number_of_the_first_one() -> None:
     rig.live(again)
 
 
-def test_a_queue_that_may_shrink_at_once_does_not_while_it_is_full() -> None:
+def test_a_full_queue_does_not_shrink() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -464,7 +464,7 @@ def test_a_queue_that_may_shrink_at_once_does_not_while_it_is_full() -> None:
     rig.live(play)
 
 
-def test_what_ends_with_an_aborted_transaction_holds_nothing_up() -> None:
+def test_a_part_that_ends_with_an_aborted_transaction_is_hidden() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -490,7 +490,7 @@ def test_what_ends_with_an_aborted_transaction_holds_nothing_up() -> None:
     rig.live(play)
 
 
-def test_what_was_trimmed_holds_nothing_up() -> None:
+def test_a_trimmed_part_is_hidden() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:

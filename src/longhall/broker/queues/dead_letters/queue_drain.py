@@ -1,8 +1,8 @@
 """Queue drain: before a queue is deleted, its messages move to its dead-letter queue.
 
-Waiting messages move first, then leased ones, then delayed ones; each in an atomic write, so a crash leaves every message
-in one of the two queues. The queue neither accepts nor delivers messages meanwhile. If the node stops before the end,
-the queue still exists, the delete was not acknowledged, and the client retries.
+Waiting messages move first, then leased ones, then delayed ones; each in an atomic write, so a crash leaves every
+message in one of the two queues. The queue neither accepts nor delivers messages meanwhile. If the node stops before
+the end, the queue still exists, the delete was not acknowledged, and the client retries.
 
 A queue on a topic of its own moves all messages; a queue over another topic moves only its delayed messages.
 """

@@ -1,7 +1,7 @@
-"""Move: messages of a dead-letter queue go back to work, at a bounded rate, as a task that survives a crash.
+"""Redrive: tasks that move messages of a dead-letter queue, at a bounded rate, and survive a crash.
 
-A task receives from the dead letters like any consumer, sends to the target and settles, all in one step that stands or
-falls as a whole; so nothing is lost or doubled whenever the node dies.
+A task receives from the dead-letter queue like any consumer, sends to the target and settles, in one atomic write, so a
+crash neither loses nor duplicates a message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from longhall.queues.redrive import CHOSEN_MAX, RATE_MAX, Redrives, Step
 from longhall.records.record import Record
 from longhall.shards.shard import MOVES
 
-LEASE_MS: Final = 30_000  # Within one step; never seen outside.
+LEASE_MS: Final = 30_000  # Within one atomic write; never visible.
 COUNT_MAX: Final = 100
 RETRY_S: Final = 0.5
 _REFUSALS: Final = {
@@ -40,7 +40,7 @@ _REFUSALS: Final = {
 
 @final
 class RedriveTasks:
-    """The move tasks of a node."""
+    """The redrive tasks of a node, one asyncio task for each shard with work."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -48,7 +48,7 @@ class RedriveTasks:
         self._stopped = False
 
     def start(self) -> None:
-        """Go on with what a restart interrupted."""
+        """Resume the tasks that a restart interrupted."""
         for shard in range(1, len(self._hall.shards)):
             self._begin(shard)
 
@@ -62,8 +62,8 @@ class RedriveTasks:
     async def start_move(
         self, source: RunningQueue, target: str, rate_max: int, ids: list[str], filter: str
     ) -> MoveTask:
-        """Begin to move what is in the source now: all of it, or what the ids or the filter select_next."""
-        move_selection_of(ids, filter)  # A filter that cannot be read is refused before anything begins.
+        """Start to move the messages that are in the source now: all, or those of the ids or the filter."""
+        move_selection_of(ids, filter)  # Raises for an invalid filter.
         hall = self._hall
         ends = tuple((lane, partition.high_watermark) for lane, partition in source.lanes.items())
         source.queue.tick(hall.time.now_ms())
@@ -83,13 +83,13 @@ class RedriveTasks:
         return _known(redrives.get(task_id))
 
     async def cancel_move(self, task_id: str) -> MoveTask:
-        """Stop a task; what was moved stays moved."""
+        """Stop a task; moved messages stay moved."""
         for number, redrives in enumerate(self._hall.redrives, 1):
             if redrives.get(task_id) is None:
                 continue
             cancelling = redrives.decide_cancel(task_id)
             if isinstance(cancelling, Code):
-                raise LonghallError(cancelling, "the task does not run any more")
+                raise LonghallError(cancelling, "the task has ended")
             self._write(number, cancelling)
             await committed(self._hall, self._hall.shards[number])
             return _known(redrives.get(task_id))
@@ -127,7 +127,7 @@ class RedriveTasks:
             if deadline_ms is None:
                 break
             await asyncio.sleep(max(deadline_ms - now_ms, 1) / 1000)
-        del self._tasks[shard]  # Not after a failure: then it is begun again, and is still the one of its shard.
+        del self._tasks[shard]  # After a failure the supervisor restarts the task under this shard.
 
     async def _step(self, shard: int, redrives: Redrives, step: Step) -> None:
         hall = self._hall
@@ -152,7 +152,7 @@ class RedriveTasks:
         if outcome.status is Status.COLD:
             redrives.give_up(step)
             await warm(hall, source, outcome.cold_lane)
-        elif outcome.status is Status.CLOSED and left:  # Paused: it goes on when the queue does.
+        elif outcome.status is Status.CLOSED and left:  # Paused: continues when the queue resumes.
             redrives.give_up(step)
             await asyncio.sleep(RETRY_S)
         elif outcome.status in (Status.MORE, Status.DEATHS):
@@ -175,7 +175,7 @@ class RedriveTasks:
     def _move(
         self, shard: int, redrives: Redrives, step: Step, task: MoveTask, source: RunningQueue, outcome: Outcome
     ) -> None:
-        """One step: lease, send, settle, and the progress, all together."""
+        """One step: lease, send, settle and progress, in one atomic write."""
         hall = self._hall
         now_ms = hall.time.now_ms()
         with together(hall):
@@ -184,7 +184,7 @@ class RedriveTasks:
             for given in outcome.given:
                 record = given.candidate.payload
                 assert isinstance(record, Record)
-                if self._carry(source, task, given.lane, record):
+                if self._send(source, task, given.lane, record):
                     receipts.append((given.lane, record.offset, given.number))
             settled, _ = source.queue.decide_settle(now_ms, receipts)
             write_queue(hall, source, settled)
@@ -197,7 +197,7 @@ class RedriveTasks:
     async def _step_chosen(
         self, shard: int, redrives: Redrives, step: Step, task: MoveTask, source: RunningQueue
     ) -> None:
-        """The same for a task that chooses: it looks at what lies before it, and takes out what it wants."""
+        """One step of a task with a selection: withdraws the selected messages."""
         hall = self._hall
         lane = step.partition
         count_max = min(step.count_max, COUNT_MAX)
@@ -210,19 +210,19 @@ class RedriveTasks:
                 await warm(hall, source, lane)
                 return
             if isinstance(decided, Status):
-                self._fail(shard, redrives, step, "too many messages lie before those that were chosen")
+                self._fail(shard, redrives, step, "too many messages are before the selected ones")
                 return
             passed.append(decided)
         with together(hall):
             write_queue(hall, source, passed)
-            moved = [record.offset for record in chosen if self._carry(source, task, lane, record)]
+            moved = [record.offset for record in chosen if self._send(source, task, lane, record)]
             if moved:
                 write_queue(hall, source, [Withdrawn(queue=source.number, lane=lane, offsets=moved)])
             self._write(shard, redrives.decide_progress(step, behind, len(moved)))
         await committed(hall, source.shard)
 
-    def _carry(self, source: RunningQueue, task: MoveTask, lane: int, record: Record) -> bool:
-        """Send one message on its way, inside a step; False if its queue is gone: then it stays where it is."""
+    def _send(self, source: RunningQueue, task: MoveTask, lane: int, record: Record) -> bool:
+        """Send one message to its target, inside an atomic write; False if the target queue is gone."""
         hall = self._hall
         fields = decode_record(record, lane)
         target = hall.running_queue(task.target or fields.dead_letter_source)

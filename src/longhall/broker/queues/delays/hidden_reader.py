@@ -1,6 +1,6 @@
-"""Reading hidden logs, for whoever moves what has waited there.
+"""Reads of hidden logs, for the promotion and restaging of delayed messages.
 
-What falls due together was mostly sent together and stands side by side, so a look ahead serves many.
+Messages that are due together are mostly adjacent, so one read ahead serves many.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AHEAD_MAX: Final = 500
 
 @final
 class HiddenReader:
-    """The hidden logs of one queue, for as long as one step takes."""
+    """Reads the hidden logs of one queue during one step."""
 
     def __init__(self, hall: Hall, queue: RunningQueue) -> None:
         self._hall = hall
@@ -29,13 +29,13 @@ class HiddenReader:
         self._at = 0
 
     async def read(self, lane: int, offset: int, count_max: int) -> tuple[list[Record], int]:
-        """Records from `offset` on, and the offset behind them."""
+        """Records from `offset` on, and the offset after them."""
         found = await self._look(lane, offset, count_max)
         records = [candidate.payload for candidate in found if isinstance(candidate.payload, Record)]
         return records, found[-1].next_offset if found else offset
 
     async def one(self, lane: int, offset: int) -> Record | None:
-        """The record that stands there; None if there is none any more."""
+        """The record at this offset; None if it is gone."""
         found, at = self._found, self._at
         if lane != self._lane or not found or not found[at].offset <= offset < found[-1].next_offset:
             found = self._found = await self._look(lane, offset, AHEAD_MAX)
@@ -52,7 +52,7 @@ class HiddenReader:
     async def _look(self, lane: int, offset: int, count_max: int) -> list[Candidate]:
         window = self._queue.window(lane)
         if window.partition.high_watermark <= offset < window.partition.log.next_offset:
-            await committed(self._hall, self._queue.shard)  # Due before its sync has ended: not to be seen yet.
+            await committed(self._hall, self._queue.shard)  # Due but not committed yet.
         while (found := window.look(offset, count_max)) is None:
             assert window.cold is not None
             cold, window.cold = window.cold, None

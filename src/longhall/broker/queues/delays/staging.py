@@ -1,8 +1,8 @@
-"""Stage: messages wait, hidden and durable, until they are due.
+"""Delay staging: stores delayed messages in hidden logs until they are due.
 
-Each queue has a machine that knows slices of due time (`queues.staging`); here its slices get logs, what is due is
-moved to where it can be received, and what is far away is staged again, finer, as its time comes near. A move appends
-the message to its new place and settles the staged copy in one step.
+Each queue has a state machine of slices of due time (`queues.staging`). This module creates the logs of the slices,
+promotes due messages to the lanes of the queue, and restages messages of coarse slices to finer ones. A move appends
+the message to its new log and settles the staged copy in one atomic write.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from longhall.records.record import Record
 from longhall.shards.shard import PARTITIONS
 
 STEP_MAX: Final = 500
-APART_MS: Final = 8  # Messages that are due one after another are moved together.
+APART_MS: Final = 8  # Messages that are due within this time are moved together.
 RETRY_S: Final = 1.0
 WAIT_S_MAX: Final = 3600.0
 
@@ -42,12 +42,12 @@ class DelayStager:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._timers: dict[int, tuple[float, asyncio.Handle]] = {}  # By queue: when it rings, and what.
+        self._timers: dict[int, tuple[float, asyncio.Handle]] = {}  # By queue: when the timer fires, and its handle.
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._stopped = False
 
     def start(self) -> None:
-        """Look at every queue once; those with something staged are looked at again when it is due."""
+        """Set the timers of all queues with delayed messages."""
         for queue in self._hall.queues.values():
             self.arm(queue)
 
@@ -60,14 +60,14 @@ class DelayStager:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def stage(self, queue: RunningQueue, record: Record, due_ms: int, now_ms: int) -> tuple[int, int]:
-        """Put a message where it waits; returns its log and offset."""
+        """Store a delayed message; returns its log and offset."""
         log = self.log_for(queue, due_ms, now_ms)
         offset = write_records(self._hall, log, [record], now_ms)
         self.arm(queue)
         return log.log.partition, offset
 
     def log_for(self, queue: RunningQueue, due_ms: int, now_ms: int) -> Partition:
-        """Where a message waits until then. Whoever appends to it calls `arm` afterwards."""
+        """The log for a message due then. The caller calls `arm` after the append."""
         key, lane = queue.staging.place(due_ms, now_ms)
         return queue.hidden[self._open(queue, key) if lane == NO_LANE else lane]
 
@@ -85,7 +85,7 @@ class DelayStager:
     # Time
 
     def arm(self, queue: RunningQueue, least_ms: int = 0) -> None:
-        """Wake up when something of this queue is due, but not sooner than in `least_ms`."""
+        """Set the timer of this queue to its next due time, at least `least_ms` ahead."""
         if self._stopped or queue.number in self._tasks:
             return
         now_ms = self._hall.time.now_ms()
@@ -97,7 +97,7 @@ class DelayStager:
         armed = self._timers.get(queue.number)
         if armed is not None:
             if armed[0] <= at_s:
-                return  # To wake for nothing once is cheaper than to set it anew for every message.
+                return  # An early wake-up is cheaper than a new timer for every message.
             armed[1].cancel()
         self._timers[queue.number] = at_s, loop.call_at(at_s, self._begin, queue)
 
@@ -115,12 +115,17 @@ class DelayStager:
                     break
                 await self._do(queue, work)
                 await asyncio.sleep(0)
-                if self._hall.time.now_ms() - now_ms >= APART_MS:  # Else what has become due meanwhile waits a moment.
+                if (
+                    self._hall.time.now_ms() - now_ms >= APART_MS
+                ):  # Else newly due messages wait and are moved together.
                     now_ms = self._hall.time.now_ms()
         except (OSError, LonghallError) as error:
-            _log.warning("staged messages wait", extra={"queue": queue.entry.name, "reason": str(error)})
+            _log.warning(
+                "delayed messages could not be moved and will be retried",
+                extra={"queue": queue.entry.name, "reason": str(error)},
+            )
             await asyncio.sleep(RETRY_S)
-        del self._tasks[queue.number]  # Not after an unexpected failure: then it is begun again, under this number.
+        del self._tasks[queue.number]  # After an unexpected failure the supervisor restarts the task under this number.
         self.arm(queue, APART_MS)
 
     async def _do(self, queue: RunningQueue, work: Work) -> None:
@@ -136,7 +141,7 @@ class DelayStager:
             self._drop(queue, work)
 
     async def _move_due(self, queue: RunningQueue) -> None:
-        """What is due becomes available, the longest due first, as many in one step as fit an entry."""
+        """Promote due messages, the longest due first, in atomic writes of bounded size."""
         places = queue.staging.due(self._hall.time.now_ms(), STEP_MAX)
         moved = 0
         try:
@@ -150,11 +155,11 @@ class DelayStager:
                 elif load.uncommitted:
                     await committed(self._hall, queue.shard)
         finally:
-            for lane, offset in places[moved:]:  # Something failed on the way: they are due all the same.
+            for lane, offset in places[moved:]:  # After a failure the rest is due again.
                 queue.staging.put_back(lane, offset, self._hall.time.now_ms())
 
     async def _restage(self, queue: RunningQueue, work: Work) -> None:
-        """A coarse slice has begun: its messages go to finer ones."""
+        """Move the messages of a coarse slice that has begun to finer ones."""
         hall = self._hall
         records, behind = await HiddenReader(self._hall, queue).read(work.lane, work.from_offset, STEP_MAX)
         settled: list[tuple[int, int]] = []
@@ -178,7 +183,7 @@ class DelayStager:
                 why: list[StagedSettled] = queue.staging.decide_settle([(work.lane, record.offset)], "restaged")
                 write_staging(hall, queue, why)
             settled.append((work.lane, record.offset))
-        if not settled:  # Nothing but gaps: let the slice forget them.
+        if not settled:  # Only gaps: settle them.
             gone = [(work.lane, offset) for offset in range(work.from_offset, min(behind, work.until_offset))]
             write_staging(hall, queue, queue.staging.decide_settle(gone, "cancelled"))
 
@@ -193,7 +198,7 @@ class DelayStager:
                 self._empty(queue.hidden[work.lane])
 
     def _empty(self, partition: Partition) -> None:
-        """Nothing in this log is needed any more; it will serve another slice."""
+        """Trim an unused log for another slice."""
         hall = self._hall
         end = partition.log.next_offset
         if end > partition.log.start_offset and hall.flush_tail(partition):

@@ -1,8 +1,9 @@
-"""Give back: a consumer could not do its work. The message is available again, at once or after the wait for a retry.
-What nobody was shown is available at once, and that was no attempt.
+"""Return a message (negative acknowledgement): it is available again, at once or after the retry delay.
 
-With a retry policy the wait grows with the attempts, a copy of the message stands in the queue's retry topic from the
-moment the wait begins, and what has used up its attempts goes to the dead letters at once instead of waiting once more.
+A message that no consumer has seen is available at once, without an attempt.
+
+With a retry policy the delay grows with the attempts, a copy of the message is written to the queue's retry topic when
+the delay begins, and a message without attempts left moves to the dead-letter queue at once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from longhall.records.record import Record
 async def give_back(
     hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], consumer: str, *, unseen: bool = False
 ) -> Code | None:
-    """End one lease; why not, if that cannot be."""
+    """End one lease; returns the error, or None."""
     lane, offset, number = receipt
     if lane not in queue.lanes:
         return Code.RECEIPT_SUPERSEDED
@@ -36,7 +37,7 @@ async def give_back(
         record = await look_up_record(hall, queue, lane, offset)
     lease = queue.queue.lease_of(lane, offset)
     if lease is None:
-        return Code.RECEIPT_SUPERSEDED  # It is settled or dead: there is no lease to change any more.
+        return Code.RECEIPT_SUPERSEDED  # The message is settled or dead.
     attempts = lease[2]
     used_up = retry is not None and _is_used_up(hall, queue, attempts)
     delay_ms = 0 if used_up else retry_delay_ms(retry, attempts)
@@ -52,7 +53,7 @@ async def give_back(
         return None
     with together(hall):
         write_queue(hall, queue, [returned])
-        _tell(hall, queue, returned, record, attempts, consumer)
+        _write_records(hall, queue, returned, record, attempts, consumer)
     if used_up:
         candidate = Candidate(offset, offset + 1, len(record.value or b"") if record is not None else 0, "", -1, record)
         dead_letter(hall, queue, [Death(lane, offset, ATTEMPTS, attempts, lease[3], candidate)])
@@ -60,14 +61,14 @@ async def give_back(
 
 
 def _is_used_up(hall: Hall, queue: RunningQueue, attempts: int) -> bool:
-    """Whether the next look would find it dead. Only for a retry policy: others look when somebody receives."""
+    """True if no attempts are left and the dead-letter queue exists."""
     settings = queue.settings
     if settings.dead_letters is None or dead_letter_queue_of(hall, queue) is None:
         return False
     return attempts >= settings.dead_letters.attempts_max
 
 
-def _tell(
+def _write_records(
     hall: Hall, queue: RunningQueue, returned: Returned, record: Record | None, attempts: int, consumer: str
 ) -> None:
     place = (returned.lane, returned.offset)

@@ -1,4 +1,4 @@
-"""Recall: what a message was, for whoever has only its place: from memory if it was given out lately, else the log."""
+"""Message lookup: messages by position, from the delivery cache or from the log."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Place = tuple[int, int]
 
 
 async def warm(hall: Hall, queue: RunningQueue, lane: int) -> None:
-    """Bring into memory what a look at this log was missing."""
+    """Read the missing data of this lane into memory."""
     await _supply(hall, queue.window(lane))
 
 
 async def look(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> list[Candidate]:
-    """Messages of a lane from an offset on, read from the disk if need be; none at its end."""
+    """Messages of a lane from an offset on, read from disk if needed; empty at the end."""
     return await look_into(hall, queue.window(lane), offset, count_max)
 
 
 async def look_into(hall: Hall, window: Window, offset: int, count_max: int) -> list[Candidate]:
-    """The same through any window."""
+    """Messages through any window, read from disk if needed."""
     while True:
         found = window.look(offset, count_max)
         if found is not None:
@@ -37,10 +37,10 @@ async def look_into(hall: Hall, window: Window, offset: int, count_max: int) -> 
 
 
 async def _supply(hall: Hall, window: Window) -> None:
-    """Whoever finds the same stretch missing while it is being read waits for that, and reads nothing."""
+    """Read the missing data of a window; concurrent callers wait for the same read."""
     if window.warming is not None:
         await asyncio.shield(window.warming)
-        return  # It looks again; if the other one failed or went away, it finds it missing still.
+        return  # The caller reads again; if the other read failed, the data is still missing.
     if window.cold is None:
         return
     cold, window.cold = window.cold, None
@@ -54,14 +54,14 @@ async def _supply(hall: Hall, window: Window) -> None:
 
 
 async def look_up_record(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> Record | None:
-    """The message itself; None when the log does not have it any more."""
+    """The record at this offset; None if the log has lost it."""
     found = await look(hall, queue, lane, offset, 1)
     record = found[0].payload if found and found[0].offset == offset else None
     return record if isinstance(record, Record) else None
 
 
 def cached_traces(queue: RunningQueue, places: Iterable[Place]) -> dict[Place, MessageInfo] | None:
-    """What is to be known of these messages; of those that are gone, their id alone. None if the disk must be asked."""
+    """The infos of these messages; for lost ones only the id. None if a read from disk is needed."""
     infos: dict[Place, MessageInfo] = {}
     for lane, offset in places:
         info = queue.delivery_cache.get((lane, offset))
@@ -77,7 +77,7 @@ def cached_traces(queue: RunningQueue, places: Iterable[Place]) -> dict[Place, M
 
 
 async def look_up_infos(hall: Hall, queue: RunningQueue, places: Iterable[Place]) -> dict[Place, MessageInfo]:
-    """The same, asking the disk."""
+    """The infos of these messages, read from disk if needed."""
     infos: dict[Place, MessageInfo] = {}
     for lane, offset in places:
         if lane in queue.lanes and queue.delivery_cache.get((lane, offset)) is None:

@@ -1,7 +1,6 @@
-"""Receive from several queues, one a priority: service follows their weights, and the lowest is still served.
+"""Weighted receive from several queues.
 
-Where the round stands is kept for each set of weights, so that receivers who name the same ones share it. It is not
-durable: a restart begins a new round.
+Receivers with the same weights share one round robin. Its state is not durable: a restart begins a new round.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
 from longhall.queues.weighted_round_robin import WeightedRoundRobin
 
-ROUNDS_MAX: Final = 1024  # Sets of weights that are remembered.
+ROUNDS_MAX: Final = 1024  # Cached round robins.
 
 
 @final
 class WeightedReceive:
-    """See the module."""
+    """The round robins of all sets of weights, least recently used first."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -45,7 +44,7 @@ class WeightedReceive:
     async def _take(
         self, round_: WeightedRoundRobin, weights: Mapping[str, int], count_max: int, lease_ms: int, filter: str
     ) -> list[tuple[str, Delivery]]:
-        """Ask whoever has something, in the order of turns; one that gives less than it should is asked no more."""
+        """Receive from the queues in the order of turns; a queue that delivers too few is skipped from then on."""
         waiting = {name: self._waiting(self._find(name)) for name in weights}
         found: list[tuple[str, Delivery]] = []
         while len(found) < count_max:
@@ -67,7 +66,7 @@ class WeightedReceive:
         return queue.queue.waiting([(lane, partition.high_watermark) for lane, partition in queue.lanes.items()])
 
     async def _wait(self, queues: list[RunningQueue], seconds: float) -> None:
-        """Until one of them may have something. They seek: none takes a turn from those who wait at one queue."""
+        """Wait until one of the queues may have messages, without a turn in their lists of receivers."""
         tasks = [
             asyncio.ensure_future(
                 queue.waiters.wait(

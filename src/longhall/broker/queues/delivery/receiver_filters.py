@@ -1,4 +1,4 @@
-"""Filters of receivers: compiled once, and shared by all at a queue that name the same text."""
+"""Filters of receivers: compiled once, and shared by all receivers of a queue with the same text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.queues.selector import compile_filter
 from longhall.records.record import Record
 
-FILTERS_MAX: Final = 16  # Of one queue; the one that was not asked for longest is forgotten first.
+FILTERS_MAX: Final = 16  # In one queue; the least recently used is dropped.
 
 
 @final
 class CompiledReceiverFilter(ReceiverFilter):
-    """Messages whose attributes fit."""
+    """The scan state of a compiled filter."""
 
     def __init__(self, filter: Filter) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class CompiledReceiverFilter(ReceiverFilter):
 
 
 def receiver_filter_for(queue: RunningQueue, text: str) -> ReceiverFilter | None:
-    """What a receiver of this queue with this filter asks for; None without a filter."""
+    """The filter state of this text in this queue; None without a filter."""
     if not text:
         return None
     receiver_filter = queue.receiver_filters.pop(text, None)

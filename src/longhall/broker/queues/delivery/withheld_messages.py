@@ -1,8 +1,8 @@
-"""Withhold: what was leased and cannot be shown comes again when its lease would have ended, and is no attempt.
+"""Withheld messages: leased messages that cannot be delivered, which are redelivered at the end of the lease.
 
-The lease was committed before anybody looked whether the message can be read, so this is an event of its own, committed
-before the rest is shown: no message uses up its attempts unseen. In a FIFO queue what follows it in its group stays
-behind with it. At most once it is gone: it was settled as it was leased.
+The lease is committed before the message is read, so the withdrawal of its attempt is an event of its own, committed
+before the reply: no message loses attempts unseen. In a FIFO queue the following messages of its group are withheld
+too. With at-most-once delivery the message is lost, because the lease settled it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from longhall.records.record import Record
 
 @final
 class Withheld:
-    """Those of one answer."""
+    """The withheld messages of one reply."""
 
     def __init__(self, hall: Hall, queue: RunningQueue, consumer: str) -> None:
         self.count = 0
@@ -32,11 +32,11 @@ class Withheld:
         self._groups: set[str] = set()
 
     def stops(self, given: Given) -> bool:
-        """Whether one before it in its group was withheld."""
+        """True if an earlier message of its group was withheld."""
         return given.candidate.group in self._groups
 
     def add(self, given: Given) -> None:
-        """Take back the lease, unless the message has gone on to somebody else since. Raises STORAGE_FULL."""
+        """Withdraw the attempt, unless another lease replaced it. Raises STORAGE_FULL."""
         hall = self._hall
         queue = self._queue
         if queue.settings.fifo:

@@ -1,8 +1,8 @@
-"""Sweep: give back the space of large messages that nobody wants any more, and of those that never became whole.
+"""The chunk collector: frees the chunks of large messages that no queue needs, and of expired uploads.
 
-A large message is wanted while a record that stands for it is: while the record's log is there and has not lost it to
-retention, and a queue on that log has not settled it, or keeps what is settled. Nobody has to tell: now and then every
-large message is looked at. One that is found unwanted is freed after a moment of grace, for whoever still reads it.
+A large message is needed while one of its records is: while the record is in its log, and a queue on that log has not
+settled it or keeps settled messages. The collector checks every large message periodically, and frees an unneeded one
+after a grace period for current readers.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _log = logging.getLogger("longhall.queues")
 
 @final
 class ChunkCollector:
-    """See the module."""
+    """The periodic collection for one hall. `_unwanted` has the time since which a message is not needed."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._unwanted: dict[str, int] = {}  # Since when, by name.
+        self._unwanted: dict[str, int] = {}  # Time by name.
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look now and then."""
+        """Start the task."""
         self._task = self._hall.background.start("sweep", self._run)
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -53,10 +53,10 @@ class ChunkCollector:
             try:
                 await self.sweep()
             except (OSError, LonghallError) as error:
-                _log.warning("large messages wait to be freed", extra={"reason": str(error)})
+                _log.warning("large messages could not be freed", extra={"reason": str(error)})
 
     async def sweep(self) -> None:
-        """Look at everything once."""
+        """Check all uploads and large messages once."""
         hall = self._hall
         now_ms = hall.time.now_ms()
         for uploads in hall.uploads:
@@ -74,7 +74,7 @@ class ChunkCollector:
                         await asyncio.sleep(0)
 
     def _is_over(self, name: str, whole: ChunkedMessage, now_ms: int) -> bool:
-        """Whether nobody has wanted it for a while."""
+        """True if no queue has needed it for the grace period."""
         if any(self._is_wanted(place) for place in whole.places):
             self._unwanted.pop(name, None)
             return False
@@ -103,7 +103,7 @@ class ChunkCollector:
 
 
 def _keeps(queue: RunningQueue, lane: int, offset: int) -> bool:
-    """Whether a queue may still give out what stands there."""
+    """True if the queue may still deliver this message."""
     if queue.settings.settled == "keep" or lane not in queue.queue.state.lanes:
         return True
     return not queue.queue.cursor(lane).is_settled(offset)

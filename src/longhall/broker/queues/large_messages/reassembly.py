@@ -1,7 +1,7 @@
-"""Join: large messages on their way out, whole in one answer if they are not too large for that, or part by part.
+"""Reassembly of large messages on delivery: in one reply if they are small enough, else part by part.
 
-A consumer gets the whole message or none of it: a record that stands for chunks that are not here any more is no
-message, and one whose chunks cannot be read now is withheld, and comes again.
+A consumer gets the complete message or none: a record whose chunks are gone is removed, and one whose chunks cannot be
+read now is withheld and redelivered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from longhall.queues.outcomes import GONE, Candidate, Death, Given
 from longhall.records.batch import read_records
 from longhall.records.record import Record
 
-JOINED_BYTES_MAX: Final = 16 * 1024 * 1024  # Of large messages in one answer; what is more is given in parts.
+JOINED_BYTES_MAX: Final = 16 * 1024 * 1024  # Of large messages in one reply; beyond it they are delivered in parts.
 READ_BYTES: Final = 1024 * 1024
 
 _log = logging.getLogger("longhall.queues")
@@ -36,14 +36,14 @@ _log = logging.getLogger("longhall.queues")
 
 @final
 class Ration:
-    """Large messages of one answer: when they are enough, what follows waits for the next."""
+    """Bounds the bytes of large messages in one reply."""
 
     def __init__(self, queue: RunningQueue) -> None:
         self._queue = queue
         self._taken_bytes = 0
 
     def peek(self, lane: int, offset: int, count: int) -> list[Candidate] | None:
-        """As the window shows them; None, as if it were cold, where the next one would be too much."""
+        """The messages of the window; None, as if it were cold, where the next one exceeds the bound."""
         candidates = self._queue.window(lane).look(offset, count)
         if candidates is None:
             return candidates
@@ -58,9 +58,9 @@ class Ration:
 async def fill(
     hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery], consumer: str, in_parts: bool
 ) -> list[Delivery]:
-    """The deliveries with the bodies of large ones; those that are not whole are left out.
+    """The deliveries with the bodies of large messages; incomplete ones are removed.
 
-    What cannot be read now is withheld, and so is what is too large, unless it may be given in parts.
+    Unreadable messages are withheld; so are too large ones, unless the consumer can read parts.
     """
     filled: list[Delivery] = []
     left_bytes = JOINED_BYTES_MAX
@@ -71,7 +71,7 @@ async def fill(
         name = whole_of(record)[0]
         whole = find_whole(hall, name, one.lane, record.offset) if name else None
         if name and whole is None:
-            _bury(hall, queue, one)
+            _remove(hall, queue, one)
             continue
         if withheld.stops(one):
             withheld.add(one)
@@ -95,26 +95,26 @@ async def fill(
             left_bytes -= whole.size_bytes
         filled.append(delivery)
     if withheld.count:
-        await committed(hall, queue.shard)  # Else a crash would count attempts that nobody saw.
+        await committed(hall, queue.shard)  # Else a crash would count attempts that no consumer saw.
     return filled
 
 
-def _bury(hall: Hall, queue: RunningQueue, given: Given) -> None:
-    """It stands for nothing, and leaves."""
+def _remove(hall: Hall, queue: RunningQueue, given: Given) -> None:
+    """Remove a record whose chunks are gone."""
     death = Death(given.lane, given.candidate.offset, GONE, given.attempts, given.first_ms, None)
     dead_letter(hall, queue, [death])
 
 
 async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) -> bytes:
-    """One part of a message that was given out, for whoever holds its receipt."""
+    """One part of a leased message, by its receipt."""
     verified = queue.receipts.verify(receipt)
     if isinstance(verified, Code):
-        raise LonghallError(verified, "the receipt is not of this queue")
+        raise LonghallError(verified, "the receipt is of another queue")
     lane, offset, lease = verified
     held = queue.queue.lease_of(lane, offset) if lane in queue.lanes else None
-    settles = queue.settings.delivery == "at-most-once"  # Then it is settled, and its parts stay for a moment only.
+    settles = queue.settings.delivery == "at-most-once"  # Then it is settled, and its parts are collected soon.
     if (held is None and not settles) or (held is not None and held[0] != lease):
-        raise LonghallError(Code.RECEIPT_SUPERSEDED, "the message is settled, or somebody else has it")
+        raise LonghallError(Code.RECEIPT_SUPERSEDED, "the message is settled, or another consumer has it")
     for wholes in hall.chunked_messages:
         whole = wholes.at((lane, offset))
         if whole is not None:
@@ -123,14 +123,14 @@ async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) 
 
 
 def find_whole(hall: Hall, name: str, lane: int, offset: int) -> ChunkedMessage | None:
-    """The large message that the record at this place stands for."""
+    """The large message of the record at this position."""
     shard = shard_of_whole(hall, name)
     whole = hall.chunked_messages[shard - 1].get(name) if shard else None
     return whole if whole is not None and (lane, offset) in whole.places else None
 
 
 async def read_whole(hall: Hall, whole: ChunkedMessage) -> bytes:
-    """All of it, in order; a few are read at a time, because each takes its size in memory twice."""
+    """The complete body. Concurrent reads are bounded, because each takes twice its size in memory."""
     async with hall.joins:
         chunks = [await _read_chunk(hall, whole, number) for number in range(whole.count)]
         return join(chunks, whole.size_bytes)
@@ -163,7 +163,7 @@ async def _read_record(hall: Hall, partition: Partition, offset: int) -> Record:
 
 
 async def digest_of(hall: Hall, manifest: ChunkManifest) -> str:
-    """The SHA-256 of the body that these chunks make: what tells messages apart by their content."""
+    """The SHA-256 of the body of these chunks, for deduplication by content."""
     digest = hashlib.sha256()
     partition = hall.partitions[manifest.lane]
     for offset in manifest.offsets:

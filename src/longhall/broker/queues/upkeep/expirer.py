@@ -1,9 +1,8 @@
-"""Expire: messages whose time to live is over die although nobody receives.
+"""The expirer: removes expired messages from queues without receivers.
 
-Whoever receives meets what has expired and buries it. A queue that nobody receives from would keep it for ever, and its
-dead letters would wait for what never comes; so now and then somebody looks at what stands first in each queue that is
-known to have messages with a time to live. After a start nobody knows: then every queue is looked at once, a few at a
-time and without keeping what was read.
+A receive removes the expired messages that it meets. A queue without receivers would keep them, so the expirer checks
+the head of each queue that is known to have messages with a time to live. After a start this is unknown: every queue is
+checked once, a few at a time and without caching.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from longhall.errors import LonghallError
 from longhall.queues.outcomes import Status
 
 LOOK_S: Final = 1.0
-STEPS_MAX: Final = 100  # Of one queue, before others have their turn.
-FIRST_LOOKS_MAX: Final = 64  # At queues that nobody has looked at since the start, in one round.
+STEPS_MAX: Final = 100  # In one queue, before the next queue is checked.
+FIRST_LOOKS_MAX: Final = 64  # Unchecked queues in one round.
 
 _log = logging.getLogger("longhall.queues")
 
 
 @final
 class Expirer:
-    """See the module."""
+    """The periodic expiry check of one hall."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look now and then."""
+        """Start the task."""
         self._task = self._hall.background.start("expire", self._run)
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -60,11 +59,13 @@ class Expirer:
                     if queue.expiry == EXPIRES:
                         await self._look(queue)
                 except (OSError, LonghallError) as error:
-                    _log.warning("what has expired stays", extra={"queue": queue.entry.name, "reason": str(error)})
+                    _log.warning(
+                        "expired messages could not be removed", extra={"queue": queue.entry.name, "reason": str(error)}
+                    )
                 await asyncio.sleep(0)
 
     async def _look_first(self, queue: RunningQueue) -> None:
-        """Whether what stands first in any of its logs has a time to live."""
+        """Find out whether the head of any log has a time to live."""
         found = NEVER_EXPIRES
         if queue.settings.time_to_live_ms or queue.staging.count:
             found = EXPIRES
@@ -74,7 +75,7 @@ class Expirer:
                 first = await look_into(self._hall, Window(partition, queue), offset, 1)
                 if any(one.expires_ms >= 0 for one in first):
                     found = EXPIRES
-        if queue.expiry == MAY_EXPIRE:  # Else somebody has sent one meanwhile.
+        if queue.expiry == MAY_EXPIRE:  # Else a send has set it meanwhile.
             queue.expiry = found
 
     async def _look(self, queue: RunningQueue) -> None:

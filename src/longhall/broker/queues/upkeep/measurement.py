@@ -1,7 +1,7 @@
-"""Measure: how full a queue is, how long its oldest message has waited, and what it has counted.
+"""Measurement of a queue: its depth, the age of its oldest message, and its counters.
 
-Everything is answered at once and from memory: a scrape asks ten thousand queues, and none of them may wait for the
-disk. Where the oldest message is not in memory, its age is that of the stretch of the log in which it stands.
+All answers come from memory: a scrape reads ten thousand queues and must not wait for the disk. If the oldest message
+is not in memory, its age is an estimate from the index or the segment.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ UNKNOWN: Final = -1
 
 
 def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
-    """How full it is now."""
+    """The depth of a queue."""
     now_ms = hall.time.now_ms()
     queue.queue.tick(now_ms)
     ends = [(lane, partition.high_watermark) for lane, partition in queue.lanes.items()]
     oldest_ms = oldest_since_ms(queue)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
     available = queue.queue.waiting(ends)
-    if (
-        queue.has_priority_lanes or queue.filter is not None
-    ):  # Not everything in its logs is in the queue, but it has counted.
+    if queue.has_priority_lanes or queue.filter is not None:  # Some messages of its logs are not in the queue.
         outstanding = queue.queue.in_flight + queue.queue.held_back
         available = min(available, max(0, queue.queue.state.messages - outstanding))
     return Depth(
@@ -43,7 +41,7 @@ def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
 
 
 def counts_of(queue: RunningQueue) -> Counts:
-    """What has happened to its messages. Deliveries, lease ends and deaths are those of its whole life."""
+    """The counters of a queue. Deliveries, outlived leases and deaths count since its creation."""
     state = queue.queue.state
     return Counts(
         sends=queue.sends,
@@ -57,7 +55,7 @@ def counts_of(queue: RunningQueue) -> Counts:
 
 
 def oldest_since_ms(queue: RunningQueue) -> int:
-    """Since when the oldest message that could be given out has been available; UNKNOWN if there is none."""
+    """Since when the oldest deliverable message has been available; UNKNOWN if there is none."""
     found = UNKNOWN
     for lane, partition in queue.lanes.items():
         offset = queue.queue.first_waiting(lane, partition.high_watermark)
@@ -66,7 +64,7 @@ def oldest_since_ms(queue: RunningQueue) -> int:
             continue
         known = queue.oldest.get(lane)
         if known is None or known[0] != offset:
-            # The same one is asked about again and again while it waits: remembered, it costs nothing.
+            # Cached, because the same message is the oldest in many calls.
             known = queue.oldest[lane] = (offset, _since_ms(queue, partition, offset))
         if found == UNKNOWN or known[1] < found:
             found = known[1]

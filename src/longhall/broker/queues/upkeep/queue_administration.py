@@ -1,4 +1,4 @@
-"""Declare queues: make, change and delete them."""
+"""Queue administration: create, configure and delete queues."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SEGMENT_MS_MAX: Final = 70 * 24 * 3_600_000
 
 
 async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes = b"") -> RunningQueue:
-    """Make a queue with a topic of its own. In a wing that has the id it has elsewhere."""
+    """Create a queue with a topic of its own. A wing passes the topic id of the main hall."""
     if settings.priorities > 1 and settings.fifo:
         raise LonghallError(
             Code.INVALID_CONFIGURATION, "A FIFO queue has one priority: the order inside a group comes first."
         )
     if settings.filter:
-        raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic that is there already.")
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is only for a queue over an existing topic.")
     check_parts(settings)
     now_ms = hall.time.now_ms()
     topic = hall.catalogue.decide_create(
@@ -53,7 +53,7 @@ async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes
 
 
 async def declare(hall: Hall, name: str, topic_name: str, settings: QueueSettings) -> RunningQueue:
-    """Let an existing topic be consumed as a queue under this name, from its beginning on."""
+    """Create a queue over an existing topic, from its beginning on."""
     topic = hall.topic(topic_name)
     if topic is None:
         raise LonghallError(Code.UNKNOWN_TOPIC, f"There is no topic '{topic_name}'.")
@@ -63,7 +63,7 @@ async def declare(hall: Hall, name: str, topic_name: str, settings: QueueSetting
 async def declare_from(
     hall: Hall, name: str, topic_id: bytes, settings: QueueSettings, starts: Mapping[int, int]
 ) -> RunningQueue:
-    """The same for a topic by its id, from these offsets on, by log."""
+    """Create a queue over an existing topic by its id, from these offsets on, by log."""
     return await _declare(hall, name, settings, None, topic_id, starts)
 
 
@@ -76,7 +76,7 @@ async def _declare(
     starts: Mapping[int, int] = NOWHERE,
 ) -> RunningQueue:
     if topic is None and settings.priorities > 1:
-        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic gives out in the topic's order.")
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic delivers in the topic's order.")
     if topic is None and settings.parts_max > 1:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic has the topic's partitions.")
     if settings.filter:
@@ -108,10 +108,10 @@ async def _declare(
             start = starts.get(lane, at.log.start_offset)
             waiting += at.log.next_offset - start
             write_queue(hall, queue, [LaneOpened(queue=number, lane=lane, start=start)])
-        if settings.fifo and siblings:  # Groups have gone from log to log before it was made.
+        if settings.fifo and siblings:  # The groups of the log have used other partitions before.
             known = max((one.queue.state.marks.moments() for one in siblings), key=len)
             write_queue(hall, queue, [Marked(queue=number, ends=ends, base=base) for ends, base in known])
-        if waiting:  # What stands in the log already counts as if it had been sent.
+        if waiting:  # Messages that are in the log already count as sent.
             write_queue(hall, queue, [Recounted(queue=number, messages=waiting, bytes=0)])
         make_side_topics(hall, queue)
     await commit.future
@@ -120,14 +120,14 @@ async def _declare(
 
 
 async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) -> None:
-    """Other settings from now on."""
+    """Replace the settings of a queue."""
     decided = hall.catalogue.queues.decide_configure(queue.entry.name, settings, hall.time.now_ms())
     if isinstance(decided, Code):
         raise LonghallError(decided, f"There is no queue '{queue.entry.name}'.")
     if settings.fifo != queue.settings.fifo:
-        raise LonghallError(Code.INVALID_CONFIGURATION, "Whether a queue is FIFO is decided when it is made.")
+        raise LonghallError(Code.INVALID_CONFIGURATION, "Whether a queue is FIFO cannot change.")
     if settings.priorities != queue.settings.priorities:
-        raise LonghallError(Code.INVALID_CONFIGURATION, "How many priorities a queue has is decided when it is made.")
+        raise LonghallError(Code.INVALID_CONFIGURATION, "The number of priorities of a queue cannot change.")
     if settings.parts_max > 1 and not queue.entry.owns_topic:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic has the topic's partitions.")
     check_parts(settings)
@@ -151,9 +151,9 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
 
 
 async def delete(hall: Hall, queue: RunningQueue) -> None:
-    """The queue and, if it made it, its topic. A topic on which other queues stand stays, and so does its queue.
+    """Delete a queue and the topic that it owns. Refused while other queues are on that topic.
 
-    What is in it goes to its dead letters first, if it has such and they want it.
+    Its messages move to its dead-letter queue first, if that is configured.
     """
     _decide_delete(hall, queue)
     await drain_to_dead_letters(hall, queue)
@@ -190,7 +190,7 @@ def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
 
 
 def _shard_for(hall: Hall, name: str, settings: QueueSettings) -> int:
-    """With its dead letters where it has such, so that a move is one step within one shard."""
+    """The shard of a queue: that of its dead-letter queue, so that a move is one atomic write; else by name."""
     if settings.dead_letters is not None:
         letters = hall.running_queue(settings.dead_letters.queue)
         if letters is not None:

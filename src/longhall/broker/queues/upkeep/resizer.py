@@ -1,16 +1,15 @@
-"""Resize: a queue gets more parts as it fills, and fewer when it has been nearly empty for a while.
+"""The resizer: a queue gets more parts as it fills, and fewer when it has been nearly empty for a while.
 
-grow      parts are made, or opened again, and shown to clients; FIFO groups get a mark; all in one step
-shrink    the upper half of the parts takes no more messages, and is given out like the others until it is drained
-hide      then clients are not told of it any more; its empty log is kept, so that offsets go on when the queue grows
+grow      parts are created, or opened again, and shown to clients; FIFO groups get a mark; in one atomic write
+shrink    the upper half of the parts accepts no more messages, and is delivered until it is drained
+hide      then clients do not see it any more; its empty log stays, so that offsets continue when the queue grows
 
-Each is a change of the catalogue and an event of every queue on the topic, written together: after a crash, or with
-another leader, whoever looks next goes on from there. What is kept only in memory errs on the slow side.
+Each is a change of the catalogue and an event of every queue on the topic, in one atomic write: after a crash, or with
+another leader, the resizer continues from there. State that is only in memory delays a change at worst.
 
-Kafka clients choose the part themselves, by the number of parts that they know. Whoever of them is seen to know more
-parts than before gets a mark. Fewer parts have no word in their protocol: so a queue shrinks when no such client has
-sent for a while, and one that sends meanwhile, or to a part that is hidden, has all of them open again. Nobody is
-refused.
+Kafka clients choose the part themselves, by the number of parts that they know. A mark is written when a client is seen
+to know more parts than before. The protocol cannot shrink a topic: so a queue shrinks only when no such client has sent
+for a while, and a client that sends meanwhile, or to a hidden part, opens all parts again. No send is refused.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from longhall.queues.outcomes import Status
 from longhall.queues.parts import NOT_CALM, Senders, decide_parts, is_calm
 
 LOOK_S: Final = 0.5
-READERS_LOOKS: Final = 20  # Groups that have not read a part that is to go are asked again after so many.
-FORGET_LOOKS: Final = 60  # What is remembered of queues that are gone is forgotten with every so manieth look.
-# Clients ask for the partitions of a topic every five minutes, unless they were told otherwise.
+READERS_LOOKS: Final = 20  # Rounds between two checks of consumer groups that still read a closed part.
+FORGET_LOOKS: Final = 60  # Rounds between two removals of the state of deleted queues.
+# Kafka clients refresh the metadata of a topic every five minutes by default.
 CHOSEN_QUIET_MS: Final = 600_000
 
 _log = logging.getLogger("longhall.queues")
@@ -43,7 +42,7 @@ _log = logging.getLogger("longhall.queues")
 
 @final
 class Resizer:
-    """See the module."""
+    """The resizing of all queues of one hall. Its own state is not durable."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -51,18 +50,18 @@ class Resizer:
         self._looks = 0
         self._began_ms = hall.time.now_ms()
         self._calm_since_ms: dict[int, int] = {}  # By queue.
-        self._chosen_ms: dict[bytes, int] = {}  # By topic: when a client last sent to a partition of its choice.
+        self._chosen_ms: dict[bytes, int] = {}  # By topic: when a client last chose a partition.
         self._senders: dict[bytes, Senders] = {}
-        self._ask_readers: dict[bytes, int] = {}  # By topic: at which look, because there may be many groups.
-        self.marks_lost = 0  # There were too many of a queue, and a client's keys may have overtaken.
+        self._ask_readers: dict[bytes, int] = {}  # By topic: the round of the next check of consumer groups.
+        self.marks_lost = 0  # Marks not written at the bound: the order of a client's keys may be lost.
 
     def start(self) -> None:
-        """Look now and then."""
+        """Start the task."""
         self._began_ms = self._hall.time.now_ms()
         self._task = self._hall.background.start("resize", self._run)
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -75,7 +74,9 @@ class Resizer:
                 try:
                     self._look(queue)
                 except (OSError, LonghallError) as error:
-                    _log.warning("a queue keeps its parts", extra={"queue": queue.entry.name, "reason": str(error)})
+                    _log.warning(
+                        "the parts of a queue could not change", extra={"queue": queue.entry.name, "reason": str(error)}
+                    )
                 await asyncio.sleep(0)
             if self._looks % FORGET_LOOKS == 0:
                 self._forget()
@@ -84,7 +85,7 @@ class Resizer:
         return queue.grows or (queue.open_parts > 0 and queue.entry.owns_topic)
 
     def _forget(self) -> None:
-        """What is remembered of queues that are gone."""
+        """Drop the state of deleted queues and topics."""
         topics = self._hall.catalogue.by_id
         self._calm_since_ms = {n: at_ms for n, at_ms in self._calm_since_ms.items() if n in self._hall.queues}
         self._chosen_ms = {topic: at_ms for topic, at_ms in self._chosen_ms.items() if topic in topics}
@@ -112,18 +113,18 @@ class Resizer:
         elif parts < topic.open_count:
             if self._is_quiet(topic, now_ms) and topic.shown_count == topic.open_count:
                 self.change(topic, parts, topic.shown_count, topic.chosen)
-                self._calm_since_ms.pop(queue.number, None)  # The next half takes as long again.
+                self._calm_since_ms.pop(queue.number, None)  # The next halving waits as long again.
         if topic.shown_count > topic.open_count and self._is_drained(topic):
             if topic.topic_id in self._senders:
                 self._senders[topic.topic_id].forget()
             self.change(topic, topic.open_count, topic.open_count, False)
 
     def _is_quiet(self, topic: Topic, now_ms: int) -> bool:
-        """Whether everybody who chooses among the parts has heard by now of how many there are."""
+        """True if all clients that choose partitions have refreshed their metadata by now."""
         return not topic.chosen or now_ms - self._chosen_ms.get(topic.topic_id, self._began_ms) >= CHOSEN_QUIET_MS
 
     def _is_drained(self, topic: Topic) -> bool:
-        """Whether nobody has anything to do in the parts that are to go: neither queues nor groups that read them."""
+        """True if all queues and consumer groups have finished the closed parts."""
         hall = self._hall
         going = hall.routes[topic.name][topic.open_count : topic.shown_count]
         for partition in going:
@@ -146,7 +147,7 @@ class Resizer:
         return True
 
     def change(self, topic: Topic, open: int, shown: int, chosen: bool) -> bool:
-        """Have so many parts open and so many shown from now on. False if that cannot be now."""
+        """Change the numbers of open and shown parts. False if that is not possible now."""
         hall = self._hall
         events = hall.catalogue.decide_map(topic, open, shown, chosen)
         queues = hall.queues_on(topic.topic_id)
@@ -166,14 +167,14 @@ class Resizer:
         return True
 
     def partition_chosen(self, partition: Partition, sender: int) -> None:
-        """A client sends to a part of its own choice, and is about to be answered."""
+        """Handle a send of a Kafka client to a part of its choice, before the append."""
         hall = self._hall
         topic = hall.catalogue.by_id.get(partition.topic_id)
         if topic is None or hall.refusal is not None or not may_map(hall) or not hall.has_room(EVENT_ROOM_BYTES // 2):
-            return  # Then there are no other parts, or what is sent is not taken either.
+            return  # There are no other parts, or the send is refused too.
         self._chosen_ms[topic.topic_id] = hall.time.now_ms()
         if topic.open_count < topic.shown_count or partition.number >= topic.open_count:
-            parts = topic.open_count  # It does not know that parts go, or are gone.
+            parts = topic.open_count  # The client does not know that parts are closed or hidden.
             while parts < topic.shown_count or parts <= partition.number:
                 parts *= 2
             self.change(topic, parts, parts, True)
@@ -196,7 +197,7 @@ class Resizer:
 
 
 def mark_all(queues: list[RunningQueue]) -> list[tuple[RunningQueue, Marked]] | None:
-    """Marks for those of these queues, all on one topic, that keep an order; None if one of them has too many."""
+    """Marks for the FIFO queues among these queues of one topic; None if one is at its bound."""
     marks: list[tuple[RunningQueue, Marked]] = []
     for queue in queues:
         ends = [(partition.log.partition, partition.log.next_offset) for partition in queue.route]
@@ -209,6 +210,6 @@ def mark_all(queues: list[RunningQueue]) -> list[tuple[RunningQueue, Marked]] | 
 
 
 def open_lanes(hall: Hall, queues: list[RunningQueue], added: PartitionsAdded) -> None:
-    """What stands on the topic gives out from the new ones too. Inside a step."""
+    """Open lanes on new partitions in all queues of the topic. Inside an atomic write."""
     for queue in queues:
         write_queue(hall, queue, [LaneOpened(queue=queue.number, lane=number) for number in added.partitions])
