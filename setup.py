@@ -44,6 +44,7 @@ HOT_ROOMS = (
     "queues/marks.py",
     "queues/outcomes.py",
     "queues/queue.py",
+    "queues/runs.py",
     "queues/state.py",
     "queues/uncommitted.py",
     "queues/processing_times.py",

@@ -1,4 +1,4 @@
-"""A hall without doors on a simulated host: started, used, killed, started again, and what is then in it."""
+"""A hall without doors on a simulated host, to be started, used, killed and restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused, and what goes on, while too much waits for its commit or for a checkpoint."""
+"""Refusals and accepted operations under back-pressure."""
 
 from __future__ import annotations
 

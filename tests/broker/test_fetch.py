@@ -1,4 +1,4 @@
-"""Fetches that wait, that are called off, and that read what is not in memory."""
+"""Fetches that wait, that are cancelled, and that read cold data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hall time: it neither jumps nor goes back, and whoever follows keeps the time of its leader."""
+"""Hall time: it neither jumps nor goes back, and followers use the time of the leader."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from longhall.broker.hall_time import BELIEVED_MS, HallTime
 
 
 class SetClock:
-    """A clock that somebody sets."""
+    """A clock that tests set."""
 
     def __init__(self, wall_ms: int) -> None:
         self.wall = wall_ms

@@ -112,7 +112,7 @@ def test_a_retried_batch_is_deduplicated_after_a_crash() -> None:
 
 @pytest.mark.parametrize("why", [Code.NOT_ENOUGH_REPLICAS, Code.STORAGE_FULL, Code.COMMIT_BACKLOG])
 def test_a_general_refusal_precedes_a_sequence_error(why: Code) -> None:
-    """Told of one, librdkafka begins an epoch and sends everything again, also what is here and was not answered."""
+    """On a sequence error librdkafka begins a new epoch and resends batches that are in the log."""
     batches = [batch_of(b"%d" % n, producer_id=7, epoch=0, sequence=n) for n in range(4)]
 
     async def play(life: Life) -> None:

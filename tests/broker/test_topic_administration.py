@@ -1,4 +1,4 @@
-"""Topics and producer ids: what is answered is committed, and what is refused says why."""
+"""Topics and producer ids: replies follow the commit, and refusals have a reason."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_trimming_a_log_completely_moves_its_start_to_the_end() -> None:
 
 
 def test_a_wait_forces_the_sync_of_weak_topics() -> None:
-    """Nobody else may sync for a long time: whoever asks for a commit must bring it about."""
+    """Without other syncs, the wait for a commit must start one."""
     desk = Desk()
 
     async def play(life: Life) -> None:

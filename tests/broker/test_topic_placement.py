@@ -149,7 +149,7 @@ def test_a_transaction_ends_after_its_topic_was_recreated_in_wings() -> None:
 
 
 def test_changes_while_wings_start() -> None:
-    """Whoever is first has the name; and a node that does not lead any more makes nothing."""
+    """The first create gets the name; a node that has lost leadership creates nothing."""
 
     async def play(life: Life) -> None:
         wings = wings_of(life)

@@ -32,7 +32,7 @@ def test_a_body_of_another_size_is_corrupt() -> None:
 
 
 class UploadMachine(RuleBasedStateMachine):
-    """Uploads against dictionaries of what was sent, with a journal and crashes."""
+    """Uploads against a model of dictionaries, with a journal and crashes."""
 
     def __init__(self) -> None:
         super().__init__()

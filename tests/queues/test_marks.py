@@ -55,7 +55,7 @@ def test_returned_messages_precede_later_ones_in_another_log() -> None:
 
 
 def test_a_group_in_two_logs_is_delivered_from_one_at_a_time() -> None:
-    """Two doors may choose the log of a group in two ways; still nobody gets it twice at once."""
+    """Two doors may choose different logs for a group; it is still delivered from one at a time."""
     desk = Desk(QueueSettings(fifo=True), {0: 0, 1: 0})
     desk.send(1, 0, "g")
     desk.send(1, 1, "g")
@@ -195,7 +195,7 @@ class PartsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open < self.shown)
     @rule()
     def hide(self) -> None:
-        """What is to go is drained: nobody is told of it any more, and who asks seldom has asked since."""
+        """The closed parts are drained and hidden, and all clients have refreshed their metadata."""
         going = range(10 + self.open, 10 + self.shown)
         if all(self.desk.queue.cursor(lane).floor() == self.desk.ends[lane] for lane in going):
             self.shown = self.open

@@ -53,7 +53,7 @@ class Broker:
         log.append((due_ms, message))
 
     def work(self, steps: int) -> int:
-        """Do what is asked for, at most so many steps; return how many it took."""
+        """Do the requested work in at most this many steps; returns the number of steps."""
         for taken in range(steps):
             work = self.staging.next_work(self.now_ms)
             if work is None:

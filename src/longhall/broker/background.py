@@ -30,6 +30,13 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 _log = logging.getLogger("longhall.background")
 
 
+async def cancel(task: asyncio.Task[None] | None) -> None:
+    """Cancel a supervised task and wait for its end."""
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 @final
 class BackgroundTasks:
     """The supervised tasks of one node. `on_fatal` stops the node."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final, final
+from typing import final
 
+from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.waiting import committed
 from longhall.errors import Code
@@ -29,8 +30,6 @@ from longhall.topics.effects import (
     SyncResult,
 )
 from longhall.topics.views import FetchedOffset, GroupDescription, GroupListing
-
-TICK_MS_MAX: Final = 60_000
 
 
 @final
@@ -52,7 +51,7 @@ class GroupCoordinator(HallObserver):
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = DeadlineTimer(hall.time, self._tick)
         hall.observers.append(self)
 
     # Membership
@@ -167,23 +166,13 @@ class GroupCoordinator(HallObserver):
 
     def arm(self) -> None:
         """Set the timer to the next deadline."""
-        deadlines = [groups.next_deadline_ms() for groups in self._hall.groups]
-        due = [deadline for deadline in deadlines if deadline is not None]
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due:
-            delay_ms = min(max(min(due) - self._hall.time.now_ms(), 0), TICK_MS_MAX)
-            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick)
+        self._timer.arm(groups.next_deadline_ms() for groups in self._hall.groups)
 
     def stop(self) -> None:
         """Stop the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
 
     def _tick(self) -> None:
-        self._timer = None
         now_ms = self._hall.time.now_ms()
         for number, groups in enumerate(self._hall.groups):
             effects = groups.tick(now_ms)

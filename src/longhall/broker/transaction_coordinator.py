@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final, final
 
+from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.send import append
@@ -30,7 +31,6 @@ from longhall.topics.decisions import Decision, EndRequest, InitRequest, Markers
 from longhall.topics.effects import CommitRequest, CommitResult
 from longhall.topics.events import TransactionEvent, TransactionPrepared
 
-TICK_MS_MAX: Final = 60_000
 TRIES_MAX: Final = 3  # How often a request waits for an outcome before the client must retry.
 
 
@@ -41,7 +41,7 @@ class TransactionCoordinator(HallObserver):
     def __init__(self, hall: Hall, coordinator: GroupCoordinator) -> None:
         self._hall = hall
         self._coordinator = coordinator
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = DeadlineTimer(hall.time, self._tick)
         self._finishing: dict[str, asyncio.Task[None]] = {}
         hall.observers.append(self)
 
@@ -57,9 +57,7 @@ class TransactionCoordinator(HallObserver):
 
     async def stop(self) -> None:
         """Stop the timer and wait for prepared outcomes."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
         await asyncio.gather(*self._finishing.values(), return_exceptions=True)
 
     # Requests
@@ -271,17 +269,9 @@ class TransactionCoordinator(HallObserver):
 
     def arm(self) -> None:
         """Set the timer to the next transaction timeout."""
-        deadlines = [transactions.next_deadline_ms() for transactions in self._hall.transactions]
-        due = [deadline for deadline in deadlines if deadline is not None]
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due:
-            delay_ms = min(max(min(due) - self._hall.time.now_ms(), 0), TICK_MS_MAX)
-            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick)
+        self._timer.arm(transactions.next_deadline_ms() for transactions in self._hall.transactions)
 
     def _tick(self) -> None:
-        self._timer = None
         now_ms = self._hall.time.now_ms()
         for transactions in self._hall.transactions:
             for event in transactions.tick(now_ms):

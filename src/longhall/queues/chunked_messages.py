@@ -19,6 +19,7 @@ from typing import Any, Final, final
 from longhall.errors import Code
 from longhall.queues.auxiliary_events import WholeEvent, WholeHeld, WholeMade
 from longhall.queues.chunks import ChunkManifest
+from longhall.queues.runs import runs_of
 
 CHUNKED_MESSAGES_MAX: Final = 10_000  # In one shard; each has a log of its own.
 PLACES_MAX: Final = 64  # Records of one message; the oldest reference is dropped.
@@ -85,7 +86,7 @@ class ChunkedMessages:
         return WholeMade(
             whole=whole,
             parts=manifest.lane,
-            runs=_runs(manifest.offsets),
+            runs=runs_of(manifest.offsets),
             size_bytes=manifest.size_bytes,
             lane=place[0],
             offset=place[1],
@@ -137,15 +138,3 @@ class ChunkedMessages:
             self._wholes[name] = one
             for lane, offset in places:
                 self._hold(one, (int(lane), int(offset)))
-
-
-def _runs(offsets: list[int]) -> tuple[int, ...]:
-    """First offset and count of each unbroken run, flat, in the order of the chunks."""
-    runs: list[int] = []
-    for offset in offsets:
-        if runs and runs[-2] + runs[-1] == offset:
-            runs[-1] += 1
-        else:
-            runs.append(offset)
-            runs.append(1)
-    return tuple(runs)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, final
 
 from longhall.queues.auxiliary_events import SliceDropped, SliceOpened, StagedSettled, StagingEvent, StagingPurged
+from longhall.queues.runs import runs_of
 from longhall.queues.slices import Slice, SliceKey, begins_ms_of, end_ms_of, level_of, slice_at, slice_for
 from longhall.queues.wheel import SLOTS_MAX, Wheel
 
@@ -254,7 +255,8 @@ class Staging:
             if one is not None and offset < one.end and not one.is_settled(offset):
                 offsets.setdefault(one.key, []).append(offset)
         return [
-            StagedSettled(queue=self._queue, slice=key, runs=runs_of(found), why=why) for key, found in offsets.items()
+            StagedSettled(queue=self._queue, slice=key, runs=runs_of(sorted(found)), why=why)
+            for key, found in offsets.items()
         ]
 
     def decide_drop(self, key: SliceKey) -> SliceDropped:
@@ -334,15 +336,3 @@ class Staging:
             one.restore(row)
             self._add(one)
         self._idle = [(int(lane), int(end)) for lane, end in state["idle"]]
-
-
-def runs_of(offsets: list[int]) -> tuple[int, ...]:
-    """First offset and count of each unbroken run, flat; the offsets may come in any order."""
-    runs: list[int] = []
-    for offset in sorted(offsets):
-        if runs and runs[-2] + runs[-1] == offset:
-            runs[-1] += 1
-        else:
-            runs.append(offset)
-            runs.append(1)
-    return tuple(runs)

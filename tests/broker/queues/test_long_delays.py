@@ -31,7 +31,7 @@ def test_a_delay_of_three_months_ends_on_time(body: bytes) -> None:
         sent.append(life.hall.time.now_ms())
 
     async def wait(life: Life) -> None:
-        """Ten days with a restart behind them: others come and go, and retention takes what is old."""
+        """Ten days and a restart: other messages come and go, and retention removes old ones."""
         queues = Queues(life.hall)
         queues.stager.start()
         cleaner = LogCleaner(life.hall)

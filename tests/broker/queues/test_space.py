@@ -1,4 +1,4 @@
-"""What is settled gives its space back soon, whoever else is still outstanding, and whenever the node dies."""
+"""The space of settled messages is freed soon, despite outstanding messages and crashes."""
 
 from __future__ import annotations
 

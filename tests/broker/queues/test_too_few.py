@@ -1,4 +1,4 @@
-"""Too few hosts are left when a message is committed: whoever sent it is told so, and so is whoever asks again."""
+"""A message committed by too few replicas is refused, for the sender and for repeats."""
 
 from __future__ import annotations
 

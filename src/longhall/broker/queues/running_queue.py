@@ -288,3 +288,11 @@ class RunningQueue(Listener):
         self.queue.restore(state[0])
         self.staging.restore(state[1])
         self.sent.restore(state[2])
+
+
+def priority_queue_on(partition: Partition) -> RunningQueue | None:
+    """The queue with priority lanes on this partition; None if there is none."""
+    for listener in partition.listeners:
+        if isinstance(listener, RunningQueue) and listener.has_priority_lanes:
+            return listener
+    return None

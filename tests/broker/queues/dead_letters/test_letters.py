@@ -1,4 +1,4 @@
-"""Dead letters as an operator meets them: what is known of each, and how one is put right."""
+"""Dead letters for operators: their history, and edits."""
 
 from __future__ import annotations
 

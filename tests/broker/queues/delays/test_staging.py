@@ -1,4 +1,4 @@
-"""Delays through the running verbs: what is due before the disk has it, and what a crash finds half way."""
+"""Delays through the operations: due times before the sync, and crashes between the steps."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_the_audit_record_says_unseen(platter: Platter) -> None:
 
 
 def test_a_full_disk_fails_the_receive_of_a_withheld_message(platter: Platter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever gets no answer knows that something may have been leased to him."""
+    """A failed receive may have leased messages, as the client knows."""
 
     async def play(life: Life) -> None:
         queues = await opened(life)

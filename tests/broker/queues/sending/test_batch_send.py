@@ -1,4 +1,4 @@
-"""What is sent in one call stands in one batch, and yet each message has its own fate."""
+"""The messages of one call are one batch, and each has its own result."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Final
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.delivery.message_lookup import warm
-from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue, priority_queue_on
 from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed
 from longhall.queues.outcomes import Candidate
@@ -27,7 +27,7 @@ _STEP: Final = 500
 async def advance_scan(hall: Hall, partition: Partition) -> None:
     """Advance the scan of an ordinary lane."""
     lane = partition.log.partition
-    queue = _owner(partition)
+    queue = priority_queue_on(partition)
     if queue is None or queue.settings.settled != "free" or partition.log.bytes_kept() < BYTES_MIN:
         return
     for _ in range(STEPS_MAX):
@@ -58,10 +58,3 @@ def _until(queue: RunningQueue, found: list[Candidate]) -> int:
             room -= 1
         until = candidate.next_offset
     return until
-
-
-def _owner(partition: Partition) -> RunningQueue | None:
-    for listener in partition.listeners:
-        if isinstance(listener, RunningQueue) and listener.has_priority_lanes:
-            return listener
-    return None

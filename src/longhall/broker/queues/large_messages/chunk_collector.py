@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import Final, final
 
+from longhall.broker.background import cancel
 from longhall.broker.events import PartsDropped
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.large_messages.upload import give_up
@@ -43,9 +44,7 @@ class ChunkCollector:
 
     async def stop(self) -> None:
         """Stop the task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from typing import Final, final
 from longhall.broker.events import LaneMade
 from longhall.broker.hall import EVENT_ROOM_BYTES, LEVEL, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue, priority_queue_on
 from longhall.broker.queues.write import write_queue
 from longhall.broker.send import append_here
 from longhall.broker.waiting import Commit
@@ -37,7 +37,7 @@ class PriorityCopier:
     ) -> Code | None:
         """Append a batch and the copies of its messages with a priority, in one atomic write."""
         hall = self._hall
-        queue = _owner(partition)
+        queue = priority_queue_on(partition)
         levels = _by_level(queue, partition, header, frame, at, now_ms) if queue is not None else {}
         if queue is None or not levels:
             return append_here(hall, partition, header, frame, at, now_ms, message)
@@ -84,13 +84,6 @@ class PriorityCopier:
             write_queue(hall, queue, [opened])
             lane = queue.levels[level]
         return lane
-
-
-def _owner(partition: Partition) -> RunningQueue | None:
-    for listener in partition.listeners:
-        if isinstance(listener, RunningQueue) and listener.has_priority_lanes:
-            return listener
-    return None
 
 
 def _by_level(

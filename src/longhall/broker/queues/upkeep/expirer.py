@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import Final, final
 
+from longhall.broker.background import cancel
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
 from longhall.broker.queues.delivery.message_lookup import look_into, warm
@@ -41,9 +42,7 @@ class Expirer:
 
     async def stop(self) -> None:
         """Stop the task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while True:

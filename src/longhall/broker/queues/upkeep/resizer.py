@@ -18,6 +18,7 @@ import asyncio
 import logging
 from typing import Final, final
 
+from longhall.broker.background import cancel
 from longhall.broker.catalogue import Topic
 from longhall.broker.events import PartitionsAdded
 from longhall.broker.feature_gates import may_map
@@ -62,9 +63,7 @@ class Resizer:
 
     async def stop(self) -> None:
         """Stop the task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while self._hall.commits.failure is None:
