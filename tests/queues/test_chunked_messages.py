@@ -14,27 +14,27 @@ from longhall.queues.chunks import ChunkManifest
 decoder = msgspec.msgpack.Decoder(WholeEvent)
 
 
-def made(wholes: ChunkedMessages, name: str, offsets: list[int], place: tuple[int, int] = (1, 10)) -> None:
+def made(messages: ChunkedMessages, name: str, offsets: list[int], place: tuple[int, int] = (1, 10)) -> None:
     manifest = ChunkManifest(9, offsets, 100, UploadEnded(upload_id=name, why="joined"))
-    write(wholes, wholes.decide_make(name, manifest, place))
+    write(messages, messages.decide_make(name, manifest, place))
 
 
-def write(wholes: ChunkedMessages, event: WholeEvent | Code) -> None:
+def write(messages: ChunkedMessages, event: WholeEvent | Code) -> None:
     assert not isinstance(event, Code)
-    wholes.apply(decoder.decode(msgspec.msgpack.encode(event)))
+    messages.apply(decoder.decode(msgspec.msgpack.encode(event)))
 
 
-def again(wholes: ChunkedMessages) -> ChunkedMessages:
+def again(messages: ChunkedMessages) -> ChunkedMessages:
     restored = ChunkedMessages()
-    restored.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(wholes.snapshot())))
+    restored.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(messages.snapshot())))
     return restored
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30, unique=True))
 def test_chunks_are_found_in_order(offsets: list[int]) -> None:
-    wholes = ChunkedMessages()
-    made(wholes, "a", offsets)
-    whole = again(wholes).get("a")
+    messages = ChunkedMessages()
+    made(messages, "a", offsets)
+    whole = again(messages).get("a")
     assert whole is not None
     assert whole.count == len(offsets)
     assert [whole.offset_of(number) for number in range(len(offsets))] == offsets
@@ -42,25 +42,25 @@ def test_chunks_are_found_in_order(offsets: list[int]) -> None:
 
 
 def test_a_move_adds_a_reference_and_the_end_removes_all() -> None:
-    wholes = ChunkedMessages(wholes_max=1)
-    assert not wholes.is_full
-    made(wholes, "a", [0])
-    assert wholes.is_full
-    write(wholes, wholes.decide_hold("a", (2, 20)))
-    assert wholes.decide_hold("b", (2, 21)) is Code.INVALID_REQUEST
-    wholes = again(wholes)
-    assert wholes.at((1, 10)) is wholes.at((2, 20)) is wholes.get("a")
-    assert wholes.at((2, 21)) is None
-    write(wholes, WholeFreed(whole="a"))
-    write(wholes, WholeFreed(whole="a"))
-    assert (len(wholes), wholes.at((1, 10)), wholes.get("a")) == (0, None, None)
+    messages = ChunkedMessages(messages_max=1)
+    assert not messages.is_full
+    made(messages, "a", [0])
+    assert messages.is_full
+    write(messages, messages.decide_hold("a", (2, 20)))
+    assert messages.decide_hold("b", (2, 21)) is Code.INVALID_REQUEST
+    messages = again(messages)
+    assert messages.at((1, 10)) is messages.at((2, 20)) is messages.get("a")
+    assert messages.at((2, 21)) is None
+    write(messages, WholeFreed(whole="a"))
+    write(messages, WholeFreed(whole="a"))
+    assert (len(messages), messages.at((1, 10)), messages.get("a")) == (0, None, None)
 
 
 def test_references_are_bounded() -> None:
-    wholes = ChunkedMessages()
-    made(wholes, "a", [0])
+    messages = ChunkedMessages()
+    made(messages, "a", [0])
     for number in range(PLACES_MAX):
-        write(wholes, wholes.decide_hold("a", (3, number)))
-    for one in (wholes, again(wholes)):
+        write(messages, messages.decide_hold("a", (3, number)))
+    for one in (messages, again(messages)):
         assert one.at((1, 10)) is None, "the oldest"
         assert one.at((3, 0)) is one.at((3, PLACES_MAX - 1)) is not None

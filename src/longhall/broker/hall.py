@@ -138,7 +138,6 @@ class Hall:
         self.storage_full = False
         self.write_failed = False  # A write has failed since the last successful probe of the disk.
         self.space_bytes = 1 << 62  # Free bytes before the reserve, as of the last check, minus messages since.
-        self.draining = False
         self.leadership: Leadership | None = None  # None: a standalone node, which leads everything.
         self.wings: GroupPlacement | None = None  # In a cluster: the placement of topics in wings.
         self.replica: Replica | None = None  # In a cluster: this node's replica of the log.

@@ -56,17 +56,17 @@ class ChunkedMessage:
 class ChunkedMessages:
     """All complete large messages of one shard, by name and by the position of their records."""
 
-    def __init__(self, wholes_max: int = CHUNKED_MESSAGES_MAX) -> None:
-        self._messages_max = wholes_max
-        self._wholes: dict[str, ChunkedMessage] = {}
+    def __init__(self, messages_max: int = CHUNKED_MESSAGES_MAX) -> None:
+        self._messages_max = messages_max
+        self._by_name: dict[str, ChunkedMessage] = {}
         self._by_place: dict[Place, ChunkedMessage] = {}
 
     def __len__(self) -> int:
-        return len(self._wholes)
+        return len(self._by_name)
 
     def get(self, whole: str) -> ChunkedMessage | None:
         """The message of this name."""
-        return self._wholes.get(whole)
+        return self._by_name.get(whole)
 
     def at(self, place: Place) -> ChunkedMessage | None:
         """The message of the record at this position."""
@@ -74,12 +74,12 @@ class ChunkedMessages:
 
     def items(self) -> list[tuple[str, ChunkedMessage]]:
         """All messages with their names."""
-        return list(self._wholes.items())
+        return list(self._by_name.items())
 
     @property
     def is_full(self) -> bool:
         """True if no further upload may begin."""
-        return len(self._wholes) >= self._messages_max
+        return len(self._by_name) >= self._messages_max
 
     def decide_make(self, whole: str, manifest: ChunkManifest, place: Place) -> WholeMade:
         """Make the chunks a message with the record at `place`."""
@@ -94,7 +94,7 @@ class ChunkedMessages:
 
     def decide_hold(self, whole: str, place: Place) -> WholeHeld | Code:
         """Add the record at `place` to the message."""
-        if whole not in self._wholes:
+        if whole not in self._by_name:
             return Code.INVALID_REQUEST
         return WholeHeld(whole=whole, lane=place[0], offset=place[1])
 
@@ -102,15 +102,15 @@ class ChunkedMessages:
         """Apply an event: the only way in which the messages change."""
         if isinstance(event, WholeMade):
             first = (event.lane, event.offset)
-            self._wholes[event.whole] = self._by_place[first] = ChunkedMessage(
+            self._by_name[event.whole] = self._by_place[first] = ChunkedMessage(
                 event.parts, event.runs, event.size_bytes, first
             )
         elif isinstance(event, WholeHeld):
-            whole = self._wholes.get(event.whole)
+            whole = self._by_name.get(event.whole)
             if whole is not None:
                 self._hold(whole, (event.lane, event.offset))
         else:
-            gone = self._wholes.pop(event.whole, None)
+            gone = self._by_name.pop(event.whole, None)
             for place in gone.places if gone is not None else ():
                 del self._by_place[place]
 
@@ -125,16 +125,16 @@ class ChunkedMessages:
         """Builtins only, for `restore`."""
         return [
             [name, one.parts, list(one.runs), one.size_bytes, list(one.first), [list(place) for place in one.places]]
-            for name, one in self._wholes.items()
+            for name, one in self._by_name.items()
         ]
 
     def restore(self, state: list[Any]) -> None:
         """Take the state of a `snapshot`."""
-        self._wholes = {}
+        self._by_name = {}
         self._by_place = {}
         for name, parts, runs, size_bytes, first, places in state:
             one = ChunkedMessage(int(parts), tuple(runs), int(size_bytes), (int(first[0]), int(first[1])))
             one.places = {}
-            self._wholes[name] = one
+            self._by_name[name] = one
             for lane, offset in places:
                 self._hold(one, (int(lane), int(offset)))

@@ -64,8 +64,8 @@ class ChunkCollector:
                 if (upload_id in over or queue not in hall.queues) and hall.has_room(EVENT_ROOM_BYTES // 4):
                     give_up(hall, upload_id, expired=True)
         freed = 0
-        for shard, wholes in enumerate(hall.chunked_messages, 1):
-            for name, whole in wholes.items():
+        for shard, messages in enumerate(hall.chunked_messages, 1):
+            for name, whole in messages.items():
                 if self._is_over(name, whole, now_ms) and hall.has_room(EVENT_ROOM_BYTES // 4):
                     self._free(shard, name, whole)
                     freed += 1

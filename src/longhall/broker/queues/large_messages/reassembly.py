@@ -115,8 +115,8 @@ async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) 
     settles = queue.settings.delivery == "at-most-once"  # Then it is settled, and its parts are collected soon.
     if (held is None and not settles) or (held is not None and held[0] != lease):
         raise LonghallError(Code.RECEIPT_SUPERSEDED, "the message is settled, or another consumer has it")
-    for wholes in hall.chunked_messages:
-        whole = wholes.at((lane, offset))
+    for messages in hall.chunked_messages:
+        whole = messages.at((lane, offset))
         if whole is not None:
             return await _read_chunk(hall, whole, number)
     raise LonghallError(Code.INVALID_REQUEST, "the message has no parts")

@@ -139,8 +139,8 @@ class UploadCompletion:
         """Make the chunks a large message with this record. In one atomic write with the record."""
         number = self._queue.shard.number
         write_upload(self._hall, number, manifest.ended)
-        wholes = self._hall.chunked_messages[number - 1]
-        write_whole(self._hall, number, wholes.decide_make(self.upload_id, manifest, (lane, offset)))
+        messages = self._hall.chunked_messages[number - 1]
+        write_whole(self._hall, number, messages.decide_make(self.upload_id, manifest, (lane, offset)))
 
     def made_before(self) -> ChunkedMessage | None:
         """The large message, if the upload was finished before."""
