@@ -8,10 +8,10 @@ import msgspec
 
 from longhall.broker.queues.audit import audit_log
 from longhall.broker.queues.delivery import receive
-from longhall.broker.queues.delivery.receiver_filters import FilterWish
+from longhall.broker.queues.delivery.receiver_filters import CompiledReceiverFilter
 from longhall.broker.queues.sending import answer
 from longhall.broker.queues.upkeep import rewind
-from longhall.broker.queues.upkeep.declare import declare_from
+from longhall.broker.queues.upkeep.queue_administration import declare_from
 from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed
 from simulation.bug import Bug
@@ -59,12 +59,12 @@ def _audit_in_memory() -> _Exchanges:
 
 
 def _give_what_does_not_fit() -> _Exchanges:
-    good: Any = FilterWish.wants
+    good: Any = CompiledReceiverFilter.wants
 
     def wants(self: Any, lane: int, candidate: Any) -> bool:
         return bool(good(self, lane, candidate)) or candidate.payload.offset % 40 == 0
 
-    return [(FilterWish, "wants", wants)]
+    return [(CompiledReceiverFilter, "wants", wants)]
 
 
 def _forget_what_was_passed() -> _Exchanges:

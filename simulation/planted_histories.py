@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from longhall.broker import replay, send
-from longhall.broker.time import HallTime
-from longhall.broker.verify import verify
+from longhall.broker.hall_time import HallTime
+from longhall.broker.transaction_check import check_transaction
 from longhall.cluster.membership import coordinator_session
 from longhall.cluster.replication import log_matching
 from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica
@@ -61,16 +61,16 @@ def _write_under_an_old_epoch() -> _Exchanges:
         decided = good(self, header)
         return None if decided is Code.INVALID_PRODUCER_EPOCH else decided
 
-    return [(ProducerTable, "decide", decide), (send, "verify", lambda *arguments: None)]
+    return [(ProducerTable, "decide", decide), (send, "check_transaction", lambda *arguments: None)]
 
 
 def _write_without_adding() -> _Exchanges:
-    good: Any = verify
+    good: Any = check_transaction
 
     def adding(hall: Any, partition: Any, header: Any, transactional_id: Any, joins: bool) -> Any:
         return good(hall, partition, header, transactional_id, True)
 
-    return [(send, "verify", adding)]
+    return [(send, "check_transaction", adding)]
 
 
 def _carry_once_more() -> _Exchanges:

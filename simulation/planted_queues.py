@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
+from longhall.broker.hall_time import HallTime
 from longhall.broker.queues import service
-from longhall.broker.queues.dead_letters import bury, move
+from longhall.broker.queues.dead_letters import dead_lettering, redrive
 from longhall.broker.queues.delays import delay_promotion
 from longhall.broker.queues.delivery import receive, settle
-from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.upkeep import resize
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.upkeep import resizer
 from longhall.broker.queues.write import write_queue, write_staging
-from longhall.broker.time import HallTime
+from longhall.queues.auxiliary_events import StagedSettled
 from longhall.queues.events import Died, Extended, Leased, Purged, Settled
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
@@ -25,7 +26,6 @@ from longhall.queues.parts import Senders
 from longhall.queues.queue import Queue
 from longhall.queues.staging import DUE_NOW, Staging
 from longhall.queues.state import State
-from longhall.queues.steps import StagedSettled
 from longhall.shards.shard import QUEUES, Committable
 from simulation.bug import Bug
 
@@ -85,15 +85,15 @@ def _purge_in_memory() -> list[tuple[Any, str, Any]]:
 
 
 def _bury_without_settling() -> list[tuple[Any, str, Any]]:
-    return [(bury, "write_queue", _in_memory_only(Died))]
+    return [(dead_lettering, "write_queue", _in_memory_only(Died))]
 
 
 def _redrive_without_settling() -> list[tuple[Any, str, Any]]:
-    return [(move, "write_queue", _in_memory_only(Settled))]
+    return [(redrive, "write_queue", _in_memory_only(Settled))]
 
 
 def _drop_dead_letters() -> list[tuple[Any, str, Any]]:
-    return [(bury, "_move", lambda *_: "")]
+    return [(dead_lettering, "_move", lambda *_: "")]
 
 
 def _move_without_settling_the_staged() -> list[tuple[Any, str, Any]]:
@@ -173,11 +173,11 @@ def _forget_pauses() -> list[tuple[Any, str, Any]]:
 
 
 def _grow_without_marks() -> list[tuple[Any, str, Any]]:
-    return [(resize, "mark_all", lambda queues: [])]
+    return [(resizer, "mark_all", lambda queues: [])]
 
 
 def _mark_nobody_who_chooses() -> list[tuple[Any, str, Any]]:
-    return [(Senders, "hears", lambda self, sender, part: False)]
+    return [(Senders, "notices_growth", lambda self, sender, part: False)]
 
 
 def _forget_marks() -> list[tuple[Any, str, Any]]:

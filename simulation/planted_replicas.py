@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker import checkpoint, recover, rejoin, replay
+from longhall.broker import checkpoint, recovery, replay, replica_recovery
 from longhall.broker.events import Truncated
 from longhall.cluster.membership import controller, election
 from longhall.cluster.membership.feature_level import level_of
@@ -98,13 +98,13 @@ def _publish_what_is_not_committed() -> _Exchanges:
 
 
 def _recover_everything_as_committed() -> _Exchanges:
-    good: Any = rejoin._take_frame
+    good: Any = replica_recovery._take_frame
 
     def take_frame(hall: Any, replica: Any, frame: Any) -> None:
         good(hall, replica, frame)
         replica.commit(replica.index)
 
-    return [(rejoin, "_take_frame", take_frame)]
+    return [(replica_recovery, "_take_frame", take_frame)]
 
 
 def _serve_before_the_epoch_is_committed() -> _Exchanges:
@@ -183,8 +183,8 @@ def _forget_the_last_part() -> _Exchanges:
 
 def _let_everybody_in() -> _Exchanges:
     """Neither the record nor the directory is looked at."""
-    read: Any = recover.read_identity
-    identify: Any = recover.identify
+    read: Any = recovery.read_identity
+    identify: Any = recovery.identify
 
     async def check_level(coordinator: Any, level_max: int) -> int:
         return min(level_of((await coordinator.feature_level()).level), level_max)

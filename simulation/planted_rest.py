@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from longhall.broker.scrub import Scrubber
-from longhall.broker.vouch import Voucher
+from longhall.broker.trailing_frame import TrailingFrameWriter
 from longhall.log import wal
 from simulation.bug import Bug
 
@@ -15,7 +15,7 @@ _Exchanges = list[tuple[Any, str, Any]]
 def _cut_rotten_tails() -> _Exchanges:
     return [
         (wal, "correct_frame", lambda buffer, at, position: None),
-        (Voucher, "look", lambda self: None),
+        (TrailingFrameWriter, "look", lambda self: None),
     ]
 
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from longhall.broker import recover
+from longhall.broker import recovery
 from longhall.broker.commits import Commits
 from longhall.broker.partition import Partition
-from longhall.broker.transact import Transactor
+from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.log import background_jobs, compaction, frames, partition, segment_reads, wal
 from longhall.log.files import OpenFiles
 from longhall.log.frames import decode_frame
@@ -79,7 +79,7 @@ def _replay_stale_frames() -> list[tuple[Any, str, Any]]:
 
 
 def _trust_references() -> list[tuple[Any, str, Any]]:
-    return [(recover, "_references_whole", lambda hall, frame, bases: True)]
+    return [(recovery, "_references_whole", lambda hall, frame, bases: True)]
 
 
 def _forget_producers() -> list[tuple[Any, str, Any]]:
@@ -157,7 +157,7 @@ def _drop_tail(log: Any) -> int:
 
 
 def _leave_markers_unwritten() -> list[tuple[Any, str, Any]]:
-    return [(Transactor, "start", lambda self: self.arm())]
+    return [(TransactionCoordinator, "start", lambda self: self.arm())]
 
 
 def _compact_the_last_value() -> list[tuple[Any, str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, final
 
 import msgspec
 
-from longhall.broker.declare import create_topic, delete_topic
+from longhall.broker.topic_administration import create_topic, delete_topic
 from longhall.cluster.replication.group_replica import ReplicaOptions
 from longhall.errors import LonghallError
 from longhall.node import cluster_node

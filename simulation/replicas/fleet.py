@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 
 from longhall.broker.apply import ReplicaFailed
-from longhall.broker.gates import NEWEST
+from longhall.broker.feature_gates import NEWEST
 from longhall.broker.queues.service import QueueService
-from longhall.broker.recover import read_identity
+from longhall.broker.recovery import read_identity
 from longhall.cluster.membership.election import REPLICAS_MAX
 from longhall.cluster.membership.feature_level import level_of
 from longhall.cluster.membership.member_file import read_member_file

@@ -107,7 +107,7 @@ class Watch:
         member = member_of(found_leader) if found_leader is not None else None
         if member is not None:
             demand(not member.comparison.failures, "the leader cannot digest its state")
-            undecided = member.comparison.undecided
+            undecided = member.comparison.uncommitted
             expected = not undecided or bool(self._alterations)
             demand(expected, f"nodes {sorted(undecided)} are said to differ, and do not")
 

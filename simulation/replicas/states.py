@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from longhall.broker.digest import offset_rows, queue_rows
 from longhall.broker.hall import Hall
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.state_digest import offset_rows, queue_rows
 from longhall.queues.leases import LEASED
 from simulation.checkers.violation import demand
 
@@ -48,7 +48,7 @@ def tables_of(hall: Hall) -> dict[str, object]:
     for shard in range(len(hall.shards) - 1):
         found[f"moves {shard}"] = hall.redrives[shard].snapshot()
         found[f"uploads {shard}"] = hall.uploads[shard].snapshot()
-        found[f"wholes {shard}"] = hall.wholes[shard].snapshot()
+        found[f"wholes {shard}"] = hall.chunked_messages[shard].snapshot()
         groups = hall.groups[shard].snapshot()["groups"]
         found[f"offsets {shard}"] = sorted(repr((group, offset_rows(offsets))) for group, _, offsets in groups)
         found[f"transactions {shard}"] = sorted(map(repr, hall.transactions[shard].snapshot()["transactions"]))

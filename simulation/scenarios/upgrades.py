@@ -10,7 +10,7 @@ import asyncio
 import random
 from typing import Any, Final
 
-from longhall.broker.gates import NEWEST, OLDEST
+from longhall.broker.feature_gates import NEWEST, OLDEST
 from longhall.coordination.ports import CoordinationError
 from longhall.errors import LonghallError
 from simulation.checkers.violation import demand

@@ -1,4 +1,4 @@
-"""A hall without doors on a simulated host: started, used, killed, started again, and what is then in it."""
+"""A hall without doors on a simulated host, to be started, used, killed and restarted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from longhall.broker.coordinate import Coordinator
+from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
-from longhall.broker.recover import Recovered, identify, recover
+from longhall.broker.recovery import Recovered, identify, recover
 from longhall.broker.send import Sent, send, wait
-from longhall.broker.transact import Transactor
+from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.broker.waiting import Commit
 from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.segment_reads import Supplied
@@ -43,8 +43,8 @@ class Life:
         identity = identify(world.disk, world.entropy, options)
         self.world = world
         self.hall = Hall(world, msgspec.structs.replace(options, shards=identity.shards))
-        self.coordinator = Coordinator(self.hall)
-        self.transactor = Transactor(self.hall, self.coordinator)
+        self.coordinator = GroupCoordinator(self.hall)
+        self.transactor = TransactionCoordinator(self.hall, self.coordinator)
         self.failures: list[OSError] = []
         self.hall.commits.on_failure = self.failures.append
         self.report: Recovered = recover(self.hall)

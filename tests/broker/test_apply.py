@@ -40,7 +40,7 @@ def replay(applied: Applied) -> Replay:
     return cast(Replay, applied)
 
 
-def test_what_is_committed_is_applied_and_no_more() -> None:
+def test_only_committed_entries_are_applied() -> None:
     replica, applied = replica_of(5, 3), Applied()
     assert apply_committed(replica, replay(applied), 2) == 2
     assert apply_committed(replica, replay(applied), 10) == 1
@@ -63,9 +63,7 @@ def test_a_new_leader_applies_everything() -> None:
     ],
 )
 @pytest.mark.parametrize("apply", [apply_committed, apply_pending])
-def test_an_entry_that_cannot_be_applied_stays_pending(
-    apply: Any, error: Exception, is_io: bool, is_full: bool
-) -> None:
+def test_a_failed_entry_stays_pending(apply: Any, error: Exception, is_io: bool, is_full: bool) -> None:
     replica, applied = replica_of(5, 5), Applied(3, error)
     with pytest.raises(ReplicaFailed) as caught:
         apply(replica, replay(applied), 100)

@@ -38,7 +38,7 @@ def test_a_task_that_fails_is_counted_and_started_again_until_it_returns() -> No
     played(play)
 
 
-def test_a_task_that_goes_on_after_its_failure_is_no_longer_failing_after_a_while() -> None:
+def test_a_restarted_task_stops_failing_after_a_while() -> None:
     async def play() -> None:
         background = BackgroundTasks(_must_not_stop)
         runs: list[str] = []
@@ -76,7 +76,7 @@ def test_a_fatal_task_stops_the_node_and_is_not_started_again() -> None:
     played(play)
 
 
-def test_a_node_that_stops_waits_for_no_pause() -> None:
+def test_a_stopping_node_skips_the_pause() -> None:
     async def play() -> None:
         background = BackgroundTasks(_must_not_stop)
 
@@ -92,7 +92,7 @@ def test_a_node_that_stops_waits_for_no_pause() -> None:
     played(play)
 
 
-def test_a_task_may_report_a_failure_that_it_survives() -> None:
+def test_a_task_may_report_a_handled_failure() -> None:
     async def play() -> None:
         background = BackgroundTasks(_must_not_stop)
         background.failed("checkpoint", OSError(28, "no space"))

@@ -1,4 +1,4 @@
-"""What is refused, and what goes on, while too much waits for its commit or for a checkpoint."""
+"""Refusals and accepted operations under back-pressure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from longhall.broker.backpressure import Backpressure
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
 
 BOUND_BYTES = 64 * 1024
 
 
-def test_messages_are_refused_behind_the_bound_of_the_log_until_there_is_a_checkpoint() -> None:
+def test_messages_are_refused_at_the_bound_of_the_log_until_a_checkpoint() -> None:
     options = msgspec.structs.replace(OPTIONS, wal_bytes_max=BOUND_BYTES)
 
     async def play(life: Life) -> None:
@@ -33,7 +33,7 @@ def test_messages_are_refused_behind_the_bound_of_the_log_until_there_is_a_check
     Desk(options=options).live(play)
 
 
-def test_the_log_says_once_that_it_began_and_once_that_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+def test_backpressure_is_logged_once_at_its_start_and_end(caplog: pytest.LogCaptureFixture) -> None:
     async def play(life: Life) -> None:
         backpressure = Backpressure(life.hall)
         backlog = life.hall.backlog
@@ -50,4 +50,4 @@ def test_the_log_says_once_that_it_began_and_once_that_it_ended(caplog: pytest.L
     with caplog.at_level(logging.WARNING, "longhall.backpressure"):
         Desk().live(play)
     said = [record.message for record in caplog.records]
-    assert said == ["messages are refused for a while", "messages are taken again"]
+    assert said == ["back-pressure: messages are refused", "back-pressure has ended: messages are accepted"]

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.declare import create_topic, delete_topic, trim_log
 from longhall.broker.housekeeper import Housekeeper
+from longhall.broker.topic_administration import create_topic, delete_topic, trim_log
 from longhall.errors import Code
 from longhall.log.layout import partition_directory
 from tests.broker.desk import Desk, Life, batch_of, picture, stored_batches
@@ -19,7 +19,7 @@ LARGE = bytes(80_000)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_checkpoint_that_was_called_off_leaves_its_work_to_the_next(seed: int) -> None:
+def test_a_cancelled_checkpoint_leaves_its_work_to_the_next(seed: int) -> None:
     """As a node does that is told to stop while its housekeeper takes one."""
     desk = Desk(seed)
     before: dict[str, object] = {}
@@ -44,7 +44,7 @@ def test_a_checkpoint_that_was_called_off_leaves_its_work_to_the_next(seed: int)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_checkpoint_under_way_publishes_nothing_when_the_state_fails(seed: int) -> None:
+def test_a_running_checkpoint_publishes_nothing_when_the_state_fails(seed: int) -> None:
     desk = Desk(seed)
 
     async def play(life: Life) -> None:
@@ -95,7 +95,7 @@ def test_a_topic_deleted_while_a_checkpoint_runs_is_gone_and_not_counted_twice()
         desk.live(look)
 
 
-def test_a_full_disk_puts_the_checkpoint_off_and_nothing_is_lost() -> None:
+def test_a_full_disk_delays_the_checkpoint_and_nothing_is_lost() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -156,7 +156,7 @@ def test_the_log_is_released_and_stays_small() -> None:
     desk.live(look)
 
 
-def test_what_a_replay_would_have_to_do_is_bounded_by_count_as_well() -> None:
+def test_the_number_of_replay_steps_is_bounded() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.commits import LONE_ROUNDS_MIN
-from longhall.broker.declare import create_topic
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.send import send, wait
+from longhall.broker.topic_administration import create_topic
 from longhall.shards.shard import Committable
 from longhall.world.ports import Done, File
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
@@ -84,7 +84,7 @@ def test_a_checkpoint_whose_sync_fails_stops_the_node() -> None:
 
 
 @pytest.mark.parametrize("durability", ["interval", "none"])
-def test_weak_topics_are_answered_by_the_write_and_kept_by_the_next_sync(durability: str) -> None:
+def test_weak_topics_are_acknowledged_by_the_write_and_durable_by_the_next_sync(durability: str) -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -104,7 +104,7 @@ def test_weak_topics_are_answered_by_the_write_and_kept_by_the_next_sync(durabil
     desk.live(look)
 
 
-def test_one_sync_covers_all_that_came_while_the_last_was_under_way() -> None:
+def test_one_sync_covers_all_writes_during_the_last_one() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -121,7 +121,7 @@ def test_one_sync_covers_all_that_came_while_the_last_was_under_way() -> None:
     desk.live(play)
 
 
-def test_a_name_that_cannot_be_synced_stops_the_node_too() -> None:
+def test_a_failed_sync_of_a_file_name_stops_the_node() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:

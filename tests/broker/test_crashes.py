@@ -11,7 +11,7 @@ from tests.broker.workload import Workload
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whatever_was_promised_is_kept(seed: int) -> None:
+def test_acknowledged_messages_survive_crashes(seed: int) -> None:
     chance = random.Random(seed)
     desk = Desk(seed)
     desk.host.faults.cold_read_chance = 0.0

@@ -1,4 +1,4 @@
-"""Fetches that wait, that are called off, and that read what is not in memory."""
+"""Fetches that wait, that are cancelled, and that read cold data."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.declare import create_topic, delete_topic, trim_log
 from longhall.broker.fetch import Fetch, PartitionFetch
-from longhall.broker.locate import EARLIEST, LATEST, NEWEST, locate
+from longhall.broker.offset_lookup import EARLIEST, LATEST, NEWEST, look_up_offset
+from longhall.broker.topic_administration import create_topic, delete_topic, trim_log
 from longhall.errors import Code, LonghallError
 from tests.broker.desk import Desk, Life, batch_of
 
@@ -27,7 +27,7 @@ def want(life: Life, number: int, offset: int, bytes_max: int = 1 << 20) -> Part
     return PartitionFetch(life.partition("t", number), offset, bytes_max, -1)
 
 
-def test_a_fetch_waits_for_more_and_is_answered_once() -> None:
+def test_a_fetch_waits_for_data_and_replies_once() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -48,7 +48,7 @@ def test_a_fetch_waits_for_more_and_is_answered_once() -> None:
     desk.live(play)
 
 
-def test_a_fetch_whose_time_is_over_answers_with_what_there_is() -> None:
+def test_a_fetch_replies_with_available_data_at_its_timeout() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -64,7 +64,7 @@ def test_a_fetch_whose_time_is_over_answers_with_what_there_is() -> None:
     desk.live(play)
 
 
-def test_a_fetch_that_was_called_off_leaves_nothing_behind() -> None:
+def test_a_cancelled_fetch_leaves_no_watchers() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -86,7 +86,7 @@ def test_a_fetch_that_was_called_off_leaves_nothing_behind() -> None:
     desk.live(play)
 
 
-def test_a_topic_that_goes_wakes_those_who_wait() -> None:
+def test_deleting_a_topic_wakes_waiting_fetches() -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:
@@ -100,7 +100,7 @@ def test_a_topic_that_goes_wakes_those_who_wait() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_cold_data_is_read_beside_the_loop(seed: int) -> None:
+def test_cold_data_is_read_in_the_background(seed: int) -> None:
     desk = Desk(seed)
 
     async def play(life: Life) -> None:
@@ -126,7 +126,7 @@ def test_cold_data_is_read_beside_the_loop(seed: int) -> None:
         assert done[0].wanted[0].code is Code.STORAGE_DAMAGED
         assert done[0].wanted[1].code is None
         with pytest.raises(LonghallError) as caught:
-            await locate(life.hall, life.partition("t", 0), 1_800_000_000_000, False, -1)
+            await look_up_offset(life.hall, life.partition("t", 0), 1_800_000_000_000, False, -1)
         assert caught.value.code is Code.STORAGE_DAMAGED
         assert life.hall.commits.failure is None
 
@@ -134,39 +134,39 @@ def test_cold_data_is_read_beside_the_loop(seed: int) -> None:
 
 
 @pytest.mark.parametrize("cold", [0.0, 1.0])
-def test_places_are_found_by_time(cold: float) -> None:
+def test_offsets_are_found_by_time(cold: float) -> None:
     desk = Desk()
     begin = 1_800_000_000_000
 
     async def play(life: Life) -> None:
         await create_topic(life.hall, "t", 1, {"segment.bytes": "3000"})
         partition = life.partition("t")
-        assert await locate(life.hall, partition, begin, False, -1) is None
-        assert await locate(life.hall, partition, NEWEST, False, -1) is None
+        assert await look_up_offset(life.hall, partition, begin, False, -1) is None
+        assert await look_up_offset(life.hall, partition, NEWEST, False, -1) is None
         for number in range(40):
             await life.send(partition, batch_of(b"." * 300, timestamp_ms=begin + 10 * number))
         desk.host.faults.cold_read_chance = cold
         for number in range(40):
             for earlier in (0, 1, 9):
-                place = await locate(life.hall, partition, begin + 10 * number - earlier, False, -1)
+                place = await look_up_offset(life.hall, partition, begin + 10 * number - earlier, False, -1)
                 assert place is not None
                 assert place[:2] == (number, begin + 10 * number)
-        assert await locate(life.hall, partition, begin + 391, False, -1) is None
-        latest = await locate(life.hall, partition, LATEST, False, -1)
+        assert await look_up_offset(life.hall, partition, begin + 391, False, -1) is None
+        latest = await look_up_offset(life.hall, partition, LATEST, False, -1)
         assert latest is not None
         assert latest[0] == 40
-        newest = await locate(life.hall, partition, NEWEST, False, -1)
+        newest = await look_up_offset(life.hall, partition, NEWEST, False, -1)
         assert newest is not None
         assert newest[:2] == (39, begin + 390)
         await trim_log(life.hall, partition, 17)
-        earliest = await locate(life.hall, partition, EARLIEST, False, -1)
+        earliest = await look_up_offset(life.hall, partition, EARLIEST, False, -1)
         assert earliest is not None
         assert earliest[0] == 17
-        first = await locate(life.hall, partition, begin, False, -1)
+        first = await look_up_offset(life.hall, partition, begin, False, -1)
         assert first is not None
         assert first[0] == 17
         with pytest.raises(LonghallError) as caught:
-            await locate(life.hall, partition, LATEST, False, 99)
+            await look_up_offset(life.hall, partition, LATEST, False, 99)
         assert caught.value.code is Code.UNKNOWN_LEADER_EPOCH
 
     desk.live(play)

@@ -24,7 +24,7 @@ def sifted(data: bytes, filter: Filter = OSLO) -> list[bytes]:
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=20), min_size=1, max_size=8), st.sampled_from([0, 1, 4]))
-def test_what_fits_stays_where_it_was_and_the_end_is_known(batches: list[list[bool]], compression: int) -> None:
+def test_matches_keep_their_offsets_and_the_end_is_known(batches: list[list[bool]], compression: int) -> None:
     data = b""
     offset = 7
     wanted: list[tuple[int, bytes]] = []
@@ -58,12 +58,12 @@ def test_markers_of_transactions_stay() -> None:
     assert sifted(marker) == [marker]
 
 
-def test_what_everybody_wants_is_not_touched() -> None:
+def test_batches_that_match_completely_are_unchanged() -> None:
     batch = build_batch([Record(-1, 1, None, b"x", (("city", b"Oslo"),))])
     assert sifted(batch) == [batch]
 
 
-def test_a_rack_is_a_filter_only_if_it_says_so() -> None:
+def test_only_a_rack_with_the_prefix_is_a_filter() -> None:
     sieves = fetch_filter.FetchFilters()
     assert sieves.of("") is None
     assert sieves.of("us-east-1a") is None

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from longhall.broker.declare import create_topic
 from longhall.broker.housekeeper import FILES_RESERVE, Housekeeper
 from longhall.broker.partition import Listener, Partition
 from longhall.broker.send import send
+from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from longhall.records.batch import BatchHeader
 from simulation.disk import SimulatedFile
@@ -45,7 +45,7 @@ def break_creation(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(life.world.disk), "make_directory", no_space)
 
 
-def test_idempotent_messages_are_stored_once_though_their_segments_cannot_be_made(
+def test_idempotent_messages_are_stored_once_when_segments_cannot_be_created(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A failed creation between the append of a batch and its apply made the producer's repeat a second message."""
@@ -75,7 +75,7 @@ def test_idempotent_messages_are_stored_once_though_their_segments_cannot_be_mad
     desk.live(look)
 
 
-def test_a_disk_that_takes_no_files_is_full_until_it_takes_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_refuses_files_counts_as_full_until_it_accepts_them(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
 
     async def play(life: Life) -> None:

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.declare import create_topic
 from longhall.broker.housekeeper import Housekeeper
-from longhall.broker.recover import read_identity, write_identity
+from longhall.broker.recovery import read_identity, write_identity
 from longhall.broker.scrub import IdentityFile, Scrubber
 from longhall.broker.scrub_report import IDENTITY, INDEX, LOG, SEGMENT, SNAPSHOT, ScrubProgress, read_progress
+from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from longhall.log.layout import SCRUB
 from longhall.log.snapshots import read_snapshot
@@ -77,7 +77,7 @@ def _identity(life: Life) -> IdentityFile:
 
 
 @pytest.mark.parametrize("at", [0, 1, -2, -1])
-def test_damage_in_a_segment_is_told_and_refused_to_readers(at: int) -> None:
+def test_damage_in_a_segment_is_reported_and_readers_get_an_error(at: int) -> None:
     """Closed ones, and the one that is being written."""
     desk = Desk(options=SMALL)
     report = scrubbed(
@@ -109,7 +109,7 @@ def test_a_damaged_index_is_rebuilt() -> None:
     assert rebuilt[8:24] == index[0][8:24]  # It covers as much.
 
 
-def test_a_checkpoint_takes_the_place_of_a_damaged_snapshot() -> None:
+def test_a_checkpoint_replaces_a_damaged_snapshot() -> None:
     desk = Desk(options=SMALL)
     report = scrubbed(desk, lambda: inode_of(desk, lambda path: path.endswith(".snapshot"), 1).flip(30, 1)).report
     assert (report.damage[SNAPSHOT], report.repairs[SNAPSHOT]) == (1, 1)
@@ -122,7 +122,7 @@ def test_a_checkpoint_takes_the_place_of_a_damaged_snapshot() -> None:
     desk.live(look)
 
 
-def test_a_checkpoint_makes_damage_in_the_log_needless() -> None:
+def test_a_checkpoint_replaces_a_damaged_log_file() -> None:
     desk = Desk(options=SMALL)
 
     def hurt() -> None:
@@ -141,7 +141,7 @@ def test_a_checkpoint_makes_damage_in_the_log_needless() -> None:
     desk.live(look)
 
 
-def test_who_the_directory_is_is_written_again_from_memory() -> None:
+def test_the_identity_of_the_directory_is_rewritten_from_memory() -> None:
     desk = Desk(options=SMALL)
     report = scrubbed(desk, lambda: inode_of(desk, lambda path: path == "longhall.json").flip(20, 1)).report
     assert (report.damage[IDENTITY], report.repairs[IDENTITY]) == (1, 1)
@@ -152,7 +152,7 @@ async def _starts(life: Life) -> None:
     assert life.partition("t").log.next_offset == COUNT + 1
 
 
-def test_a_restart_goes_on_where_the_last_life_was() -> None:
+def test_a_restart_resumes_the_pass() -> None:
     desk = Desk(options=msgspec.structs.replace(SMALL, scrub_interval_ms=600_000))
 
     async def play(life: Life) -> ScrubProgress:
@@ -182,7 +182,7 @@ def test_a_restart_goes_on_where_the_last_life_was() -> None:
     desk.live(look)
 
 
-def test_a_note_that_cannot_be_read_costs_a_pass_and_no_more() -> None:
+def test_unreadable_progress_restarts_the_pass() -> None:
     desk = Desk(options=SMALL)
 
     async def play(life: Life) -> None:
@@ -193,7 +193,7 @@ def test_a_note_that_cannot_be_read_costs_a_pass_and_no_more() -> None:
     desk.live(play)
 
 
-def test_without_an_interval_nothing_is_read_unless_somebody_asks() -> None:
+def test_without_an_interval_the_scrub_runs_only_on_request() -> None:
     desk = Desk(options=SMALL)
 
     async def play(life: Life) -> None:

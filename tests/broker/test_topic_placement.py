@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
-from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
 from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
+from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
@@ -107,7 +107,7 @@ def test_a_placed_topic_is_placed_after_a_crash(end: str) -> None:
     in_a_wing.live(look_there, end=end)
 
 
-def test_nothing_is_appended_to_what_is_elsewhere() -> None:
+def test_nothing_is_appended_to_partitions_of_wings() -> None:
     async def play(life: Life) -> None:
         wings_of(life)
         await create_topic(life.hall, "there", 3, PLACED)
@@ -129,7 +129,7 @@ def test_nothing_is_appended_to_what_is_elsewhere() -> None:
     Desk().live(play)
 
 
-def test_a_transaction_ends_where_its_topic_was_made_anew_in_wings() -> None:
+def test_a_transaction_ends_after_its_topic_was_recreated_in_wings() -> None:
     async def play(life: Life) -> None:
         wings_of(life)
         await create_topic(life.hall, "t", 1, {})
@@ -148,8 +148,8 @@ def test_a_transaction_ends_where_its_topic_was_made_anew_in_wings() -> None:
     Desk().live(play)
 
 
-def test_what_happens_while_wings_come_up() -> None:
-    """Whoever is first has the name; and a node that does not lead any more makes nothing."""
+def test_changes_while_wings_start() -> None:
+    """The first create gets the name; a node that has lost leadership creates nothing."""
 
     async def play(life: Life) -> None:
         wings = wings_of(life)
@@ -203,7 +203,7 @@ class Deposed:
         return []
 
 
-def test_a_topic_is_gone_even_if_its_wings_do_not_hear_of_it_yet() -> None:
+def test_a_topic_is_deleted_even_if_its_wings_do_not_answer() -> None:
     async def play(life: Life) -> None:
         wings = wings_of(life)
         await create_topic(life.hall, "t", -1, PLACED)

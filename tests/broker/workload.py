@@ -6,9 +6,9 @@ import asyncio
 import random
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.clean import Cleaner
-from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic, trim_log
+from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.partition import Partition
+from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.records.batch import read_records
 from longhall.topics.effects import CommitRequest
 from tests.broker.desk import Life, batch_of, stored_batches
@@ -177,7 +177,7 @@ class Workload:
             self.outcomes[name] = "commit" if commit else "abort"
 
     async def _keep(self, life: Life) -> None:
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         for _ in range(self.chance.randrange(5)):
             await asyncio.sleep(self.chance.random() * 0.05)
             if self.chance.random() < 0.6:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code, LonghallError
 from simulation.replicas.cluster import Cluster
 from simulation.replicas.contents import contents_of

@@ -31,7 +31,7 @@ def test_memory_and_log_stay_bounded_while_the_commit_stands(tmp_path: Path) -> 
         assert seen.grown_bytes <= MEMORY_SHARE * MEMORY_BYTES, seen
         assert seen.log_bytes <= MEMORY_BYTES + 2 * LOG_FILE_BYTES, seen
         assert seen.acknowledged > 0
-        assert said.count("messages are refused for a while") == 1, said[-3000:]
+        assert said.count("back-pressure: messages are refused") == 1, said[-3000:]
         told: list[KafkaError | None] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:

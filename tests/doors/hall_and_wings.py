@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import msgspec
 
-from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
 from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation
+from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.doors.kafka.errors import ERROR_OF
 from longhall.errors import Code
 from tests.doors.kafka.test_quotas import produce

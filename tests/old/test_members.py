@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from longhall.broker.queues.upkeep.measure import depth_of
-from longhall.broker.recover import read_identity
+from longhall.broker.queues.upkeep.measurement import depth_of
+from longhall.broker.recovery import read_identity
 from longhall.cluster.membership.member_file import read_member_file
 from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree

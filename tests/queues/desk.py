@@ -17,7 +17,7 @@ Sent = tuple[int, int]  # In the journal: how many messages of how many bytes a 
 
 
 class Desk:
-    """`logs` are what was sent, by lane; what is at or above `cold_from` has to be fetched first."""
+    """A queue over in-memory logs. Messages at or above `cold_from` are cold."""
 
     def __init__(self, settings: QueueSettings, priorities: dict[int, int] | None = None, passed_max: int = 20_000):
         self.settings = settings
@@ -51,7 +51,7 @@ class Desk:
         return offsets
 
     def skip(self, count: int, lane: int = 0) -> None:
-        """Offsets without messages, which nobody tells of: what comes next simply has a higher offset."""
+        """Skip offsets: the next message has a higher offset."""
         self.ends[lane] += count
 
     def peek(self, lane: int, offset: int, count: int) -> list[Candidate] | None:
@@ -155,7 +155,7 @@ def durable(queue: Queue) -> dict[str, Any]:
         "held": (state.messages, state.bytes),
         "counts": (queue.in_flight, queue.available_again, queue.held_back),
         "deaths": state.deaths,
-        "work": state.work.snapshot(),
+        "work": state.processing_times.snapshot(),
         "paused": state.paused,
         "marks": (state.marks.snapshot(), state.marks.met),
         "next": (state.next_number, queue.next_deadline_ms()),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from longhall.errors import Code, LonghallError
+from longhall.queues.auxiliary_events import UploadEvent
 from longhall.queues.chunks import IDLE_MS, ChunkManifest, Uploads, chunk_count, join, split
-from longhall.queues.steps import UploadEvent
 
 decoder = msgspec.msgpack.Decoder(UploadEvent)
 BYTES_MAX = 40
@@ -18,21 +18,21 @@ LANE = 9
 
 
 @given(st.binary(max_size=60), st.integers(1, 20))
-def test_what_is_cut_is_joined_again(body: bytes, chunk_bytes: int) -> None:
+def test_split_bodies_are_joined_unchanged(body: bytes, chunk_bytes: int) -> None:
     chunks = split(body, chunk_bytes)
     assert len(chunks) == chunk_count(len(body), chunk_bytes)
     assert all(len(chunk) <= chunk_bytes for chunk in chunks)
     assert join(chunks, len(body)) == body
 
 
-def test_a_body_of_another_size_is_not_given_out() -> None:
+def test_a_body_of_another_size_is_corrupt() -> None:
     with pytest.raises(LonghallError) as refusal:
         join([b"ab", b"c"], 4)
     assert refusal.value.code is Code.CORRUPT_MESSAGE
 
 
 class UploadMachine(RuleBasedStateMachine):
-    """Uploads against dictionaries of what was sent, with a journal and crashes."""
+    """Uploads against a model of dictionaries, with a journal and crashes."""
 
     def __init__(self) -> None:
         super().__init__()

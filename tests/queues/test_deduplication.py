@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.errors import Code
-from longhall.queues.deduplication import DeduplicationWindow, Remembered, deduplication_id, fingerprint
+from longhall.queues.deduplication import DeduplicationWindow, FirstSend, deduplication_id, fingerprint
 from longhall.queues.envelope import derive_message_id
 
 WINDOW_MS = 300_000
@@ -20,19 +20,19 @@ def message_id(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012x}"
 
 
-def test_a_repeat_gets_the_first_answer_until_the_window_ends() -> None:
+def test_a_repeat_gets_the_first_reply_until_the_window_ends() -> None:
     window = DeduplicationWindow()
     mark = fingerprint("order-1")
     assert window.decide(mark, 1000, WINDOW_MS, False) is None
     window.remember(mark, message_id(9), 17, 1000, WINDOW_MS)
     again = window.decide(mark, 1000 + WINDOW_MS - 1, WINDOW_MS, False)
-    assert isinstance(again, Remembered)
+    assert isinstance(again, FirstSend)
     assert (again.message_id, again.sequence, again.at_ms) == (message_id(9), 17, 1000)
     assert window.decide(mark, 1000 + WINDOW_MS - 1, WINDOW_MS, True) is Code.REPEATED_SEND
     assert window.decide(mark, 1000 + WINDOW_MS, WINDOW_MS, True) is None
 
 
-def test_a_repeat_does_not_make_the_window_longer() -> None:
+def test_a_repeat_does_not_extend_the_window() -> None:
     window = DeduplicationWindow()
     mark = fingerprint("a")
     window.remember(mark, message_id(1), 1, 0, WINDOW_MS)
@@ -40,7 +40,7 @@ def test_a_repeat_does_not_make_the_window_longer() -> None:
     assert window.find(mark, WINDOW_MS, WINDOW_MS) is None
 
 
-def test_the_content_counts_by_the_body_alone_and_a_given_id_goes_first() -> None:
+def test_content_deduplication_uses_the_body_unless_an_id_is_given() -> None:
     digest = hashlib.sha256(b"body").hexdigest()
     assert deduplication_id("", b"body", True) == digest
     assert deduplication_id("mine", b"body", True) == "mine"
@@ -50,7 +50,7 @@ def test_the_content_counts_by_the_body_alone_and_a_given_id_goes_first() -> Non
 
 
 @given(st.text(), st.text(), st.text(), st.text())
-def test_groups_and_ids_do_not_run_into_each_other(group: str, one: str, other_group: str, other: str) -> None:
+def test_fingerprints_of_groups_and_ids_do_not_collide(group: str, one: str, other_group: str, other: str) -> None:
     same = (group, one) == (other_group, other)
     assert (fingerprint(one, group) == fingerprint(other, other_group)) is same
 
@@ -86,7 +86,7 @@ def test_it_behaves_like_a_dictionary_through_restarts(plan: list[tuple[int, int
                 assert window.count == 0
 
 
-def test_memory_is_bounded_and_the_newest_stay() -> None:
+def test_memory_is_bounded_and_the_newest_entries_stay() -> None:
     window = DeduplicationWindow(entries_max=1000)
     for number in range(10_000):
         window.remember(fingerprint(str(number)), message_id(number), number, number, WINDOW_MS)
@@ -96,14 +96,14 @@ def test_memory_is_bounded_and_the_newest_stay() -> None:
     assert window.find(fingerprint("1"), 10_000, WINDOW_MS) is None
 
 
-def test_time_alone_empties_it() -> None:
+def test_expiry_empties_the_window() -> None:
     window = DeduplicationWindow()
     for number in range(5_000):
         window.remember(fingerprint(str(number)), message_id(number), number, number * 10, 1000)
         assert window.count <= 400
 
 
-def test_ids_that_a_place_makes_are_made_again() -> None:
+def test_derived_ids_are_derived_again() -> None:
     window = DeduplicationWindow()
     window.remember(fingerprint("a"), "", 17, 1000, WINDOW_MS, lane=5)
     window.remember(fingerprint("b"), message_id(3), 18, 1000, WINDOW_MS, lane=5)
@@ -121,7 +121,7 @@ def test_ids_that_a_place_makes_are_made_again() -> None:
     assert found.message_id == derive_message_id(6, 20)
 
 
-def test_a_snapshot_with_every_id_written_out_is_still_read() -> None:
+def test_a_snapshot_in_the_old_format_is_read() -> None:
     marks = [fingerprint(str(number)) for number in range(40)]
     ids = b"".join(bytes.fromhex(message_id(number).replace("-", "")) for number in range(40))
     numbers = array("q", range(40)).tobytes()

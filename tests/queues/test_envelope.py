@@ -76,7 +76,7 @@ def stored(record: Record) -> Record:
 
 
 @given(outgoing_messages, words, times, times, times, words)
-def test_a_message_comes_back_from_the_log_as_it_was_sent(
+def test_a_message_round_trips_through_the_log(
     sent: Outgoing, message_id: str, now_ms: int, expires_ms: int, due_ms: int, sender: str
 ) -> None:
     fields = decode_record(stored(encode_record(sent, message_id, now_ms, expires_ms, due_ms, sender)), 3)
@@ -112,7 +112,7 @@ def test_a_plain_message_needs_no_headers_at_all() -> None:
 
 
 @given(any_records, st.integers(0, PARTITION_MAX))
-def test_whatever_a_kafka_producer_wrote_is_a_message(record: Record, partition: int) -> None:
+def test_every_record_of_a_kafka_producer_is_a_message(record: Record, partition: int) -> None:
     fields = decode_record(record, partition)
     assert fields.body == (record.value or b"")
     assert fields.message_id
@@ -136,27 +136,27 @@ def test_headers_that_are_not_text_are_binary_attributes() -> None:
     assert fields.body == b""
 
 
-def test_the_key_is_the_group_where_none_is_named() -> None:
+def test_the_key_is_the_default_group() -> None:
     assert peek_fields(Record(0, 0, b"k", b"")) == (b"k", 0)
     assert peek_fields(encode_record(Outgoing(body=b"", key=b"k", group="g"), "", 0, expires_ms=9)) == (b"g", 9)
     assert group_text(b"\xff\x00") == "hex:ff00"
 
 
-def test_attributes_cannot_pose_as_ours() -> None:
+def test_attributes_with_the_reserved_prefix_are_refused() -> None:
     with pytest.raises(LonghallError) as refusal:
         encode_record(Outgoing(body=b"", attributes={"longhall.id": ("String", b"x")}), "", 0)
     assert refusal.value.code is Code.INVALID_REQUEST
 
 
 @given(st.integers(0, PARTITION_MAX), st.integers(0, OFFSET_MAX), st.integers(0, PARTITION_MAX))
-def test_every_place_has_an_id_of_its_own(partition: int, offset: int, salt: int) -> None:
+def test_every_position_has_a_distinct_id(partition: int, offset: int, salt: int) -> None:
     derived = derive_message_id(partition, offset, salt)
     assert UUID_SHAPE.fullmatch(derived)
     assert locate_message_id(derived, salt) == (partition, offset)
 
 
 @given(st.text(max_size=40) | st.uuids(version=4).map(str))
-def test_other_ids_have_no_place(message_id: str) -> None:
+def test_other_ids_have_no_position(message_id: str) -> None:
     assert locate_message_id(message_id) is None
 
 
@@ -173,7 +173,7 @@ def test_a_move_keeps_the_message_and_gives_it_a_new_timestamp(record: Record) -
         assert after.sent_ms == before.sent_ms
 
 
-def test_a_dead_letter_tells_its_story_and_a_redriven_one_keeps_it() -> None:
+def test_a_dead_letter_has_its_history_and_a_redriven_one_keeps_it() -> None:
     record = encode_record(Outgoing(body=b"b", priority=2), "", 100, expires_ms=5000)
     died = dead_letter_record(record, "m-1", 6000, "orders", "expired", 3, first_received_ms=200)
     fields = decode_record(died, 1)

@@ -1,4 +1,4 @@
-"""Filter policies: every condition of the table, what is refused, and that no text breaks the compiler."""
+"""Filter policies: every condition of the table, the refusals, and that no text breaks the compiler."""
 
 from __future__ import annotations
 
@@ -99,32 +99,32 @@ def test_numbers_are_exact() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no JSON"),
+        ("", "not valid JSON"),
         ("[]", "an object"),
         ("{}", "at least one name"),
         ('{"a": "x"}', "a: a name takes a list"),
         ('{"a": []}', "at least one condition"),
         ('{"a": [["x"]]}', "a[0]: a value is a text"),
-        ('{"a": [{"begins": "x"}]}', "'begins' is no condition"),
+        ('{"a": [{"begins": "x"}]}', "'begins' is not a condition"),
         ('{"a": [{"prefix": ""}]}', "not empty"),
         ('{"a": [{"prefix": "x", "suffix": "y"}]}', "one word"),
-        ('{"a": [{"numeric": [">", "5"]}]}', "is no number"),
+        ('{"a": [{"numeric": [">", "5"]}]}', "is not a number"),
         ('{"a": [{"numeric": ["!", 5]}]}', "none of"),
         ('{"a": [{"numeric": [">"]}]}', "one operator"),
         ('{"a": [{"numeric": ["<", 5, ">", 1]}]}', "a range begins"),
         ('{"a": [{"numeric": [">", 5, "<", 1]}]}', "lower end"),
-        ('{"a": [NaN]}', "NaN is no number"),
-        ('{"a": [1], "a": [2]}', "there twice"),
+        ('{"a": [NaN]}', "NaN is not a number"),
+        ('{"a": [1], "a": [2]}', "occurs twice"),
         ('{"a": [{"exists": 1}]}', "true or false"),
         ('{"$or": [{"a": [1]}]}', "at least two"),
         ('{"$and": [1]}', "beside attributes"),
         ('{"a": [{"wildcard": "*********"}]}', "stars"),
         (json.dumps({"a": [1] * 600}), "more than 512"),
-        ("[" * 5000, "no JSON"),
+        ("[" * 5000, "not valid JSON"),
         (" " * (TEXT_BYTES_MAX + 1), "longer than"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, says: str) -> None:
+def test_errors_name_the_reason(text: str, says: str) -> None:
     with pytest.raises(LonghallError) as refusal:
         compile_policy(text)
     assert refusal.value.code is Code.INVALID_REQUEST
@@ -152,7 +152,7 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
 
 
 @given(st.text("ab*", max_size=6), st.text("ab", max_size=8))
-def test_wildcards_match_as_everybody_expects(pattern: str, value: str) -> None:
+def test_wildcards_match_like_a_reference(pattern: str, value: str) -> None:
     reached = {0}
     for character in pattern:
         if character == "*":

@@ -16,7 +16,7 @@ def at(hour: int, minute: int = 0) -> int:
     return MIDNIGHT_MS + (hour * 60 + minute) * MINUTE_MS
 
 
-def test_at_night_only() -> None:
+def test_hours_can_span_midnight() -> None:
     night = DeliveryHours(from_minute=22 * 60, to_minute=6 * 60)
     assert is_open(night, at(23))
     assert is_open(night, at(5, 59))
@@ -27,7 +27,7 @@ def test_at_night_only() -> None:
     assert opens_ms(night, at(23)) == at(23)
 
 
-def test_no_hours_are_all_hours() -> None:
+def test_no_hours_mean_always_open() -> None:
     for hours in (None, DeliveryHours(from_minute=0, to_minute=1440), DeliveryHours(from_minute=90, to_minute=90)):
         assert is_open(hours, at(3))
         assert next_change_ms(hours, at(3)) is None
@@ -35,7 +35,7 @@ def test_no_hours_are_all_hours() -> None:
 
 
 @given(st.integers(0, 1439), st.integers(0, 1440), st.integers(MIDNIGHT_MS, MIDNIGHT_MS + 3 * DAY_MS))
-def test_it_stays_as_it_is_until_the_next_change(from_minute: int, to_minute: int, now_ms: int) -> None:
+def test_the_state_holds_until_the_next_change(from_minute: int, to_minute: int, now_ms: int) -> None:
     hours = DeliveryHours(from_minute=from_minute, to_minute=to_minute)
     change_ms = next_change_ms(hours, now_ms)
     if change_ms is None:

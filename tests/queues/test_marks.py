@@ -24,7 +24,7 @@ GROUPS = ("a", "b", "c")
 SENDERS = (0, 1)
 
 
-def test_a_group_waits_for_what_it_left_behind() -> None:
+def test_a_group_waits_for_its_messages_in_the_old_log() -> None:
     desk = Desk(QueueSettings(fifo=True), {0: 0, 1: 0})
     desk.send(2, 0, "g")
     desk.send(1, 0, "h")
@@ -40,7 +40,7 @@ def test_a_group_waits_for_what_it_left_behind() -> None:
     assert [(one.lane, one.candidate.group) for one in desk.receive(0, 10)] == [(1, "g")]
 
 
-def test_what_was_given_back_goes_before_what_came_to_another_log() -> None:
+def test_returned_messages_precede_later_ones_in_another_log() -> None:
     desk = Desk(QueueSettings(fifo=True), {0: 0, 1: 0})
     desk.send(1, 0, "g")
     mark(desk)
@@ -54,8 +54,8 @@ def test_what_was_given_back_goes_before_what_came_to_another_log() -> None:
     assert [one.lane for one in desk.receive(60, 10)] == [1]
 
 
-def test_a_group_in_two_logs_goes_out_of_one_at_a_time() -> None:
-    """Two doors may choose the log of a group in two ways; still nobody gets it twice at once."""
+def test_a_group_in_two_logs_is_delivered_from_one_at_a_time() -> None:
+    """Two doors may choose different logs for a group; it is still delivered from one at a time."""
     desk = Desk(QueueSettings(fifo=True), {0: 0, 1: 0})
     desk.send(1, 0, "g")
     desk.send(1, 1, "g")
@@ -66,7 +66,7 @@ def test_a_group_in_two_logs_goes_out_of_one_at_a_time() -> None:
     assert len(desk.receive(0, 10)) == 1
 
 
-def test_marks_are_forgotten_when_nothing_is_below_them() -> None:
+def test_marks_are_dropped_when_everything_below_is_settled() -> None:
     desk = Desk(QueueSettings(fifo=True), {0: 0, 1: 0})
     last = -1
     for turn in range(2 * MARKS_MAX):
@@ -79,7 +79,7 @@ def test_marks_are_forgotten_when_nothing_is_below_them() -> None:
     assert len(desk.queue.state.marks) == MARKS_MAX
 
 
-def test_numbers_rise_within_a_group_that_goes_to_another_log() -> None:
+def test_sequence_numbers_rise_within_a_group_that_changes_its_log() -> None:
     desk = Desk(QueueSettings(fifo=True), {0: 0, 1: 0})
     places = [(0, offset) for offset in desk.send(3, 0, "g")]
     mark(desk)
@@ -91,7 +91,7 @@ def test_numbers_rise_within_a_group_that_goes_to_another_log() -> None:
         assert [queue.state.marks.sequence(*place) for place in places] == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_there_is_a_bound_while_nobody_receives() -> None:
+def test_marks_are_bounded_without_receivers() -> None:
     desk = Desk(QueueSettings(fifo=True), {0: 0, 1: 0})
     for _ in range(MARKS_MAX):
         desk.send(1, 0, "g")
@@ -165,7 +165,7 @@ class PartsMachine(RuleBasedStateMachine):
             part = key % self.views[sender]
             if self.open < self.shown:  # It may not know that parts are to go: they stay.
                 self.change(self.shown)
-            if self.senders.hears(sender, part):
+            if self.senders.notices_growth(sender, part):
                 self.mark()
             self.append(f"{sender}-{key}", part)
 
@@ -195,7 +195,7 @@ class PartsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open < self.shown)
     @rule()
     def hide(self) -> None:
-        """What is to go is drained: nobody is told of it any more, and who asks seldom has asked since."""
+        """The closed parts are drained and hidden, and all clients have refreshed their metadata."""
         going = range(10 + self.open, 10 + self.shown)
         if all(self.desk.queue.cursor(lane).floor() == self.desk.ends[lane] for lane in going):
             self.shown = self.open

@@ -12,7 +12,7 @@ from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.queues.desk import QUEUE, Desk, durable
 
 
-def test_a_lease_that_ends_makes_the_message_available_with_its_history() -> None:
+def test_an_expired_lease_makes_the_message_available_with_its_history() -> None:
     desk = Desk(QueueSettings())
     desk.send(2)
     (first,) = desk.receive(1000, lease_ms=500)
@@ -24,7 +24,7 @@ def test_a_lease_that_ends_makes_the_message_available_with_its_history() -> Non
     assert again.number > first.number
 
 
-def test_given_back_messages_go_out_before_the_scan_moves_on() -> None:
+def test_returned_messages_are_delivered_before_the_scan_moves_on() -> None:
     desk = Desk(QueueSettings())
     desk.send(5)
     given = desk.receive(0, count=3)
@@ -33,13 +33,13 @@ def test_given_back_messages_go_out_before_the_scan_moves_on() -> None:
     assert desk.offsets(10, count=3) == [0, 2, 3]
 
 
-def test_a_late_settle_is_welcome_until_somebody_else_has_the_message() -> None:
+def test_a_late_settle_is_accepted_until_another_consumer_has_the_message() -> None:
     desk = Desk(QueueSettings())
     desk.send(2)
     late, other = desk.receive(0, count=2, lease_ms=100)
     assert desk.settle(500, late) == [None]
-    assert desk.queue.state.work.outlived == 1
-    assert desk.queue.state.work.safe_lease_ms() >= 500
+    assert desk.queue.state.processing_times.outlived == 1
+    assert desk.queue.state.processing_times.safe_lease_ms() >= 500
     assert desk.offsets(600, count=2) == [1]
     assert desk.settle(600, other) == [Code.RECEIPT_SUPERSEDED]
     assert desk.settle(600, late) == [None]  # Again, which is fine.
@@ -56,7 +56,7 @@ def test_an_extended_lease_lasts_and_an_ended_one_cannot_be_extended() -> None:
     assert desk.offsets(1090) == [0]
 
 
-def test_a_message_given_back_with_a_delay_stays_hidden_for_it() -> None:
+def test_a_message_returned_with_a_delay_is_hidden_for_it() -> None:
     desk = Desk(QueueSettings())
     desk.send()
     (given,) = desk.receive(0)
@@ -67,7 +67,7 @@ def test_a_message_given_back_with_a_delay_stays_hidden_for_it() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_what_nobody_was_shown_is_no_attempt_and_comes_when_its_lease_would_have_ended(before: int) -> None:
+def test_an_unseen_delivery_is_no_attempt_and_is_redelivered_at_the_lease_end(before: int) -> None:
     desk = Desk(QueueSettings(dead_letters=DeadLetters(queue="letters", attempts_max=before + 1)))
     desk.send()
     for at in range(before):
@@ -89,7 +89,7 @@ def test_what_nobody_was_shown_is_no_attempt_and_comes_when_its_lease_would_have
     assert [(death.reason, death.attempts) for death in desk.dead] == [("attempts", before + 1)]
 
 
-def test_what_nobody_was_shown_is_no_attempt_when_its_lease_has_ended_meanwhile() -> None:
+def test_an_unseen_delivery_is_no_attempt_after_its_lease_has_ended() -> None:
     desk = Desk(QueueSettings())
     desk.send(2)
     first, second = desk.receive(0, count=2, lease_ms=100)
@@ -100,7 +100,7 @@ def test_what_nobody_was_shown_is_no_attempt_when_its_lease_has_ended_meanwhile(
     assert desk.withhold(300, second) is Code.RECEIPT_SUPERSEDED
 
 
-def test_made_up_receipts_are_refused() -> None:
+def test_forged_receipts_are_refused() -> None:
     desk = Desk(QueueSettings())
     desk.send()
     (given,) = desk.receive(0)
@@ -109,7 +109,7 @@ def test_made_up_receipts_are_refused() -> None:
 
 
 @pytest.mark.parametrize("attempts_max", [1, 2, 5])
-def test_dead_letters_come_after_exactly_so_many_attempts(attempts_max: int) -> None:
+def test_messages_die_after_exactly_attempts_max(attempts_max: int) -> None:
     desk = Desk(QueueSettings(dead_letters=DeadLetters(queue="letters", attempts_max=attempts_max)))
     desk.send()
     now_ms = 0
@@ -122,7 +122,7 @@ def test_dead_letters_come_after_exactly_so_many_attempts(attempts_max: int) -> 
     assert desk.queue.state.messages == 0
 
 
-def test_what_is_over_its_time_dies_without_being_seen() -> None:
+def test_expired_messages_die_undelivered() -> None:
     desk = Desk(QueueSettings())
     desk.send(200, expires_ms=100)
     desk.send(1)
@@ -132,7 +132,7 @@ def test_what_is_over_its_time_dies_without_being_seen() -> None:
     assert desk.queue.cursor(0).floor() == 200
 
 
-def test_what_was_given_back_again_and_again_dies_once_when_its_time_is_over() -> None:
+def test_a_message_returned_repeatedly_expires_once() -> None:
     desk = Desk(QueueSettings())
     desk.send(expires_ms=5000)
     desk.send(expires_ms=5000)
@@ -154,7 +154,7 @@ def test_the_bound_of_messages_in_flight_stops_the_scan() -> None:
     assert desk.offsets(3, count=10) == [3]
 
 
-def test_higher_priorities_go_first_and_parts_of_one_priority_take_turns() -> None:
+def test_higher_priorities_are_first_and_equal_lanes_rotate() -> None:
     desk = Desk(QueueSettings(priorities=2), {1: 0, 2: 5, 3: 0})
     for lane in (1, 2, 3):
         desk.send(4, lane)
@@ -173,7 +173,7 @@ def test_one_by_one_waits_for_the_one_before() -> None:
     assert desk.offsets(3) == [1]
 
 
-def test_at_most_once_never_gives_out_again() -> None:
+def test_at_most_once_never_redelivers() -> None:
     desk = Desk(QueueSettings(delivery="at-most-once"))
     desk.send(2)
     assert desk.offsets(0, lease_ms=1) == [0]
@@ -181,7 +181,7 @@ def test_at_most_once_never_gives_out_again() -> None:
     assert desk.queue.in_flight == desk.queue.state.messages == 0
 
 
-def test_a_group_goes_out_in_order_and_is_blocked_meanwhile() -> None:
+def test_a_group_is_delivered_in_order_and_blocks_meanwhile() -> None:
     desk = Desk(QueueSettings(fifo=True))
     for group in "aabacb":
         desk.send(1, group=group)
@@ -214,7 +214,7 @@ def test_a_group_with_much_in_flight_yields_to_others() -> None:
     assert desk.offsets(2, count=2) == [10, 11]  # What was passed over is next.
 
 
-def test_cold_messages_are_asked_for() -> None:
+def test_cold_messages_are_requested() -> None:
     desk = Desk(QueueSettings())
     desk.send(4)
     desk.cold_from[0] = 2
@@ -224,7 +224,7 @@ def test_cold_messages_are_asked_for() -> None:
     assert desk.offsets(0, count=4) == [2, 3]
 
 
-def test_what_is_no_message_is_passed_and_what_is_gone_from_the_log_is_forgotten() -> None:
+def test_gaps_are_passed_and_lost_messages_die() -> None:
     desk = Desk(QueueSettings())
     desk.send(1)
     desk.receive(0, lease_ms=5)
@@ -235,7 +235,7 @@ def test_what_is_no_message_is_passed_and_what_is_gone_from_the_log_is_forgotten
     assert desk.queue.waiting([(0, 40)]) == 0
 
 
-def test_purged_messages_stay_away() -> None:
+def test_purged_messages_are_not_delivered() -> None:
     desk = Desk(QueueSettings())
     desk.send(5)
     given = desk.receive(0, count=2, lease_ms=10)
@@ -248,7 +248,7 @@ def test_purged_messages_stay_away() -> None:
     assert desk.offsets(1000, count=10) == [5]
 
 
-def test_a_rewind_gives_everything_out_again_but_what_is_leased_before_it() -> None:
+def test_a_rewind_redelivers_everything_except_earlier_leases() -> None:
     desk = Desk(QueueSettings(settled="keep"))
     desk.send(6)
     given = desk.receive(0, count=6)
@@ -263,7 +263,7 @@ def test_a_rewind_gives_everything_out_again_but_what_is_leased_before_it() -> N
     assert durable(desk.replayed(False)) == durable(desk.queue)
 
 
-def test_a_fork_is_a_queue_of_its_own_over_the_same_log() -> None:
+def test_a_fork_is_a_separate_queue_on_the_same_log() -> None:
     desk = Desk(QueueSettings(settled="keep"))
     desk.send(4)
     desk.settle(1, *desk.receive(0, count=4))
@@ -295,7 +295,7 @@ def test_a_full_queue_refuses_waits_or_drops_its_oldest() -> None:
     assert desk.queue.decide_send(3, 10) is None
 
 
-def test_one_straggler_pins_nothing() -> None:
+def test_one_unsettled_message_keeps_no_memory() -> None:
     desk = Desk(QueueSettings())
     desk.send(1)
     (straggler,) = desk.receive(0, lease_ms=1 << 40)
@@ -309,7 +309,7 @@ def test_one_straggler_pins_nothing() -> None:
     assert cursor.floor() == 5001
 
 
-def test_counts_may_be_corrected() -> None:
+def test_a_recount_replaces_the_counts() -> None:
     desk = Desk(QueueSettings())
     desk.send(5)
     desk.write(Recounted(queue=QUEUE, messages=2, bytes=20))
@@ -318,7 +318,7 @@ def test_counts_may_be_corrected() -> None:
     assert desk.queue.state.messages == 2
 
 
-def test_a_lane_whose_scan_has_to_stop_does_not_stop_the_others() -> None:
+def test_a_blocked_scan_does_not_block_other_lanes() -> None:
     desk = Desk(QueueSettings(fifo=True, priorities=2), {1: 0, 2: 5}, passed_max=3)
     desk.send(4, lane=1, group="a")
     assert len(desk.receive(0, count=3, lease_ms=10)) == 3
@@ -329,7 +329,7 @@ def test_a_lane_whose_scan_has_to_stop_does_not_stop_the_others() -> None:
     assert [(given.lane, given.candidate.offset) for given in desk.receive(20)] == [(2, 1)]
 
 
-def test_what_waits_after_it_was_given_back_counts_against_the_bound() -> None:
+def test_messages_in_a_retry_delay_count_as_in_flight() -> None:
     desk = Desk(QueueSettings(in_flight_max=2))
     desk.send(4)
     given = desk.receive(0, count=2)

@@ -135,7 +135,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 5))
     def receive_in_vain(self, count: int) -> None:
-        """The append failed: what was decided did not happen."""
+        """The append failed: the decision is not applied."""
         self.desk.queue.decide_receive(self.now_ms, count, 1000, self.desk.peek)
 
     def any_given(self, data: st.DataObject) -> Given:
@@ -159,7 +159,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.stale())
     @rule(data=st.data())
     def settle_too_late(self, data: st.DataObject) -> None:
-        """With a receipt for what somebody else has got since."""
+        """Settle with a superseded receipt."""
         given = data.draw(st.sampled_from(self.stale()))
         assert self.desk.settle(self.now_ms, given) == [Code.RECEIPT_SUPERSEDED]
         assert self.desk.extend(self.now_ms, given, 1000) is Code.RECEIPT_SUPERSEDED
@@ -188,7 +188,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.given)
     @rule()
     def withhold(self) -> None:
-        """What was leased last turns out to be unreadable: nobody was shown it."""
+        """The last leased message is unreadable and is withheld."""
         given = self.given[-1]
         message = self.messages[given.lane, given.candidate.offset]
         if message.returned:
@@ -316,7 +316,7 @@ class QueueMachine(RuleBasedStateMachine):
         return going, dying
 
     def is_blocked(self, place: tuple[int, int]) -> bool:
-        """FIFO: whether something of its group is out, so that nobody looks at it yet."""
+        """FIFO: True if a message of its group is leased."""
         group = self.messages[place].candidate.group
         live = [message for message in self.messages.values() if not message.fate and message.lane == place[0]]
         return any(message.candidate.group == group and message.hidden(self.now_ms) for message in live)

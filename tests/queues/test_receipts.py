@@ -16,21 +16,21 @@ SECRET = b"a secret of the hall"
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
-def test_a_receipt_says_which_lease_it_is_of(queue: int, lane: int, offset: int, number: int) -> None:
+def test_a_receipt_round_trips(queue: int, lane: int, offset: int, number: int) -> None:
     receipts = Receipts(SECRET, queue)
     text = receipts.encode(lane, offset, number)
     assert re.fullmatch(r"[A-Za-z0-9_-]{56}", text)
     assert receipts.verify(text) == (lane, offset, number)
 
 
-def test_it_is_good_for_its_own_queue_and_hall_only() -> None:
+def test_a_receipt_is_valid_in_its_queue_and_hall_only() -> None:
     text = Receipts(SECRET, 1).encode(2, 3, 4)
     assert Receipts(SECRET, 2).verify(text) is Code.INVALID_RECEIPT
     assert Receipts(b"another", 1).verify(text) is Code.INVALID_RECEIPT
 
 
 @given(st.integers(0, 55), st.sampled_from("ABCDwxyz0189_-=+/ \n\u00e9"))
-def test_a_changed_one_is_refused(at: int, character: str) -> None:
+def test_a_changed_receipt_is_refused(at: int, character: str) -> None:
     receipts = Receipts(SECRET, 1)
     text = receipts.encode(2, 3, 4)
     changed = text[:at] + character + text[at + 1 :]
@@ -41,7 +41,7 @@ def test_a_changed_one_is_refused(at: int, character: str) -> None:
         assert receipts.verify(changed) in (Code.INVALID_RECEIPT, Code.RECEIPT_OF_OTHER_VERSION)[: 2 if at < 2 else 1]
 
 
-def test_it_says_whether_a_report_is_wanted() -> None:
+def test_a_receipt_has_the_report_flag() -> None:
     receipts = Receipts(SECRET, 1)
     plain = receipts.encode(2, 3, 4)
     asking = receipts.encode(2, 3, 4, True)
@@ -49,7 +49,7 @@ def test_it_says_whether_a_report_is_wanted() -> None:
     assert (receipts.reports(asking), receipts.reports(plain)) == (True, False)
 
 
-def test_one_of_another_version_is_told_from_one_that_is_none() -> None:
+def test_another_version_is_distinguished_from_an_invalid_receipt() -> None:
     receipts = Receipts(SECRET, 1)
     text = receipts.encode(2, 3, 4)
     raw = urlsafe_b64decode(text)

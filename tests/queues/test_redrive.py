@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhall.errors import Code
+from longhall.queues.auxiliary_events import MoveCancelling, MoveEnded, MoveEvent, MoveStarted
 from longhall.queues.redrive import ENDED_MAX, Redrives, Step
-from longhall.queues.steps import MoveCancelling, MoveEnded, MoveEvent, MoveStarted
 
 decoder = msgspec.msgpack.Decoder(MoveEvent)
 
@@ -77,7 +77,7 @@ class Broker:
     st.sampled_from([0, 3, 1000]),
     st.lists(st.sampled_from(["step", "step", "crash", "crash in step", "keep", "give up", "wait"]), max_size=30),
 )
-def test_each_message_moves_once_whatever_happens(lanes: list[int], rate_max: int, plan: list[str]) -> None:
+def test_each_message_moves_once_through_crashes(lanes: list[int], rate_max: int, plan: list[str]) -> None:
     broker = Broker(*lanes)
     assert broker.start(rate_max=rate_max) is None
     for word in plan:
@@ -102,7 +102,7 @@ def test_each_message_moves_once_whatever_happens(lanes: list[int], rate_max: in
     assert (task.state, task.moved, task.to_move) == ("COMPLETED", sum(lanes), sum(lanes))
 
 
-def test_one_task_a_source() -> None:
+def test_a_source_has_one_task() -> None:
     broker = Broker(3)
     assert broker.start("t1") is None
     assert broker.start("t2") is Code.MOVE_RUNNING
@@ -112,7 +112,7 @@ def test_one_task_a_source() -> None:
     assert broker.start("t2") is None
 
 
-def test_the_rate_is_kept() -> None:
+def test_the_rate_limit_holds() -> None:
     broker = Broker(501)
     broker.start(rate_max=50)
     broker.run()
@@ -120,7 +120,7 @@ def test_the_rate_is_kept() -> None:
     assert 9_900 <= broker.now_ms - 1000 <= 10_100
 
 
-def test_a_long_pause_makes_no_flood() -> None:
+def test_a_long_pause_accumulates_no_tokens() -> None:
     broker = Broker(5000)
     broker.start(rate_max=100)
     broker.redrives.next_deadline_ms(broker.now_ms)
@@ -130,7 +130,7 @@ def test_a_long_pause_makes_no_flood() -> None:
     assert step.count_max <= 10
 
 
-def test_it_stops_when_cancelled_and_what_moved_stays_moved() -> None:
+def test_a_cancelled_task_stops_and_moved_messages_stay() -> None:
     broker = Broker(10)
     broker.start()
     step = broker.redrives.next_step(broker.now_ms)
@@ -149,7 +149,7 @@ def test_it_stops_when_cancelled_and_what_moved_stays_moved() -> None:
     assert broker.redrives.decide_cancel("nobody") is Code.MOVE_UNKNOWN
 
 
-def test_a_failure_ends_it_and_is_told() -> None:
+def test_a_failure_ends_the_task_with_a_reason() -> None:
     broker = Broker(10)
     broker.start()
     event = broker.redrives.decide_fail("t1", "the target is gone", broker.now_ms)
@@ -160,7 +160,7 @@ def test_a_failure_ends_it_and_is_told() -> None:
     assert broker.redrives.decide_fail("t1", "again", broker.now_ms) is Code.MOVE_UNKNOWN
 
 
-def test_the_last_ten_are_remembered() -> None:
+def test_the_last_ten_ended_tasks_are_stored() -> None:
     broker = Broker(1)
     for number in range(ENDED_MAX + 5):
         assert broker.start(f"t{number}") is None
@@ -186,7 +186,7 @@ def test_tasks_take_turns() -> None:
     assert served == ["t1", "t2"] * 3
 
 
-def test_a_started_task_says_what_was_asked() -> None:
+def test_a_started_task_has_the_request() -> None:
     event = Redrives().decide_start("t", "dead", "target", 7, 3, ((1, 3),), 5)
     assert event == MoveStarted(
         task_id="t", source="dead", target="target", rate_max=7, to_move=3, ends=((1, 3),), at_ms=5

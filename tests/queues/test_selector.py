@@ -1,4 +1,4 @@
-"""Selectors: the grammar, SQL's three answers, what is refused."""
+"""Selectors: the grammar, SQL's three truth values, the refusals."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_each_form(text: str, expected: bool) -> None:
         " " * TEXT_CHARACTERS_MAX + "a",
     ],
 )
-def test_what_is_wrong_is_refused(text: str) -> None:
+def test_invalid_selectors_are_refused(text: str) -> None:
     with pytest.raises(LonghallError) as refusal:
         compile_selector(text)
     assert refusal.value.code is Code.INVALID_REQUEST
@@ -106,6 +106,6 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
 
 
 @given(st.text("ab%_", max_size=6), st.text("ab", max_size=8))
-def test_like_matches_as_everybody_expects(pattern: str, value: str) -> None:
+def test_like_matches_like_a_reference(pattern: str, value: str) -> None:
     expected = fnmatch.fnmatchcase(value, pattern.replace("%", "*").replace("_", "?"))
     assert like_fits(value, like_pieces(pattern, "")) is expected

@@ -24,7 +24,7 @@ moments = st.integers(1_500_000_000_000, 2_500_000_000_000)
 
 
 @given(moments, st.integers(-DAY_MS, TEN_YEARS_MS))
-def test_a_message_stands_in_the_coarsest_slice_that_has_not_begun(now_ms: int, delay_ms: int) -> None:
+def test_a_message_is_in_the_coarsest_slice_that_has_not_begun(now_ms: int, delay_ms: int) -> None:
     due_ms = max(now_ms + delay_ms, now_ms)
     key = slice_for(now_ms + delay_ms, now_ms)
     assert start_ms_of(key) <= due_ms < end_ms_of(key)
@@ -49,7 +49,7 @@ def test_keys_sort_by_start() -> None:
 
 
 @given(st.integers(0, 20), st.lists(st.tuples(st.integers(0, 70), st.integers(1, 40)), max_size=12))
-def test_what_left_is_remembered_once(start: int, runs: list[tuple[int, int]]) -> None:
+def test_a_settled_message_is_counted_once(start: int, runs: list[tuple[int, int]]) -> None:
     one = Slice(0, 1, start)
     one.end = start + 64
     one.live = 64

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from longhall.queues.auxiliary_events import SliceDropped, SliceOpened, StagingEvent
 from longhall.queues.slices import DAY_MS, HOUR_MS, MINUTE_MS, begins_ms_of, level_of
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Staging
-from longhall.queues.steps import SliceDropped, SliceOpened, StagingEvent
 
 START_MS = 1_800_000_000_000
 encoder = msgspec.msgpack.Encoder()
@@ -53,7 +53,7 @@ class Broker:
         log.append((due_ms, message))
 
     def work(self, steps: int) -> int:
-        """Do what is asked for, at most so many steps; return how many it took."""
+        """Do the requested work in at most this many steps; returns the number of steps."""
         for taken in range(steps):
             work = self.staging.next_work(self.now_ms)
             if work is None:
@@ -224,7 +224,7 @@ def test_messages_come_in_the_order_of_their_due_times() -> None:
     assert broker.main == [1, 30, 31, 5000, 5000, 70_000]
 
 
-def test_three_months_cost_no_memory_and_a_few_copies() -> None:
+def test_a_delay_of_three_months_costs_no_memory_and_few_copies() -> None:
     broker = Broker()
     broker.step = 100
     for message in range(500):
@@ -245,7 +245,7 @@ def test_three_months_cost_no_memory_and_a_few_copies() -> None:
     assert written <= 4 * 500
 
 
-def test_a_queue_that_always_delays_a_little_uses_the_same_lanes_for_ever() -> None:
+def test_short_delays_reuse_the_same_lanes() -> None:
     broker = Broker()
     for _ in range(600):
         broker.stage(broker.now_ms + 30_000, 0)
@@ -254,7 +254,7 @@ def test_a_queue_that_always_delays_a_little_uses_the_same_lanes_for_ever() -> N
     assert broker.next_lane <= 4
 
 
-def test_a_minute_with_too_many_is_loaded_in_parts() -> None:
+def test_a_minute_beyond_the_index_bound_is_loaded_in_parts() -> None:
     broker = Broker()
     broker.staging = Staging(queue=7, index_max=50)
     broker.step = 20
@@ -268,7 +268,7 @@ def test_a_minute_with_too_many_is_loaded_in_parts() -> None:
     assert sorted(broker.main) == list(range(300))
 
 
-def test_a_replay_that_knows_the_time_leaves_nothing_behind_of_slices_that_are_gone() -> None:
+def test_a_replay_with_the_time_frees_the_slots_of_dropped_slices() -> None:
     broker = Broker()
     broker.keep()
     for round_number in range(3):
@@ -284,7 +284,7 @@ def test_a_replay_that_knows_the_time_leaves_nothing_behind_of_slices_that_are_g
     assert broker.main == [0, 1, 2, 3]
 
 
-def test_gaps_in_a_lane_hold_up_nothing() -> None:
+def test_gaps_in_a_lane_do_not_block_it() -> None:
     staging = Staging()
     key, _ = staging.place(START_MS + 10, START_MS)
     staging.apply(staging.decide_open(key, 1))

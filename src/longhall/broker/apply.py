@@ -1,8 +1,8 @@
-"""Apply: the entries of a replicated log, in order, and a full stop at the first one that cannot be applied.
+"""Apply the entries of a replicated log in order, and stop at the first entry that fails.
 
-An entry counts as applied when its replay has returned, never before. Whatever exception its replay raises, the state
-may hold half of the entry: it is of no further use, and `ReplicaFailed` says so. Whoever owns the hall takes the
-replica out of service and rebuilds it (see `cluster.replication.repair_policy`). An entry is never passed over.
+An entry counts as applied when its replay has returned. If the replay raises, the state may contain half of the entry
+and is unusable; `ReplicaFailed` reports this. The owner of the hall takes the replica out of service and rebuilds it
+(see `cluster.replication.repair_policy`). An entry is never skipped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class ReplicaFailed(LonghallError):
     """An entry could not be applied, or the log before it could not be read: the replica must be rebuilt.
 
-    `is_io` means that the disk did not answer, so that another try from the disk may succeed; `is_full` that it has no
-    space, so that fetching another copy would not help.
+    With `is_io` the disk failed, and a retry from the disk may succeed; with `is_full` it has no space, and a full sync
+    would not help.
     """
 
     def __init__(self, index: int, epoch: int, shard: int, cause: BaseException) -> None:
@@ -39,7 +39,7 @@ class ReplicaFailed(LonghallError):
 
 
 def apply_entry(replay: Replay, entry: Entry, index: int) -> None:
-    """Apply one entry; ReplicaFailed if that cannot be."""
+    """Apply one entry. Raises ReplicaFailed."""
     try:
         replay.take(entry)
     except Exception as error:
@@ -47,7 +47,7 @@ def apply_entry(replay: Replay, entry: Entry, index: int) -> None:
 
 
 def apply_committed(replica: Replica, replay: Replay, count_max: int) -> int:
-    """Apply what is committed, at most so many entries; returns how many. ReplicaFailed at the first that fails."""
+    """Apply at most `count_max` committed entries; returns how many. Raises ReplicaFailed at the first failure."""
     count = 0
     while count < count_max:
         entry = replica.next_committed()
@@ -60,7 +60,7 @@ def apply_committed(replica: Replica, replay: Replay, count_max: int) -> int:
 
 
 def apply_pending(replica: Replica, replay: Replay, count_max: int) -> None:
-    """The same for everything that is written here, committed or not: a new leader applies all it has."""
+    """Apply all written entries, committed or not: a new leader does this."""
     for _ in range(min(count_max, len(replica.pending))):
         apply_entry(replay, replica.pending[0][0], replica.applied + 1)
         replica.advance()

@@ -1,16 +1,16 @@
-"""Background tasks of a node: every long-lived task is started here, so that none ends without a word.
+"""Background tasks of a node: a supervisor that restarts failed tasks and reports them.
 
     the task     then
     raises       the failure is logged with the task's name and counted; the task is started again after a pause
                  that doubles up to a bound. A task that was declared `fatal` stops the node instead
-    returns      it has done its work
-    is stopped   by its owner, which cancels what `start` returned
+    returns      it is done
+    is stopped   its owner cancels what `start` returned
 
-A task is *failing* from its failure until it reports a success, returns, or has run for a while again; `/readyz` shows
-those. A task that survives its own errors (a checkpoint that the disk refused) reports them with `failed` and
+A task is *failing* from its failure until it reports a success, returns, or has run for `SETTLED_S`; `/readyz` lists
+failing tasks. A task that handles its own errors (a checkpoint that the disk refused) reports them with `failed` and
 `succeeded`.
 
-This module does not know what the tasks do. It owns no state of the hall.
+This module does not know what the tasks do, and owns no state of the hall.
 """
 
 from __future__ import annotations
@@ -21,24 +21,31 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, final
 
-PAUSE_S_MIN: Final = 0.5  # Before the second run,
-PAUSE_S_MAX: Final = 30.0  # and never more than this before any other.
-SETTLED_S: Final = 10.0  # A run that lasts so long is no longer failing, and its next failure pauses as the first did.
+PAUSE_S_MIN: Final = 0.5  # The first pause,
+PAUSE_S_MAX: Final = 30.0  # and the longest.
+SETTLED_S: Final = 10.0  # A run of this length is not failing, and resets the pause.
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 _log = logging.getLogger("longhall.background")
 
 
+async def cancel(task: asyncio.Task[None] | None) -> None:
+    """Cancel a supervised task and wait for its end."""
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 @final
 class BackgroundTasks:
-    """See the module. `on_fatal` stops the node."""
+    """The supervised tasks of one node. `on_fatal` stops the node."""
 
     def __init__(self, on_fatal: Callable[[Exception], None]) -> None:
         self.failures: Counter[str] = Counter()  # By name of the task.
         self._on_fatal = on_fatal
         self._failing: dict[str, str] = {}
-        self._running: set[asyncio.Task[None]] = set()  # The loop alone would let them be collected.
+        self._running: set[asyncio.Task[None]] = set()  # The event loop has only weak references.
         self._closing = asyncio.Event()
 
     def start(self, name: str, work: Work, *, fatal: bool = False) -> asyncio.Task[None]:
@@ -49,16 +56,16 @@ class BackgroundTasks:
         return task
 
     def close(self) -> None:
-        """The node stops: tasks that are running go on until their owners stop them, and none is started again."""
+        """Restart no task any more; running tasks continue until their owners stop them."""
         self._closing.set()
 
     def failed(self, name: str, error: Exception) -> None:
-        """A task could not do its work and goes on."""
+        """Report an error that a task has handled."""
         self.failures[name] += 1
         self._failing[name] = str(error) or repr(error)
 
     def succeeded(self, name: str) -> None:
-        """A task did its work."""
+        """Report a success of a task."""
         self._failing.pop(name, None)
 
     @property

@@ -1,7 +1,7 @@
-"""Says in the log when messages begin to be refused because too much waits, and when they are taken again.
+"""Logs the start and the end of back-pressure, when messages are refused because too much is uncommitted.
 
-Looked at once a second: a backlog that fills and drains faster is one stretch of back-pressure, not many. The refusing
-itself is done where messages are appended: see `Hall.is_backed_up`.
+The state is checked once a second, so that a backlog that fills and drains faster is logged once. `Hall.is_backed_up`
+decides the refusals themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _log = logging.getLogger("longhall.backpressure")
 
 @final
 class Backpressure:
-    """See the module."""
+    """The last logged state of back-pressure of one hall."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -24,7 +24,7 @@ class Backpressure:
         self._is_on = False
 
     def look(self) -> None:
-        """Log a change since the last look."""
+        """Log a change since the last call."""
         hall = self._hall
         backlog = hall.backlog
         is_on = hall.is_backed_up or backlog.refusals > self._refusals
@@ -32,16 +32,16 @@ class Backpressure:
             self._is_on = is_on
             numbers = {"uncommitted_bytes": backlog.size_bytes, "log_bytes": hall.log_behind_bytes}
             if is_on:
-                _log.warning("messages are refused for a while", extra={"reason": self._reason(), **numbers})
+                _log.warning("back-pressure: messages are refused", extra={"reason": self._reason(), **numbers})
             else:
                 refused = {"refused": backlog.refusals}
-                _log.warning("messages are taken again", extra={**refused, **numbers})
+                _log.warning("back-pressure has ended: messages are accepted", extra={**refused, **numbers})
         self._refusals = backlog.refusals
 
     def _reason(self) -> str:
         hall = self._hall
         if hall.log_behind_bytes < hall.options.wal_bytes_max:
-            return "the followers in sync do not keep up, and what waits for its commit has reached its bound"
+            return "the in-sync followers do not keep up, and the uncommitted bytes have reached their bound"
         if hall.pinned:
-            return "a full sync keeps the log from being cut, and it has reached wal_bytes_max"
-        return "no checkpoint could be taken, and the log has reached wal_bytes_max"
+            return "a full sync pins the write-ahead log, which has reached wal_bytes_max"
+        return "no checkpoint could be taken, and the write-ahead log has reached wal_bytes_max"

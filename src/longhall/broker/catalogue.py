@@ -1,4 +1,4 @@
-"""Which topics there are: the state of the catalogue shard.
+"""The catalogue: all topics and queues with their settings; the state of the catalogue shard.
 
 decide_*() reads and returns an event; apply() alone mutates. It knows names and numbers, not logs.
 """
@@ -36,7 +36,7 @@ PRODUCER_ID_BLOCK: Final = 1000
 
 @final
 class Topic:
-    """A topic as the catalogue has it."""
+    """The catalogue entry of a topic."""
 
     def __init__(self, created: TopicCreated, options: TopicOptions) -> None:
         self.name = created.name
@@ -46,19 +46,19 @@ class Topic:
         self.created_ms = created.at_ms
         self.shard = created.shard
         self.options = options
-        self.open = 0  # Of its partitions, those that take messages of the hall's own doors; 0: all of them.
-        self.shown = 0  # Those that clients are told of; 0: all of them.
-        self.generation = 0  # How often that has changed.
-        self.chosen = False  # Whether clients choose among them themselves.
+        self.open = 0  # The number of partitions that accept messages of the doors; 0: all.
+        self.shown = 0  # The number of partitions in the metadata of clients; 0: all.
+        self.generation = 0  # The number of changes of `open` and `shown`.
+        self.chosen = False  # True if clients choose the partition themselves.
 
     @property
     def open_count(self) -> int:
-        """How many partitions take messages."""
+        """The number of partitions that accept messages."""
         return self.open or len(self.partitions)
 
     @property
     def shown_count(self) -> int:
-        """How many partitions clients are told of."""
+        """The number of partitions that clients see."""
         return self.shown or len(self.partitions)
 
 
@@ -70,12 +70,12 @@ class Catalogue:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.queues = QueueCatalogue()
-        self.parts: dict[int, int] = {}  # Logs of the chunks of large messages, and the shard of each.
+        self.parts: dict[int, int] = {}  # Chunk logs of large messages: partition to shard.
         self.next_partition = options.first_partition
         self.producer_ids_below = 0
         self._options = options
         self._next_producer_id = 0
-        self._partition_count = 0  # Kept, because counting anew makes the thousandth topic slower than the first.
+        self._partition_count = 0  # Counted incrementally.
 
     # Deciding
 
@@ -88,7 +88,7 @@ class Catalogue:
         now_ms: int,
         shard: int = 0,
     ) -> TopicCreated | Code:
-        """A new topic; LonghallError when the configuration is wrong, since only words can say how."""
+        """Create a topic. Raises LonghallError for a wrong configuration, with the reason."""
         if not is_legal_name(name):
             return Code.INVALID_NAME
         if name in self.topics:
@@ -107,12 +107,12 @@ class Catalogue:
         )
 
     def decide_delete(self, name: str) -> TopicDeleted | Code:
-        """The end of a topic."""
+        """Delete a topic."""
         topic = self.topics.get(name)
         return TopicDeleted(topic_id=topic.topic_id) if topic is not None else Code.UNKNOWN_TOPIC
 
     def decide_grow(self, name: str, partitions: int) -> PartitionsAdded | Code:
-        """More partitions, up to `partitions` in all."""
+        """Add partitions, up to `partitions` in all."""
         topic = self.topics.get(name)
         if topic is None:
             return Code.UNKNOWN_TOPIC
@@ -123,9 +123,7 @@ class Catalogue:
         return PartitionsAdded(topic_id=topic.topic_id, partitions=list(range(first, first + more)))
 
     def decide_map(self, topic: Topic, open: int, shown: int, chosen: bool) -> list[PartitionsAdded | PartitionsMapped]:
-        """So many partitions take messages, and so many are shown; more are made if there are not so many. Nothing if
-        there cannot be.
-        """
+        """Set the numbers of open and shown partitions; missing partitions are added. Empty if the bound is reached."""
         events: list[PartitionsAdded | PartitionsMapped] = []
         more = max(open, shown) - len(topic.partitions)
         if more > 0:
@@ -138,7 +136,7 @@ class Catalogue:
         return [*events, mapped]
 
     def decide_configure(self, name: str, configuration: Mapping[str, str]) -> TopicConfigured | Code:
-        """Another configuration, given whole."""
+        """Replace the configuration of a topic."""
         topic = self.topics.get(name)
         if topic is None:
             return Code.UNKNOWN_TOPIC
@@ -146,25 +144,25 @@ class Catalogue:
         return TopicConfigured(topic_id=topic.topic_id, configuration=dict(configuration))
 
     def decide_producer_ids(self) -> ProducerIdsTaken | None:
-        """An event if the block of ids that may be given out is used up."""
+        """The event for a new block of ids, if the last block is used up."""
         if self._next_producer_id < self.producer_ids_below:
             return None
         return ProducerIdsTaken(below=self._next_producer_id + PRODUCER_ID_BLOCK)
 
     def take_producer_id(self) -> int:
-        """A producer id that nobody had. What is left of a block is not used after a restart."""
+        """A new producer id. The rest of a block is not used after a restart."""
         assert self._next_producer_id < self.producer_ids_below
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
     def partition_count(self) -> int:
-        """Of all topics."""
+        """The number of partitions of all topics."""
         return self._partition_count
 
     # Applying
 
     def apply(self, event: CatalogueEvent, replayed: bool = False) -> None:
-        """Change the state as the event says."""
+        """Apply an event: the only way in which the catalogue changes."""
         match event:
             case TopicCreated():
                 topic = Topic(event, resolve(self._options, event.configuration))
@@ -207,7 +205,7 @@ class Catalogue:
     # Snapshots
 
     def row_of(self, topic: Topic) -> list[Any]:
-        """Everything that the log says of a topic."""
+        """The durable state of a topic."""
         return [
             [topic.name, topic.topic_id, topic.partitions, topic.configuration, topic.created_ms, topic.shard],
             [topic.open, topic.shown, topic.generation, topic.chosen],
@@ -232,7 +230,7 @@ class Catalogue:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `snapshot` gave."""
+        """Take the state of a `snapshot`."""
         for name, topic_id, partitions, configuration, created_ms, shard in state["topics"]:
             created = TopicCreated(
                 name=name,

@@ -1,15 +1,15 @@
-"""Checkpoint: put on the disk what the write-ahead log was keeping safe, so that its files can be used again.
+"""Checkpoint: write the state and the tails to disk, so that the write-ahead log before it can be reused.
 
-    capture    each shard's state is encoded as it is when the log ends at some position
-    settle     the log is synced up to there, so nothing in the capture can be lost any more
-    flush      tails go to their segments; segments, indexes and directories are synced in the background
+    capture    the state of each shard is encoded, with the position of the log
+    settle     the log is synced up to that position, so that the captured state is durable
+    flush      tails are written to their segments; segments, indexes and directories are synced in the background
     publish    the snapshots get their names
-    release    the log before the oldest of them is free; files that only it referred to are removed
+    release    the log before the oldest snapshot is free; files that only it referred to are removed
 
-Until `release` every file that the log refers to stays untouched: recovery may always start from the last snapshots.
+Until `release` no file that the log refers to changes: recovery can always start from the last snapshots.
 
-A member of a cluster writes one snapshot of all its shards, because they have one log, with what is pending beside it.
-Nothing in a snapshot can be undone, so it is published only when all that was applied is committed.
+A replica of a cluster writes one snapshot of all its shards and of the pending entries, because the shards share one
+log. A snapshot cannot be undone, so it is published only when all applied entries are committed.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from longhall.shards.replica import Replica
 from longhall.shards.shard import Shard
 from longhall.world.ports import File
 
-SYNC_FILES_MAX: Final = 64  # Synced with one call, so that no single wait is long.
-INDEX_UNSAVED_BYTES_MAX: Final = 1024 * 1024  # Of an active segment: quickly scanned after a crash.
-PARTITIONS_A_TURN: Final = 32  # Between two turns of the loop: none is long, and a busy loop has not too many of them.
+SYNC_FILES_MAX: Final = 64  # Synced with one call; bounds a single wait.
+INDEX_UNSAVED_BYTES_MAX: Final = 1024 * 1024  # Of an active segment: a crash requires a scan of this much.
+PARTITIONS_A_TURN: Final = 32  # Partitions between two turns of the loop.
 COMMIT_LOOK_S: Final = 0.05
 COMMIT_LOOKS_MAX: Final = 100
-FLUSH_PASSES_MAX: Final = 400  # Over tails that are written beside the loop,
-FLUSH_PASS_S: Final = 0.005  # with so much between; what is then still in memory is written at once.
-SYNCS_AT_ONCE: Final = 16  # Calls that wait together are one pass over the disk.
-RECENT_STEP_BYTES: Final = 1024 * 1024  # Memory given back between two turns of the loop: 250 MB at once take 30 ms.
-RECENT_STEPS_MAX: Final = 4096  # Of one partition; what is then left is noted with the next checkpoint.
+FLUSH_PASSES_MAX: Final = 400  # Passes over tails that are written in the background,
+FLUSH_PASS_S: Final = 0.005  # with this pause; the rest is written synchronously.
+SYNCS_AT_ONCE: Final = 16  # Concurrent sync calls are one pass over the disk.
+RECENT_STEP_BYTES: Final = 1024 * 1024  # Memory freed between two turns of the loop: 250 MB at once take 30 ms.
+RECENT_STEPS_MAX: Final = 4096  # Of one partition; the next checkpoint does the rest.
 
 _encoder = msgspec.msgpack.Encoder()
 
 
 async def checkpoint(hall: Hall, *, last: bool = False) -> None:
-    """Take one; OSError if the disk does not let it, and then nothing has changed.
+    """Take a checkpoint. Raises OSError if the disk fails, and then nothing has changed.
 
-    The last one of a node leaves nothing that the next start would have to scan.
+    The `last` checkpoint of a node saves all indexes, so that the next start scans nothing.
     """
     dropped, hall.dropped = hall.dropped, []
     dead, hall.dead_segments = hall.dead_segments, []
@@ -58,7 +58,7 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
         await _flush_tails(hall, safe)
         await _flush(hall, 0 if last else INDEX_UNSAVED_BYTES_MAX)
         for number, position, body in captured:
-            _check_state(hall)  # Also of one that was under way when the state failed.
+            _check_state(hall)  # The state may have failed since the capture.
             arguments: dict[str, object] = {"shard": number, "position": position, "body": body}
             await hall.world.janitor.run("write_snapshot", arguments)
     except BaseException:
@@ -80,7 +80,7 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
 
 
 def _check_state(hall: Hall) -> None:
-    """Nothing is published of a state that is known to be wrong, or of a hall that was given up."""
+    """Raise OSError if the state has failed or the hall was abandoned: it must not be published."""
     if hall.failed:
         raise OSError(errno.ENOTRECOVERABLE, f"the state is not what the log says: {hall.failed}")
     if hall.commits.failure is not None:
@@ -88,7 +88,7 @@ def _check_state(hall: Hall) -> None:
 
 
 async def _flush_tails(hall: Hall, safe: list[tuple[Partition, int]]) -> None:
-    """Everything in memory below these offsets to its segment."""
+    """Write all tails below these offsets to their segments."""
     waiting = [(part, offset) for part, offset in safe if _is_in_memory(part, offset)]
     for _ in range(FLUSH_PASSES_MAX):
         for count, (partition, offset) in enumerate(waiting, 1):
@@ -99,7 +99,7 @@ async def _flush_tails(hall: Hall, safe: list[tuple[Partition, int]]) -> None:
         waiting = [(part, offset) for part, offset in waiting if _is_in_memory(part, offset)]
         if not waiting:
             return
-        await asyncio.sleep(FLUSH_PASS_S)  # They are on their way.
+        await asyncio.sleep(FLUSH_PASS_S)  # Background writes are in progress.
     for partition, offset in waiting:
         if _is_in_memory(partition, offset) and not hall.flush_tail(partition):
             raise OSError(errno.ENOSPC, "no space to write segments; the write-ahead log keeps them until there is")
@@ -110,7 +110,7 @@ def _is_in_memory(partition: Partition, offset: int) -> bool:
 
 
 async def _capture(hall: Hall, safe: list[tuple[Partition, int]]) -> list[tuple[int, int, bytes]]:
-    """Shard, position and state; for each partition, how far its batches are part of that."""
+    """Shard, position and state of each snapshot; `safe` gets the captured end offset of each partition."""
     if hall.replica is not None:
         return await _capture_member(hall, hall.replica, safe)
     captured: list[tuple[int, int, bytes]] = []
@@ -136,21 +136,21 @@ async def _capture_member(
 
 
 async def _committed(replica: Replica, index: int) -> None:
-    """Wait for the others, but not for ever: without them there is no checkpoint now."""
+    """Wait for the commit of this entry. Raises OSError(EAGAIN) after a bounded time."""
     for _ in range(COMMIT_LOOKS_MAX):
         if replica.committed >= index:
             return
         await asyncio.sleep(COMMIT_LOOK_S)
-    raise OSError(errno.EAGAIN, "too few members of the cluster answer: what was applied is not committed")
+    raise OSError(errno.EAGAIN, "too few replicas answer: applied entries are not committed")
 
 
 def _write_all(hall: Hall) -> None:
-    while hall.journal.pending:  # Whoever is released by a write may append at once.
+    while hall.journal.pending:  # A released caller may append at once.
         hall.commits.write()
 
 
 async def _flush(hall: Hall, index_unsaved_bytes_max: int) -> None:
-    """Everything in segments to the disk."""
+    """Sync all segments and indexes."""
     taken: list[tuple[PartitionLog, set[int]]] = []
     try:
         paths: list[str] = []
@@ -180,28 +180,28 @@ async def _flush(hall: Hall, index_unsaved_bytes_max: int) -> None:
                 if log.written_is_recent(bases, RECENT_STEP_BYTES):
                     break
                 await asyncio.sleep(0)
-    except BaseException:  # Also when it is called off: the next checkpoint must not take these for synced.
+    except BaseException:  # Also on cancellation: these are not synced.
         for log, bases in taken:
             log.unsynced |= bases
         raise
 
 
 async def sync_names(hall: Hall) -> None:
-    """Make the names of new files durable, beside the loop. A failure is final, as that of any sync."""
+    """Sync the directories of new files in the background. A failure is final, like that of any sync."""
     names = hall.files.unsynced_names()
     if not names:
         return
     try:
         await hall.world.janitor.run("sync_directories", {"paths": sorted(names)})
     except OSError as error:
-        if error.filename is not None:  # The disk said so. If the janitor died at it, the next one tries again.
+        if error.filename is not None:  # A disk error. If the janitor process died, the next call retries.
             hall.commits.fail(error)
         raise
     hall.files.names_synced(names)
 
 
 def _begin_sync(hall: Hall, paths: list[str]) -> asyncio.Future[OSError | None]:
-    """Sync these files beside the loop; the future gets the failure, or None."""
+    """Sync these files in the background; the future gets the failure, or None."""
     files: list[File] = [hall.files.get(path) for path in paths if hall.world.disk.exists(path)]
     done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
 
@@ -214,7 +214,7 @@ def _begin_sync(hall: Hall, paths: list[str]) -> asyncio.Future[OSError | None]:
 
 
 async def _remove(hall: Hall, dropped: list[Partition], dead: list[tuple[int, int]], *, at_once: bool) -> None:
-    """Nothing refers to these any more: they go now, or step by step where somebody keeps house."""
+    """Remove unreferenced files: now, or in steps if the housekeeper runs."""
     paths, hall.removals = hall.removals, []
     for partition in dropped:
         partition.log.close()
@@ -223,15 +223,15 @@ async def _remove(hall: Hall, dropped: list[Partition], dead: list[tuple[int, in
         for path in (segment_path(number, base_offset), index_path(number, base_offset)):
             hall.files.forget(path)
             paths.append(path)
-    if hall.on_removals is not None and not at_once:
+    if hall.removal_wanted is not None and not at_once:
         hall.removals = paths
-        hall.on_removals()
+        hall.removal_wanted.set()
     elif paths:
         await hall.world.janitor.run("remove", {"paths": paths})
 
 
 def _state_of(hall: Hall, shard: Shard) -> dict[str, Any]:
-    """Everything that recovery needs of a shard besides the log behind this moment."""
+    """The snapshot of a shard."""
     state: dict[str, Any] = {
         "sequence": shard.sequence,
         "epoch": shard.epoch,
@@ -249,7 +249,7 @@ def _state_of(hall: Hall, shard: Shard) -> dict[str, Any]:
     state["queues"] = {number: queue.snapshot() for number, queue in hall.queues.items() if queue.shard is shard}
     state["moves"] = hall.redrives[shard.number - 1].snapshot()
     state["uploads"] = hall.uploads[shard.number - 1].snapshot()
-    state["wholes"] = hall.wholes[shard.number - 1].snapshot()
+    state["wholes"] = hall.chunked_messages[shard.number - 1].snapshot()
     state["groups"] = hall.groups[shard.number - 1].snapshot()
     state["transactions"] = hall.transactions[shard.number - 1].snapshot()
     return state

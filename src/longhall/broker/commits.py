@@ -1,12 +1,11 @@
-"""When rounds are written and synced: at the end of each turn of the loop, one sync at a time.
+"""Group commit: appended entries are written at the end of each turn of the loop, with one sync at a time.
 
-Whoever appended calls `kick`. All that was appended in the same turn goes out in one write, and all that was written
-while a sync was under way is covered by the next one. A sync that fails is never tried again: nobody knows what the
-disk still has, so the node stops and finds out by recovering.
+An append calls `kick`. All appends of one turn are one write, and the next sync covers everything written during the
+last one. A failed sync is never retried: the contents of the disk are unknown, so the node stops and recovers.
 
-A round of one request that touches the log alone is synced here and now while the disk is quick: the way to the
-process that syncs and back would take longer than the sync. It must be the last of several such rounds, because where
-others ask meanwhile the loop has better things to do than to wait. One that was slow is the last for a while.
+A round with one request that touches only the log is synced on the loop while the disk is fast (a lone commit): the
+round trip to the sync process would take longer. Several such rounds must precede it, because under concurrent requests
+the loop should not block. A slow lone commit disables this for a while.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ import errno
 from collections.abc import Callable
 from typing import Final, final
 
-from longhall.broker.time import HallTime
+from longhall.broker.hall_time import HallTime
 from longhall.meters import Histogram
 from longhall.shards.journal import Journal, Round
 from longhall.world.ports import Clock, Disk
 
 LONE_BYTES_MAX: Final = 8 * 1024
-LONE_KICKS_MAX: Final = 2  # For one request, or two at most: some kick when they append and again when they wait.
-LONE_ROUNDS_MIN: Final = 4  # One after another, before the next is synced on the loop.
-LONE_SLOW_US: Final = 20_000  # A sync on the loop that took longer closes this way
-LONE_CLOSED_US: Final = 10_000_000  # for so long.
+LONE_KICKS_MAX: Final = 2  # One request kicks at most twice: on append and on wait.
+LONE_ROUNDS_MIN: Final = 4  # Consecutive lone rounds before one is synced on the loop.
+LONE_SLOW_US: Final = 20_000  # A slower sync on the loop disables lone commits
+LONE_CLOSED_US: Final = 10_000_000  # for this long.
 
 
 @final
 class Commits:
-    """See the module."""
+    """Writes and syncs the rounds of one journal. After the first `failure` nothing is written."""
 
     def __init__(self, journal: Journal, disk: Disk, clock: Clock, time: HallTime, lone_us_max: int = 0) -> None:
         self.sync_seconds = Histogram()
@@ -47,20 +46,20 @@ class Commits:
         self._begun_position = 0
         self._lone_us_max = lone_us_max
         self._kicks = 0  # Since the last round began.
-        self._lone_rounds = 0  # One after another.
-        self._quick = False  # Whether the last round was.
+        self._lone_rounds = 0  # Consecutive.
+        self._quick = False  # True if the last sync took at most `_lone_us_max`.
         self._lone_after_us = 0
-        self._waiters: list[asyncio.Future[None]] = []  # Each asks again after every round.
+        self._waiters: list[asyncio.Future[None]] = []  # Woken after every round.
 
     def kick(self) -> None:
-        """Something was appended: write it when this turn of the loop ends."""
+        """Write appended entries when this turn of the loop ends."""
         self._kicks += 1
         if not self._kicked:
             self._kicked = True
             self._loop.call_soon(self._turn, True)
 
     def sync_soon(self) -> None:
-        """Sync what was written, although nobody waits for it."""
+        """Sync written entries without a waiting caller."""
         if self._round is None and self.failure is None and self._journal.wal.end > self._journal.wal.horizon:
             try:
                 self.write()
@@ -69,8 +68,8 @@ class Commits:
             self._begin(at_rest=False)
 
     def write(self) -> None:
-        """Write what was appended to the page cache. On OSError the node stops: a part of it may be there, and it must
-        not be written twice. After a failure nothing is written any more.
+        """Write appended entries to the page cache. On OSError the node stops: a part may be written, and must not be
+        written twice. After a failure this raises.
         """
         if self.failure is not None:
             raise self.failure
@@ -93,7 +92,7 @@ class Commits:
             await waiter
 
     def _turn(self, at_rest: bool) -> None:
-        """`at_rest` says that the loop called and nobody is in the middle of anything."""
+        """`at_rest` is True if the event loop called, so that callbacks may run at once."""
         self._kicked = False
         if self.failure is not None:
             return
@@ -107,7 +106,7 @@ class Commits:
     def _begin(self, at_rest: bool) -> None:
         try:
             round = self._round = self._journal.begin()
-        except OSError as failure:  # A segment cannot be opened: what the round must sync is no longer known.
+        except OSError as failure:  # A segment cannot be opened, so the round cannot be synced.
             self.fail(failure)
             return
         size = round.position - self._begun_position
@@ -152,9 +151,7 @@ class Commits:
             self._turn(at_rest=False)
 
     def fail(self, error: OSError) -> None:
-        """The disk broke its word: stop everything that waits, and tell the node. The first failure is the one that
-        counts.
-        """
+        """Record the first failure, wake all waiters and report it to the node."""
         if self.failure is not None:
             return
         self.failure = error
@@ -163,8 +160,8 @@ class Commits:
             self.on_failure(error)
 
     def abandon(self) -> None:
-        """Write and sync no more: the directory is about to belong to somebody else."""
-        self.failure = OSError(errno.ESHUTDOWN, "this hall was given up")
+        """Write and sync no more: another hall is about to use the directory."""
+        self.failure = OSError(errno.ESHUTDOWN, "this hall was abandoned")
         self._wake()
 
     def _wake(self) -> None:

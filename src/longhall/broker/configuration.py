@@ -1,7 +1,7 @@
-"""What can be configured of a topic: Kafka's names, a few of our own, their types, bounds and defaults.
+"""Topic configuration: Kafka's settings and Longhall's own, with types, bounds and defaults.
 
-The table is the only list; describing, checking and resolving all read it. A topic stores what it was given as text;
-`resolve` turns that into the numbers that the hot paths look at.
+The table `SETTINGS` is the only list. A topic stores its configuration as text; `resolve` converts it to the values
+that the hot paths read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIST: Final = 7
 
 
 class Setting(NamedTuple):
-    """One row: its default comes from the hall, since a node may be told others."""
+    """One row of the table; the default can depend on the options of the hall."""
 
     kind: int
     default: Callable[[HallOptions], str]
@@ -88,7 +88,7 @@ def _wings(text: str) -> None:
 
 
 def wings_of(text: str) -> list[int]:
-    """The numbers of wings that a topic is placed in, in the order of its lanes."""
+    """The wings of a topic, in the order of its lanes."""
     return [int(number) for number in text.split(",")] if text else []
 
 
@@ -120,22 +120,22 @@ _DURABILITIES: Final = {"always": ALWAYS, "interval": INTERVAL, "none": NEVER}
 SETTINGS: Final[dict[str, Setting]] = {
     "cleanup.policy": Setting(LIST, _fixed("delete"), _policy, "Delete old segments, compact by key, or both."),
     "compression.type": Setting(
-        STRING, _fixed("producer"), _one_of(*_COMPRESSIONS), "Keep what the producer chose, or compress so."
+        STRING, _fixed("producer"), _one_of(*_COMPRESSIONS), "Keep the producer's compression, or use this one."
     ),
     "delete.retention.ms": Setting(
         LONG, _fixed("86400000"), _number(0, _LONG_MAX), "How long compaction keeps tombstones and markers."
     ),
     "max.message.bytes": Setting(
-        INT, lambda options: str(options.message_bytes_max), _number(0, _INT_MAX), "The largest batch that is taken."
+        INT, lambda options: str(options.message_bytes_max), _number(0, _INT_MAX), "The largest accepted batch."
     ),
     "message.timestamp.type": Setting(
-        STRING, _fixed("CreateTime"), _one_of("CreateTime", "LogAppendTime"), "Whose clock stamps a message."
+        STRING, _fixed("CreateTime"), _one_of("CreateTime", "LogAppendTime"), "The clock of timestamps."
     ),
     "message.timestamp.before.max.ms": Setting(
-        LONG, _fixed(str(_LONG_MAX)), _number(0, _LONG_MAX), "How far in the past a timestamp may lie."
+        LONG, _fixed(str(_LONG_MAX)), _number(0, _LONG_MAX), "How far in the past a timestamp may be."
     ),
     "message.timestamp.after.max.ms": Setting(
-        LONG, _fixed("3600000"), _number(0, _LONG_MAX), "How far in the future a timestamp may lie."
+        LONG, _fixed("3600000"), _number(0, _LONG_MAX), "How far in the future a timestamp may be."
     ),
     "min.cleanable.dirty.ratio": Setting(
         DOUBLE, lambda options: str(options.cleaner_dirty_ratio), _share, "Compact when this share is dirty."
@@ -178,19 +178,21 @@ SETTINGS: Final[dict[str, Setting]] = {
         STRING,
         _fixed(IN_THE_HALL),
         _placement,
-        "In a cluster: kept by the hall, or by wings (any-host, parts, share, or wing:NAME).",
+        "In a cluster: stored by the hall, or by wings (any-host, parts, share, or wing:NAME).",
     ),
-    WINGS: Setting(LIST, _fixed(""), _wings, "The numbers of the wings that it was placed in; chosen by the cluster."),
+    WINGS: Setting(LIST, _fixed(""), _wings, "The numbers of its wings; the cluster chooses them."),
     ARCHIVE: Setting(
         STRING,
         _fixed("none"),
         _one_of("none", "required"),
-        "With required, messages are kept until they are archived, whatever retention says.",
+        "With required, messages are kept until they are archived, regardless of retention.",
     ),
     QUOTA_BYTES: Setting(
-        LONG, _fixed(str(UNLIMITED)), _rate, "How much may be sent to it; whoever sends more is slowed down or refused."
+        LONG, _fixed(str(UNLIMITED)), _rate, "Bytes a second that may be sent; more is throttled or refused."
     ),
-    QUOTA_MESSAGES: Setting(LONG, _fixed(str(UNLIMITED)), _rate, "How many messages may be sent to it, likewise."),
+    QUOTA_MESSAGES: Setting(
+        LONG, _fixed(str(UNLIMITED)), _rate, "Messages a second that may be sent; more is throttled or refused."
+    ),
 }
 
 
@@ -223,7 +225,7 @@ class TopicOptions:
 
 
 def check(configuration: Mapping[str, str]) -> None:
-    """Refuse names that do not exist and values that are out of bounds, saying which."""
+    """Raises INVALID_CONFIGURATION for unknown names and invalid values."""
     for name, value in configuration.items():
         setting = SETTINGS.get(name)
         if setting is None:
@@ -237,10 +239,10 @@ def check(configuration: Mapping[str, str]) -> None:
 
 
 def defaults(options: HallOptions) -> dict[str, str]:
-    """Every name with the value that a topic has when nobody says otherwise."""
+    """The default value of every setting."""
     return {name: setting.default(options) for name, setting in SETTINGS.items()}
 
 
 def resolve(options: HallOptions, configuration: Mapping[str, str]) -> TopicOptions:
-    """The settings of a topic with this configuration. Names from a newer version are kept and not looked at."""
+    """The settings of a topic with this configuration. Unknown names of a newer version are ignored."""
     return TopicOptions({**defaults(options), **configuration})

@@ -1,4 +1,4 @@
-"""What the catalogue, the partitions and the shards write to the log besides messages. Their meaning never changes."""
+"""The log events of the catalogue, the partitions and the shards. The meaning of a released event never changes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from longhall.queues.settings import QueueSettings
 
 
 class _Event(msgspec.Struct, kw_only=True, frozen=True, tag_field="event"):
-    """Events are told apart by their tag, which is stored."""
+    """The base of these events; the tag is stored and identifies the event."""
 
 
 class TopicCreated(_Event, frozen=True, tag="topic-created"):
-    """A topic exists, with these partitions, in the order of their numbers."""
+    """A topic was created, with these partition ids in the order of their numbers."""
 
     name: str
     topic_id: bytes
     partitions: list[int]
     configuration: dict[str, str]
     at_ms: int
-    shard: int = 0  # Where all its partitions live; 0: each where its number says.
+    shard: int = 0  # The shard of all its partitions; 0: by partition number.
 
 
 class TopicDeleted(_Event, frozen=True, tag="topic-deleted"):
-    """A topic is gone, with everything in it."""
+    """A topic and its messages are gone."""
 
     topic_id: bytes
 
@@ -36,19 +36,19 @@ class PartitionsAdded(_Event, frozen=True, tag="partitions-added"):
 
 
 class PartitionsMapped(_Event, frozen=True, tag="partitions-mapped"):
-    """Of a topic's partitions the first `open` take messages of the hall's own doors, and clients are told of the first
-    `shown`. What lies beyond is empty, and is there for the next growth.
+    """The first `open` partitions of a topic accept messages of the doors, and clients see the first `shown`. The
+    others are empty and are reused at the next growth.
     """
 
     topic_id: bytes
     open: int
     shown: int
     generation: int
-    chosen: bool = False  # Whether clients choose among its partitions themselves, as far as is known.
+    chosen: bool = False  # True if a client is known to choose the partition itself.
 
 
 class TopicConfigured(_Event, frozen=True, tag="topic-configured"):
-    """The whole configuration of a topic from now on."""
+    """A new configuration of a topic, complete."""
 
     topic_id: bytes
     configuration: dict[str, str]
@@ -61,11 +61,11 @@ class ProducerIdsTaken(_Event, frozen=True, tag="producer-ids-taken"):
 
 
 class QueueDeclared(_Event, frozen=True, tag="queue-declared"):
-    """A cursor of this name stands on a topic. A queue that made its topic takes it along when it is deleted."""
+    """A queue of this name consumes a topic. With `owns_topic`, deleting the queue deletes the topic."""
 
     name: str
     queue_id: bytes
-    number: int  # Never reused; its events name it so.
+    number: int  # Never reused; the queue's events refer to it.
     topic_id: bytes
     owns_topic: bool
     settings: QueueSettings
@@ -73,7 +73,7 @@ class QueueDeclared(_Event, frozen=True, tag="queue-declared"):
 
 
 class QueueConfigured(_Event, frozen=True, tag="queue-configured"):
-    """The whole settings of a queue from now on."""
+    """New settings of a queue, complete."""
 
     queue_id: bytes
     settings: QueueSettings
@@ -81,13 +81,13 @@ class QueueConfigured(_Event, frozen=True, tag="queue-configured"):
 
 
 class QueueRemoved(_Event, frozen=True, tag="queue-removed"):
-    """The cursor is gone; its topic goes with an event of its own."""
+    """The queue is gone; its topic has an event of its own."""
 
     queue_id: bytes
 
 
 class LaneMade(_Event, frozen=True, tag="lane-made"):
-    """A queue has a hidden log: messages that are not due yet."""
+    """A queue has a hidden log, for delayed messages or for a priority level."""
 
     queue_id: bytes
     partition: int
@@ -95,21 +95,21 @@ class LaneMade(_Event, frozen=True, tag="lane-made"):
 
 
 class LaneDropped(_Event, frozen=True, tag="lane-dropped"):
-    """Everything in this hidden log has been moved."""
+    """A hidden log is gone; its messages have been moved."""
 
     queue_id: bytes
     partition: int
 
 
 class PartsMade(_Event, frozen=True, tag="parts-made"):
-    """A log for the chunks of one large message, in this shard. It belongs to no queue: messages move between them."""
+    """A log for the chunks of one large message, in this shard. It belongs to no queue, because messages can move."""
 
     partition: int
     shard: int
 
 
 class PartsDropped(_Event, frozen=True, tag="parts-dropped"):
-    """The message is gone, or never became one."""
+    """The chunk log is gone: the message was freed, or the upload ended without one."""
 
     partition: int
 
@@ -132,14 +132,14 @@ CatalogueEvent = (
 
 
 class LogTrimmed(_Event, frozen=True, tag="log-trimmed"):
-    """Nothing below this offset is kept of the partition, whether files still have it or not."""
+    """The partition starts at this offset, even if files still have earlier records."""
 
     partition: int
     start_offset: int
 
 
 class SegmentsDropped(_Event, frozen=True, tag="segments-dropped"):
-    """Nothing in these closed segments of the partition is wanted, though something before them is."""
+    """These closed segments in the middle of the partition are dropped."""
 
     partition: int
     base_offsets: list[int]
@@ -149,35 +149,35 @@ PartitionEvent = LogTrimmed | SegmentsDropped
 
 
 class EpochStarted(_Event, frozen=True, tag="epoch-started"):
-    """From here on the shard is led under this epoch."""
+    """The shard has a new leader epoch."""
 
     epoch: int
     incarnation: int = 0
-    nonce: int = 0  # Random, the same in all shards: a coordinator that lost its data may give an epoch twice.
+    nonce: int = 0  # Random, the same in all shards: a coordinator that lost its data can assign an epoch twice.
 
 
 class ReplicasNoted(_Event, frozen=True, tag="replicas-noted"):
-    """These nodes keep the log. A leader notes them before a new one of them may become in sync, so that whoever was in
-    sync before knows of all that may ever have led.
+    """The replicas of the log. A leader writes this before a new replica may become in-sync, so that every in-sync
+    replica knows all nodes that may have led.
     """
 
     replicas: list[int]
 
 
 class Truncated(_Event, frozen=True, tag="truncated"):
-    """A note of this node to itself: of the entries before, those behind this index of the log do not count."""
+    """A local note of this node: the log was truncated to this index."""
 
     index: int
 
 
 class CommittedTo(_Event, frozen=True, tag="committed-to"):
-    """A note of this node to itself: everything up to this index of the log is committed."""
+    """A local note of this node: the log is committed up to this index."""
 
     index: int
 
 
 class StateMarked(_Event, frozen=True, tag="state-marked"):
-    """Every replica digests this slice of its state when it has applied everything before (see `digest`)."""
+    """Every replica digests this slice of its state here (see `state_digest`)."""
 
     slice: int
     slices: int

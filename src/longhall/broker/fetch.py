@@ -1,11 +1,11 @@
-"""Fetch: read batches from partitions, waiting for more if there is not enough.
+"""Fetch: read batches from partitions, and wait for more if there are too few bytes.
 
-    look       every partition is read from memory, if that is where its bytes are
-    cold       what would have to wait for the disk is read beside the loop, and looked at again
-    mend       what is damaged here is fetched from another node that has it whole, and looked at again
-    park       too little, and time left: watch the partitions until one has more, or the time is over
+    look       every partition is read from memory
+    cold       data that is not in memory is read in the background, then the partition is read again
+    repair     damaged batches are fetched from another replica, then the partition is read again
+    wait       with too few bytes and time left, the fetch watches the partitions until one has more
 
-A fetch that nobody waits for any more is cancelled by its door and costs nothing.
+The door cancels a fetch whose client is gone.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from longhall.errors import Code, LonghallError
 from longhall.log.segment_reads import Cold, Read, Supplied
 from longhall.world.ports import Buffer
 
-FETCH_BYTES_MAX: Final = 16 * 1024 * 1024  # One fetch answers no more than this, whatever it asks for.
-MENDED_S_MAX: Final = 5.0  # So long a fetch waits for other nodes; then it answers without, and is asked again.
+FETCH_BYTES_MAX: Final = 16 * 1024 * 1024  # The bound of one reply.
+REPAIR_S_MAX: Final = 5.0  # The longest wait for a repair; then the reply has no data and the client retries.
 
 
 @final
 class RepairRequests:
-    """Something that is damaged here, and whole with somebody who is being asked."""
+    """A pending repair of a damaged batch from another replica."""
 
     def __init__(self) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def told(self) -> None:
-        """It is worth another try."""
+    def finish(self) -> None:
+        """Wake the fetch: the repair has ended."""
         if not self.ended.done():
             self.ended.set_result(None)
 
 
 @final
 class PartitionFetch:
-    """One partition to read from, and then what was found there."""
+    """One partition of a fetch: the request, then the result."""
 
     def __init__(self, partition: Partition | None, offset: int, bytes_max: int, leader_epoch: int) -> None:
         self.partition = partition
@@ -55,7 +55,7 @@ class PartitionFetch:
 
 @final
 class Fetch(Watcher):
-    """One fetch on its way; `done` is called exactly once, with this object, unless it was cancelled."""
+    """One fetch. `done` is called exactly once with this object, unless the fetch is cancelled."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class Fetch(Watcher):
         self._timer: asyncio.TimerHandle | None = None
         self._woken = False
         self._task: asyncio.Task[None] | None = None
-        self._mended_until_s = 0.0
+        self._repair_until_s = 0.0
 
     def start(self) -> None:
-        """Look once; answer at once if there is enough, something is wrong, or nobody wants to wait."""
+        """Read once; reply at once if there is enough data, an error, or no time to wait."""
         if self._look(final=self._wait_ms <= 0):
             self._finish()
         elif self._task is None:
@@ -90,7 +90,7 @@ class Fetch(Watcher):
             self._watch()
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """Stop; `done` is not called."""
         self._done = None
         self._stop_watching()
         if self._task is not None:
@@ -99,7 +99,7 @@ class Fetch(Watcher):
     # Waiting
 
     def more(self, partition: Partition) -> None:
-        """Something was committed to one of the partitions: look again when this turn of the loop is over."""
+        """Read again after this turn of the loop: a partition has new committed data."""
         if not self._woken and self._done is not None:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._look_again)
@@ -139,21 +139,21 @@ class Fetch(Watcher):
     # Reading
 
     def _look(self, final: bool) -> bool:
-        """Read everything that is in memory. True if that is the answer; a task goes on if something is cold."""
+        """Read all partitions from memory. True if the reply is complete; cold partitions are read by a task."""
         self.size_bytes = 0
         cold: list[tuple[PartitionFetch, Cold | RepairRequests]] = []
-        mendings: list[tuple[PartitionFetch, Cold | RepairRequests]] = []
+        repairs: list[tuple[PartitionFetch, Cold | RepairRequests]] = []
         wrong = False
         for wanted in self.wanted:
             missing = self._read(wanted, None)
             if isinstance(missing, RepairRequests):
-                mendings.append((wanted, missing))
+                repairs.append((wanted, missing))
             elif missing is not None:
                 cold.append((wanted, missing))
             elif wanted.code is not None:
                 wrong = True
         if self.size_bytes < self._bytes_min:
-            cold += mendings  # Else there is enough without them.
+            cold += repairs  # Else the reply is large enough without them.
         if cold and self.size_bytes < self._bytes_max:
             self._stop_watching()
             self._task = asyncio.get_running_loop().create_task(self._read_cold(cold))
@@ -161,14 +161,14 @@ class Fetch(Watcher):
         return final or wrong or self.size_bytes >= self._bytes_min
 
     async def _read_cold(self, cold: list[tuple[PartitionFetch, Cold | RepairRequests]]) -> None:
-        """Fetch what is not in memory, one partition after another; what was found is always an answer."""
+        """Read the cold partitions one after another, then reply with what was found."""
         for wanted, missing in cold:
             if self.size_bytes >= self._bytes_max:
                 break
             try:
                 while True:
                     if isinstance(missing, RepairRequests):
-                        left_s = self._mended_until_s - asyncio.get_running_loop().time()
+                        left_s = self._repair_until_s - asyncio.get_running_loop().time()
                         await asyncio.wait([missing.ended], timeout=max(left_s, 0.0))
                         again = self._read(wanted, None)
                     else:
@@ -178,14 +178,14 @@ class Fetch(Watcher):
                     missing = again
             except (OSError, LonghallError) as error:
                 wanted.code = Code.STORAGE_DAMAGED
-                # A file that is gone may have been removed meanwhile; one that cannot be read may not.
+                # A missing file may have been removed meanwhile; an I/O error is damage.
                 if wanted.partition is not None and isinstance(error, OSError) and error.errno == errno.EIO:
-                    wanted.partition.tell_damage(wanted.offset)
+                    wanted.partition.report_damage(wanted.offset)
         self._task = None
         self._finish()
 
     def _read(self, wanted: PartitionFetch, supplied: Supplied | None) -> Cold | RepairRequests | None:
-        """Read one partition into `wanted`; what is missing if it is not in memory, or damaged and not everywhere."""
+        """Read one partition into `wanted`. Returns what to wait for if the data is cold or under repair."""
         wanted.buffers = []
         wanted.size_bytes = 0
         partition = wanted.partition
@@ -204,11 +204,11 @@ class Fetch(Watcher):
             return result.cold
         wanted.code = result.code
         if result.code is Code.STORAGE_DAMAGED:
-            mending = RepairRequests()
-            if partition.tell_damage(wanted.offset, mending.told):
-                # Readers do not stop at what will be there again; nor do they go on without it.
+            repair = RepairRequests()
+            if partition.report_damage(wanted.offset, repair.finish):
+                # The reader neither fails nor skips a batch that is being repaired.
                 wanted.code = None
-                return mending if self._may_wait_for_mending() else None
+                return repair if self._may_wait_for_repair() else None
         if result.code is not None or (self.size_bytes and result.size_bytes > room):
             return None
         wanted.buffers = result.buffers
@@ -219,15 +219,15 @@ class Fetch(Watcher):
             wanted.aborted = producers.aborted_between(wanted.offset, limit) if producers is not None else []
         return None
 
-    def _may_wait_for_mending(self) -> bool:
+    def _may_wait_for_repair(self) -> bool:
         now_s = asyncio.get_running_loop().time()
-        if self._mended_until_s == 0.0:
-            self._mended_until_s = now_s + MENDED_S_MAX
-        return now_s < self._mended_until_s
+        if self._repair_until_s == 0.0:
+            self._repair_until_s = now_s + REPAIR_S_MAX
+        return now_s < self._repair_until_s
 
 
 async def supply(hall: Hall, wanted: PartitionFetch, cold: Cold) -> Supplied:
-    """Read beside the loop what was not in memory, or have an index made again."""
+    """Read cold data in the background, or rebuild an index."""
     if cold.rebuild is not None:
         assert wanted.partition is not None
         arguments: dict[str, object] = {
@@ -242,7 +242,7 @@ async def supply(hall: Hall, wanted: PartitionFetch, cold: Cold) -> Supplied:
 
 
 def check_epoch(partition: Partition, leader_epoch: int) -> Code | None:
-    """Whether the reader and this node agree on who leads; -1 asks for no check of the epoch."""
+    """The error if the reader's leader epoch is not this node's; -1 skips the check of the epoch."""
     if partition.elsewhere:
         return Code.NOT_LEADER
     if leader_epoch < 0 or leader_epoch == partition.shard.epoch:

@@ -1,10 +1,10 @@
-"""Sift: fetched batches without the messages that a reader does not want, as the server sees them.
+"""The fetch filter: removes messages that do not match a consumer's filter from fetched batches.
 
-A batch that loses messages is written anew with its offsets, its producer and its epoch, as the cleaner would; readers
-know gaps from compaction. One that loses all of them goes, unless it is the last of an answer: then its bare header
-stays, because it says how far the reader has come. Markers of transactions stay.
+A batch that loses messages is rebuilt with its offsets, producer and epoch, as compaction does; readers know gaps from
+compaction. A batch without matches is dropped, unless it is the last of a reply: then its empty header stays, so that
+the reader advances. Transaction markers stay.
 
-It is done in slices, so that other requests come between, and it bounds how much is read at once.
+The work is done in slices, so that other requests are served in between, and the bytes of one fetch are bounded.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from longhall.queues.selector import compile_filter
 from longhall.records.batch import BatchHeader, parse_header, read_records
 from longhall.records.record import Record
 
-RACK_PREFIX: Final = "longhall.filter="  # A consumer names its filter as the place where it stands (`client.rack`).
-SIFTED_BYTES_MAX: Final = 256 * 1024  # One fetch with a filter looks through no more than this, or one batch.
-FILTERS_MAX: Final = 64  # Compiled ones that are remembered.
+RACK_PREFIX: Final = "longhall.filter="  # A consumer passes its filter in `client.rack`.
+FILTERED_BYTES_MAX: Final = 256 * 1024  # A fetch with a filter examines at most this much, or one batch.
+FILTERS_MAX: Final = 64  # Cached compiled filters.
 _SLICE: Final = 256
 
 
 @final
 class FetchFilters:
-    """Filters of readers, compiled once."""
+    """A cache of compiled filters, least recently used first."""
 
     def __init__(self) -> None:
         self._known: dict[str, Filter] = {}
 
     def of(self, rack: str) -> Filter | None:
-        """The filter that a consumer named as its rack; None if it named none. Raises INVALID_REQUEST."""
+        """The filter in a consumer's rack; None without one. Raises INVALID_REQUEST."""
         if not rack.startswith(RACK_PREFIX):
             return None
         filter = self._known.pop(rack, None)
@@ -48,15 +48,15 @@ class FetchFilters:
 
 
 async def filter_batches(wanted: list[PartitionFetch], filter: Filter) -> None:
-    """Leave in each of these what fits."""
+    """Remove the messages that do not match from each result."""
     for one in wanted:
         if one.partition is not None and one.buffers:
-            kept = await _sifted(b"".join(one.buffers), one.partition.log.partition, filter)
+            kept = await _filtered(b"".join(one.buffers), one.partition.log.partition, filter)
             one.buffers = list(kept)
             one.size_bytes = sum(len(batch) for batch in kept)
 
 
-async def _sifted(data: bytes, number: int, filter: Filter) -> list[bytes]:
+async def _filtered(data: bytes, number: int, filter: Filter) -> list[bytes]:
     kept: list[bytes] = []
     hollow: BatchHeader | None = None
     at = 0
@@ -68,7 +68,7 @@ async def _sifted(data: bytes, number: int, filter: Filter) -> list[bytes]:
         if header.is_control or header.record_count == 0:
             kept.append(batch)
             continue
-        records = await _fitting(batch, number, filter)
+        records = await _matching(batch, number, filter)
         if records is None or len(records) == header.record_count:
             kept.append(batch)
         elif records:
@@ -80,17 +80,17 @@ async def _sifted(data: bytes, number: int, filter: Filter) -> list[bytes]:
     return kept
 
 
-async def _fitting(batch: bytes, number: int, filter: Filter) -> list[Record] | None:
-    """The records that fit; None if nobody can read the batch: then the reader shall see that for itself."""
+async def _matching(batch: bytes, number: int, filter: Filter) -> list[Record] | None:
+    """The matching records; None for an unreadable batch, which is passed to the reader."""
     try:
         records = read_records(batch, 0)
     except LonghallError:
         return None
-    fitting: list[Record] = []
+    matching: list[Record] = []
     for start in range(0, len(records), _SLICE):
-        fitting += [one for one in records[start : start + _SLICE] if filter.matches(decode_record(one, number))]
+        matching += [one for one in records[start : start + _SLICE] if filter.matches(decode_record(one, number))]
         await asyncio.sleep(0)
-    return fitting
+    return matching
 
 
 def _rebuilt(header: BatchHeader, records: list[Record]) -> bytes:

@@ -1,7 +1,8 @@
-"""The hall on one node: its shards, its topics, its partitions, and the way to all of them.
+"""The hall on one node: its shards, topics, queues and partitions, with look-ups.
 
-This is state and look-ups; what can be done with it is in the verbs beside it. The worker's loop is the only one that
-touches it, so nothing here locks.
+The operations are in the modules beside this one. Only the event loop of the owning process uses a hall, so there are
+no locks. Collaborators that react to changes implement `HallObserver`; the queue service is attached as
+`QueueAppender`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, final
+
+from mypy_extensions import mypyc_attr
 
 from longhall.broker.background import BackgroundTasks
 from longhall.broker.catalogue import Catalogue, Topic
@@ -34,14 +37,14 @@ from longhall.broker.events import (
     TopicDeleted,
     encoder,
 )
+from longhall.broker.hall_time import HallTime
 from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.placement import GroupPlacement, is_elsewhere
 from longhall.broker.queue_catalogue import QueueEntry
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
-from longhall.broker.time import HallTime
 from longhall.broker.traffic import Traffic
 from longhall.errors import Code
 from longhall.log.files import OpenFiles
@@ -49,9 +52,9 @@ from longhall.log.partition import PartitionLog
 from longhall.log.positions import Positions
 from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
+from longhall.queues.chunked_messages import ChunkedMessages
 from longhall.queues.chunks import Uploads
 from longhall.queues.redrive import Redrives
-from longhall.queues.wholes import Wholes
 from longhall.records.batch import BatchHeader
 from longhall.shards.backlog import Backlog
 from longhall.shards.journal import Journal
@@ -62,22 +65,48 @@ from longhall.topics.transactions import Transactions
 from longhall.world.ports import World
 
 NODE_ID: Final = 1
-LEVEL: Final = "priority:"  # What a log of a queue is for: the level behind this word, else messages not due yet.
-TAIL_PARTITION_BYTES_MAX: Final = 256 * 1024  # A tail is written to its segment beyond this.
-WAL_KEPT_CHECKPOINTS: Final = 3  # While one is taken, the log goes on: its ring has room for that.
-EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, kept for what is not a message.
-JOINS_MAX: Final = 4  # Large messages put together at the same time.
+LEVEL: Final = (
+    "priority:"  # The purpose of a queue's own log: this prefix and the priority level; else delayed messages.
+)
+TAIL_PARTITION_BYTES_MAX: Final = 256 * 1024  # A larger tail is written to its segment.
+WAL_KEPT_CHECKPOINTS: Final = 3  # The ring of the log has room for entries during a checkpoint.
+EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, reserved for events.
+JOINS_MAX: Final = 4  # Concurrent reassemblies of large messages.
 
 _log = logging.getLogger("longhall.hall")
 
-# Appends a batch and the copies of its messages that have a priority: partition, header, frame, place in it, time, and
-# whether it counts as a message.
-Lift = Callable[[Partition, BatchHeader, bytes, int, int, bool], Code | None]
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HallObserver:
+    """A collaborator that reacts to changes of a hall; `Hall.observers` calls each method in the order of addition."""
+
+    def topic_deleted(self, topic: str) -> None:
+        """A topic was deleted, now and not in a replay."""
+
+    def transaction_changed(self) -> None:
+        """A send has changed the state of a transaction."""
+
+    def names_unsynced(self) -> None:
+        """A large batch could be written to its segment directly if the segment's name were synced."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueAppender:
+    """The queue service as sends see it. A hall without queues refuses sends to queues with priorities."""
+
+    def append_with_copies(
+        self, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
+    ) -> Code | None:
+        """Append the batch at `frame[at:]`, and copies of its messages with a priority to the lanes of their levels."""
+        return Code.NOT_READY
+
+    def partition_chosen(self, partition: Partition, sender: int) -> None:
+        """A Kafka producer sends to a part of its own choice."""
 
 
 @final
 class Hall:
-    """See the module. Made empty; `recover` fills it from the data directory before anything else happens."""
+    """The state of one hall. It is created empty; recovery fills it before the first request."""
 
     def __init__(self, world: World, options: HallOptions) -> None:
         self.world = world
@@ -89,17 +118,17 @@ class Hall:
         self.shards = [Shard(number, self.wal) for number in range(options.shards + 1)]
         self.journal = Journal(self.wal, self.shards, self.files)
         self.commits = Commits(self.journal, world.disk, world.clock, self.time, options.lone_sync_us_max)
-        self.backlog = Backlog(options.backlog_bytes_max)  # Of a leader: what its followers have yet to keep.
+        self.backlog = Backlog(options.backlog_bytes_max)  # Of a leader: uncommitted bytes.
         self.refused = RefusedProducers()
         self.catalogue = Catalogue(options)
         self.partitions: dict[int, Partition] = {}
         self.routes: dict[str, list[Partition]] = {}
         self.queues: dict[int, RunningQueue] = {}
-        self.queue_secret = b""  # Receipts are known as ours by it; kept with the directory's identity.
-        self._unmet_queues: dict[int, list[Any]] = {}
+        self.queue_secret = b""  # The key of receipts, stored with the directory's identity.
+        self._undeclared_queues: dict[int, list[Any]] = {}
         self.redrives: list[Redrives] = []
         self.uploads: list[Uploads] = []
-        self.wholes: list[Wholes] = []
+        self.chunked_messages: list[ChunkedMessages] = []
         self.joins = asyncio.Semaphore(JOINS_MAX)
         self.groups: list[Groups] = []
         self.transactions: list[Transactions] = []
@@ -107,45 +136,43 @@ class Hall:
         self.topic_traffic: dict[str, Traffic] = {}
         self.background = BackgroundTasks(self.halt)
         self.storage_full = False
-        self.write_failed = False  # A file could not be made or written since the disk was last seen to take one.
-        self.space_bytes = 1 << 62  # What messages may still take before the reserve, as of the last look at the disk.
-        self.draining = False
-        self.leadership: Leadership | None = None  # None: alone, and leader of everything.
-        self.wings: GroupPlacement | None = (
-            None  # Of a node of a cluster: where topics are that this hall only knows of.
+        self.write_failed = False  # A write has failed since the last successful probe of the disk.
+        self.space_bytes = 1 << 62  # Free bytes before the reserve, as of the last check, minus messages since.
+        self.leadership: Leadership | None = None  # None: a standalone node, which leads everything.
+        self.wings: GroupPlacement | None = None  # In a cluster: the placement of topics in wings.
+        self.replica: Replica | None = None  # In a cluster: this node's replica of the log.
+        self.feature_level = 1  # The formats that may be written: every node of the cluster can read them.
+        self.positions = Positions()  # In a cluster: positions of entries in the local log.
+        self.on_release: Callable[[int], int] = (
+            _all_of_it  # In a cluster: the position up to which followers need the log.
         )
-        self.replica: Replica | None = None  # Of a member of a cluster: what it knows of the log that all of them keep.
-        self.feature_level = 1  # Of the formats that may be written: what every node of the cluster can read.
-        self.positions = Positions()  # Likewise: where the entries of that log stand here.
-        self.on_release: Callable[[int], int] = _all_of_it  # Likewise: how much of the log others still need.
-        self.failed = ""  # Likewise: why the state is not what the log says; it is never checkpointed then.
-        self.pinned = False  # Likewise: somebody reads the files of the last checkpoint, so there is no other now.
-        self.cleaning = False  # Whether files may be replaced at this moment.
-        self.refusal: Code | None = None  # Why messages are not taken now; a member of a cluster says so.
-        self.is_short = False  # Likewise: fewer hosts are in sync than a message should be safe with.
-        self.tails: dict[int, Partition] = {}  # Partitions with something in memory that is not in its segment yet.
+        self.failed = ""  # In a cluster: why the state is invalid; it is never checkpointed then.
+        self.pinned = False  # A full sync reads the files of the last checkpoint: no other is taken.
+        self.cleaning = False  # The cleaner may replace files now.
+        self.refusal: Code | None = None  # In a cluster: the error for all messages now; None if they are accepted.
+        self.is_short = False  # In a cluster: fewer replicas are in sync than `in_sync_min`.
+        self.tails: dict[int, Partition] = {}  # Partitions with unflushed records.
         self.tail_bytes = 0
-        self.dropped: list[Partition] = []  # Deleted; their files go after the next checkpoint.
-        self.dead_segments: list[tuple[int, int]] = []  # Partition and base offset; likewise.
-        self.removals: list[str] = []  # Files that nothing refers to any more, on their way out.
-        self.on_removals: Callable[[], None] | None = None
+        self.dropped: list[Partition] = []  # Deleted partitions; the next checkpoint removes their files.
+        self.dead_segments: list[
+            tuple[int, int]
+        ] = []  # Partition and base offset of dropped segments; removed likewise.
+        self.removals: list[str] = []  # Unreferenced files that the housekeeper removes.
+        self.removal_wanted: asyncio.Event | None = None  # Set when `removals` has files; None without a housekeeper.
         self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
-        self.checkpoint_at = 0  # Where the write-ahead log ended when the last checkpoint was taken.
-        self.checkpoint_steps = 0  # And how much had happened by then.
-        self.checkpoint_wanted = False  # Somebody waits for it with space to give back.
+        self.checkpoint_at = 0  # The end of the write-ahead log at the last checkpoint.
+        self.checkpoint_steps = 0  # `steps()` at the last checkpoint.
+        self.checkpoint_wanted = False  # A caller needs a checkpoint to free space.
         self.checkpoints = 0
-        self.messages_cut = 0  # Messages of entries that were cut off because a new leader did not have them.
+        self.messages_cut = 0  # Messages of entries that a new leader truncated.
         self.checkpointed_ms = 0  # Hall time of the last checkpoint, 0 before the first,
         self.recovered_ms = 0  # and of the end of recovery.
-        self.mended = 0  # Damaged stretches of segments that were put right from another node.
+        self.mended = 0  # Damaged ranges of segments that were repaired from another replica.
         self.recovery_seconds = 0.0
-        self.log_cut_bytes = 0  # Of the write-ahead log, by the recovery at the start; and bits that it put right.
+        self.log_cut_bytes = 0  # Truncated bytes of the write-ahead log at recovery, and corrected bits.
         self.log_corrections = 0
-        self.on_topic_deleted: list[Callable[[str], None]] = []
-        self.on_transaction_changed: Callable[[], None] = _nothing
-        self.on_lift: Lift = _nobody_lifts
-        self.on_chosen: Callable[[Partition, int], None] = _nobody_chooses  # A client sends to a part of its choice.
-        self.on_names_wanted: Callable[[], None] = _nothing  # Large batches wait for the name of their file.
+        self.observers: list[HallObserver] = []
+        self.queue_appender = QueueAppender()
 
     # Looking up
 
@@ -161,7 +188,7 @@ class Hall:
         return route[number]
 
     def shown(self, topic: str) -> list[Partition] | None:
-        """The partitions of a topic that clients are told of; None if there is no such topic."""
+        """The partitions of a topic that clients see; None if there is no such topic."""
         route = self.routes.get(topic)
         return None if route is None else route[: self.catalogue.topics[topic].shown_count]
 
@@ -176,7 +203,7 @@ class Hall:
         return self.queues[entry.number] if entry is not None else None
 
     def queues_on(self, topic_id: bytes) -> list[RunningQueue]:
-        """All queues that stand on this topic."""
+        """All queues on this topic."""
         return [queue for queue in self.queues.values() if queue.entry.topic_id == topic_id]
 
     def shard_of(self, name: str) -> Shard:
@@ -184,35 +211,35 @@ class Hall:
         return self.shards[1 + zlib.crc32(name.encode()) % (len(self.shards) - 1)]
 
     def groups_of(self, group_id: str) -> Groups:
-        """The groups that live in the same shard as this one."""
+        """The groups of the shard of this group."""
         return self.groups[self.shard_of(group_id).number - 1]
 
     def transactions_of(self, transactional_id: str) -> Transactions:
-        """The transactional ids that live in the same shard as this one."""
+        """The transactions of the shard of this transactional id."""
         return self.transactions[self.shard_of(transactional_id).number - 1]
 
-    # Appending what is not a message
+    # Appending events
 
     @property
     def is_backed_up(self) -> bool:
-        """True if no message may be appended: too much waits for its commit, or for a checkpoint."""
+        """True under back-pressure: too much is uncommitted, or too much of the log waits for a checkpoint."""
         if self.backlog.is_full:
             return True
-        # Most of the time this is enough; where a checkpoint stood is not known after a start.
+        # The first test suffices mostly; after a start `checkpoint_at` is unknown.
         bytes_max = self.options.wal_bytes_max
         return self.wal.end - self.checkpoint_at >= bytes_max and self.log_behind_bytes >= bytes_max
 
     @property
     def log_behind_bytes(self) -> int:
-        """The write-ahead log behind the last checkpoint."""
+        """The size of the write-ahead log after the last checkpoint."""
         return self.wal.end - max(self.checkpoint_at, self.wal.start)
 
     def has_room(self, size_bytes: int) -> bool:
-        """True if the log can take so much more of what is not a message: see `Backlog` and `log_has_room`."""
+        """True if the log has room for events of this size: see `Backlog` and `log_has_room`."""
         return not self.backlog.is_exhausted and self.log_has_room(size_bytes)
 
     def log_has_room(self, size_bytes: int) -> bool:
-        """Whether the write-ahead log can take so much more, asking the disk for another file if need be."""
+        """True if the write-ahead log has this much room; allocates another file if needed."""
         if self.wal.room_bytes() >= size_bytes:
             return True
         try:
@@ -222,19 +249,18 @@ class Hall:
         return self.wal.room_bytes() >= size_bytes
 
     def refuse_storage(self, error: OSError) -> Code:
-        """A file could not be made, read or written, and nothing has changed: messages are refused until the disk takes
-        one again. Returns the code for whoever asked.
+        """Handle a failed write that changed nothing: messages are refused until a probe of the disk succeeds. Returns
+        the error code.
         """
         if not self.storage_full:
-            _log.warning("the disk takes no writes; messages are refused", extra={"reason": str(error)})
+            _log.warning("the disk refuses writes; messages are refused", extra={"reason": str(error)})
         self.storage_full = True
         self.write_failed = True
         return Code.STORAGE_FULL
 
     def halt(self, error: Exception) -> None:
-        """Stop the node: applying an entry that was appended has failed, or an error that nobody expected came out of
-        code that owns state, so that state and log may differ. Nothing more is written or acknowledged; recovery
-        rebuilds the state from the log.
+        """Stop the node after an unexpected error: an appended entry was not applied, so state and log may differ.
+        Nothing more is written or acknowledged; recovery rebuilds the state from the log.
         """
         if self.commits.failure is None:
             _log.critical("an internal error stops the node", exc_info=error)
@@ -243,13 +269,13 @@ class Hall:
         self.commits.fail(failure)
 
     def append_event(self, shard: Shard, room: int, event: object) -> None:
-        """Append an event that has been applied or is about to be; the caller waits on the shard."""
+        """Append an event; the caller applies it and waits on the shard."""
         shard.append_event(room, encoder.encode(event))
         self.journal.touch(shard, True)
         self.commits.kick()
 
     def append_catalogue(self, event: CatalogueEvent, target: Committable) -> None:
-        """Append and apply a change of the catalogue; `target` hears when it is committed."""
+        """Append and apply a change of the catalogue; `target` is called on its commit."""
         shard = self.shards[CATALOGUE_SHARD]
         self.append_event(shard, CATALOGUE, event)
         try:
@@ -260,7 +286,7 @@ class Hall:
         shard.wait(target, 0)
 
     def apply_catalogue(self, event: CatalogueEvent, replayed: bool = False) -> None:
-        """Let the catalogue change, and the partitions follow."""
+        """Apply a change to the catalogue, partitions and queues."""
         if isinstance(event, TopicDeleted):
             self._drop_topic(event.topic_id, replayed)
         elif isinstance(event, QueueRemoved):
@@ -300,7 +326,7 @@ class Hall:
                 pass
 
     def restore_catalogue(self, state: dict[str, Any]) -> None:
-        """Take over the catalogue of a snapshot, and make its partitions."""
+        """Take the catalogue of a snapshot, and create its partitions."""
         self.catalogue.restore(state)
         for topic in self.catalogue.topics.values():
             self.routes[topic.name] = []
@@ -314,7 +340,7 @@ class Hall:
             self._add_parts(number, shard)
 
     def trim(self, partition: Partition, start_offset: int) -> None:
-        """Nothing below this offset is kept; the files go after the next checkpoint."""
+        """Move the start of a log; the next checkpoint removes the files."""
         tail_before = partition.log.tail_bytes
         for segment in partition.log.advance_start(start_offset):
             self.dead_segments.append((partition.log.partition, segment.base_offset))
@@ -323,12 +349,12 @@ class Hall:
             partition.producers.truncate_to(start_offset)
 
     def drop_segments(self, partition: Partition, base_offsets: list[int]) -> None:
-        """Closed segments leave the middle of a log; their files go after the next checkpoint."""
+        """Drop closed segments from the middle of a log; the next checkpoint removes the files."""
         for segment in partition.log.drop_segments(base_offsets):
             self.dead_segments.append((partition.log.partition, segment.base_offset))
 
     def _add_partitions(self, topic_id: bytes, numbers: list[int], queues: list[RunningQueue]) -> None:
-        """Partitions of a topic, and lanes of the queues that stand on it: none while the topic is new."""
+        """Create partitions of a topic, and lanes of the queues on it."""
         topic = self.catalogue.by_id[topic_id]
         route = self.routes[topic.name]
         for number in numbers:
@@ -362,21 +388,21 @@ class Hall:
         self.queues[entry.number] = queue
         if topic.open:
             self._follow_map(topic.topic_id)
-        state = self._unmet_queues.pop(entry.number, None)
+        state = self._undeclared_queues.pop(entry.number, None)
         if state is not None:
             queue.restore(state)
 
     def restore_queues(self, states: dict[int, list[Any]]) -> None:
-        """Take over what a snapshot knew of queues; those that the catalogue has not met yet wait for it."""
+        """Restore queues from a snapshot; states of queues that are not declared yet wait for it."""
         for number, state in states.items():
             queue = self.queues.get(number)
             if queue is not None:
                 queue.restore(state)
             else:
-                self._unmet_queues[number] = state
+                self._undeclared_queues[number] = state
 
     def _add_log(self, entry: QueueEntry, number: int, key: str) -> None:
-        """A log of a queue's own, which its topic does not show."""
+        """Create a hidden log of a queue: for a priority level, or for delayed messages."""
         if not key.startswith(LEVEL):
             self._add_hidden(entry, number)
             return
@@ -397,13 +423,13 @@ class Hall:
         queue.add_hidden(partition)
 
     def _add_parts(self, number: int, shard: int) -> None:
-        """A log that no queue stands on: its records are chunks, and mean nothing one by one."""
+        """Create a chunk log of a large message; no queue consumes it."""
         options = self._hidden_options()
         log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
         self.partitions[number] = Partition(f"#{number}", bytes(16), 0, self.shards[shard], log, options)
 
     def _hidden_options(self) -> TopicOptions:
-        """A log of what is not due yet loses nothing by age."""
+        """The options of hidden logs: no retention."""
         segment_bytes = str(self.options.queue_segment_bytes)
         return resolve(self.options, {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": segment_bytes})
 
@@ -424,7 +450,7 @@ class Hall:
             self._drop_partition(partition)
 
     def _drop_partition(self, partition: Partition) -> None:
-        """Its files go after the next checkpoint."""
+        """Remove a partition; the next checkpoint removes its files."""
         partition.deleted = True
         del self.partitions[partition.log.partition]
         self.tail_bytes -= partition.log.tail_bytes
@@ -437,25 +463,25 @@ class Hall:
         for partition in self.routes.pop(topic.name):
             self._drop_partition(partition)
         self.topic_traffic.pop(topic.name, None)
-        if not replayed:  # What the listeners wrote is in the log as well.
-            for listener in self.on_topic_deleted:
-                listener(topic.name)
+        if not replayed:  # The events that observers wrote are replayed from the log.
+            for observer in self.observers:
+                observer.topic_deleted(topic.name)
 
     def abandon(self) -> None:
-        """Let go of the data directory, so that another hall can be made from it. This one is of no further use."""
+        """Release the data directory, so that another hall can open it. This hall is unusable afterwards."""
         self.commits.abandon()
-        self.world.disk.finish_writes()  # Nothing of this hall may be written when there is another one.
+        self.world.disk.finish_writes()  # No write may be pending when another hall opens.
         self.files.close()
         self.wal.close()
 
     def steps(self) -> int:
-        """How much a replay from the very beginning would have to do: entries, and messages in batches it opens."""
+        """The cost of a replay from the beginning: entries, and messages in batches that it opens."""
         return sum([shard.sequence + shard.opened for shard in self.shards])
 
     # Memory
 
     def note_tail(self, partition: Partition, size_bytes: int) -> None:
-        """A batch went into the tail of this partition."""
+        """Count a batch in the tail of this partition; flush it beyond the bounds."""
         self.tails[partition.log.partition] = partition
         self.tail_bytes += size_bytes
         if partition.log.tail_bytes >= TAIL_PARTITION_BYTES_MAX or self.tail_bytes >= self.options.tail_bytes_max:
@@ -465,8 +491,8 @@ class Hall:
                 self.settle_tail(partition)
 
     def settle_tail(self, partition: Partition) -> bool:
-        """Have a tail written, beside the loop or now: while many partitions are at work, what they write would only
-        drive from memory what somebody reads. False if the disk would not take it.
+        """Write a tail to its segment: in the background while many partitions are active, else now. False if the disk
+        refuses it.
         """
         log = partition.log
         if len(self.tails) > self.options.behind_tails_min and log.tail_bytes >= self.options.behind_bytes_min:
@@ -479,13 +505,13 @@ class Hall:
         return self.flush_tail(partition)
 
     def _left_tail(self, partition: Partition, size_bytes: int) -> None:
-        if not partition.deleted:  # What a deleted one had was counted when it went.
+        if not partition.deleted:  # The tail of a deleted partition is subtracted already.
             self.tail_bytes -= size_bytes
             if not partition.log.tail_bytes:
                 self.tails.pop(partition.log.partition, None)
 
     def flush_tail(self, partition: Partition) -> bool:
-        """Write a tail to its segment; False if the disk would not take it."""
+        """Write a tail to its segment now; False if the disk refuses it."""
         if partition.deleted:
             return True
         before = partition.log.tail_bytes
@@ -500,21 +526,6 @@ class Hall:
         return True
 
 
-def _nothing() -> None:
-    """Until somebody listens."""
-
-
 def _all_of_it(position: int) -> int:
-    """A node on its own needs nothing that a checkpoint has put away."""
+    """A standalone node needs no log before the last checkpoint."""
     return position
-
-
-def _nobody_chooses(partition: Partition, sender: int) -> None:
-    """Until somebody minds."""
-
-
-def _nobody_lifts(
-    partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
-) -> Code | None:
-    """Whoever opens queues says how; without one, a queue with priorities takes no messages."""
-    return Code.NOT_READY

@@ -1,9 +1,9 @@
-"""Keep house: what must happen now and then although nobody asked.
+"""The housekeeper: periodic maintenance of a hall.
 
-Every second: an idle log gets its last word, tails go to their segments, names of new files are made durable, the
-disk's free space is looked at, weak topics are synced when their interval is over, and a checkpoint is taken when the
-write-ahead log has grown enough.
-Every few: retention and compaction. Files that nothing refers to any more go in small steps.
+Every second: an idle log gets a trailing frame, tails are written to their segments, names of new files are synced, the
+free space of the disk is checked, and a checkpoint is taken when the write-ahead log has grown enough.
+At their intervals: the sync of topics with weak durability, retention and compaction. Unreferenced files are removed in
+small steps.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Final, cast, final
 
 from longhall.broker.backpressure import Backpressure
 from longhall.broker.checkpoint import PARTITIONS_A_TURN, checkpoint, sync_names
-from longhall.broker.clean import Cleaner
-from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.vouch import Voucher
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
+from longhall.broker.log_cleaner import LogCleaner
+from longhall.broker.trailing_frame import TrailingFrameWriter
 from longhall.errors import LonghallError
 
 TICK_S: Final = 1.0
 CHECKPOINT_AGE_MS: Final = 300_000
 RESERVE_MARGIN: Final = 16
-FILES_RESERVE: Final = 16  # Inodes kept for snapshots and indexes: with fewer free, messages are refused.
-PROBE: Final = "probe"  # A file that is made, written and removed to see whether the disk takes writes again.
+FILES_RESERVE: Final = 16  # Inodes reserved for snapshots and indexes; below this, messages are refused.
+PROBE: Final = "probe"  # A file that is created, written and removed to test whether the disk accepts writes.
 PROBE_BYTES: Final = 4096
 REFERENCED_SHARE: Final = 16
 TAILS_FLUSHED_MAX: Final = 256  # In one second.
-REMOVED_BYTES_MAX: Final = 16 * 1024 * 1024  # In one step: syncs wait for no more than that.
+REMOVED_BYTES_MAX: Final = 16 * 1024 * 1024  # In one step, because syncs wait for it.
 REMOVED_PATHS_MAX: Final = 64
 REMOVAL_STEP_S: Final = 0.02
 
@@ -36,22 +36,25 @@ _log = logging.getLogger("longhall.keep")
 
 
 @final
-class Housekeeper:
-    """See the module."""
+class Housekeeper(HallObserver):
+    """The maintenance tasks of one hall."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._cleaner = Cleaner(hall)
+        self._cleaner = LogCleaner(hall)
         self._backpressure = Backpressure(hall)
-        self._voucher = Voucher(hall)
+        self._trailing_frame = TrailingFrameWriter(hall)
         self._tasks: list[asyncio.Task[None]] = []
         self._weak_timer: asyncio.TimerHandle | None = None
         self._names_wanted = asyncio.Event()
         self._removals_wanted = asyncio.Event()
-        hall.on_names_wanted = self._names_wanted.set
+        hall.observers.append(self)
+
+    def names_unsynced(self) -> None:
+        self._names_wanted.set()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the tasks."""
         self._hall.recovered_ms = self._hall.time.now_ms()
         self._look_at_space()
         background = self._hall.background
@@ -61,12 +64,12 @@ class Housekeeper:
             background.start("clean", self._clean),
             background.start("remove", self._remove),
         ]
-        self._hall.on_removals = self._removals_wanted.set
+        self._hall.removal_wanted = self._removals_wanted
         self._sync_weak()
 
     async def stop(self) -> None:
-        """Let go of everything and wait until it is quiet."""
-        self._hall.on_removals = None
+        """Stop the tasks and wait for them."""
+        self._hall.removal_wanted = None
         if self._weak_timer is not None:
             self._weak_timer.cancel()
         for task in self._tasks:
@@ -82,10 +85,10 @@ class Housekeeper:
         while True:
             await asyncio.sleep(TICK_S)
             if self._hall.commits.failure is not None or not self._has_directory():
-                return  # The node stops, or starts anew: nothing is written any more.
+                return  # The node stops; nothing more is written.
             self._look_at_space()
             self._backpressure.look()
-            self._voucher.look()
+            self._trailing_frame.look()
             for count, partition in enumerate(list(self._hall.tails.values())[:TAILS_FLUSHED_MAX], 1):
                 self._hall.settle_tail(partition)
                 if count % PARTITIONS_A_TURN == 0:
@@ -101,19 +104,19 @@ class Housekeeper:
             await self._sync_names()
 
     async def _sync_names(self) -> None:
-        """Large batches go straight to their segment only when its name is durable: see to it beside the loop."""
+        """Sync the names of new files in the background: direct appends of large batches require it."""
         try:
             await sync_names(self._hall)
             self._hall.background.succeeded("names")
         except OSError as error:
-            _log.warning("names of files could not be made durable", extra={"reason": str(error)})
+            _log.warning("names of new files could not be synced", extra={"reason": str(error)})
             self._hall.background.failed("names", error)
 
     async def _clean(self) -> None:
         while True:
             await asyncio.sleep(self._hall.options.cleaner_interval_ms / 1000)
             if self._hall.replica is not None and not self._hall.replica.leading:
-                continue  # What goes is decided by the leader, and followers hear of it.
+                continue  # The leader cleans; followers apply its events.
             if self._hall.pinned:
                 continue
             self._hall.cleaning = True
@@ -127,7 +130,7 @@ class Housekeeper:
                 self._hall.cleaning = False
 
     async def _remove(self) -> None:
-        """Give back the space of what was removed, bit by bit."""
+        """Remove unreferenced files in small steps."""
         hall = self._hall
         while True:
             await self._removals_wanted.wait()
@@ -139,14 +142,14 @@ class Housekeeper:
                 except (OSError, LonghallError) as error:
                     _log.warning("files could not be removed", extra={"reason": str(error)})
                     hall.background.failed("remove", error)
-                    break  # After the next checkpoint they are tried again.
+                    break  # Retried after the next checkpoint.
                 hall.background.succeeded("remove")
                 hall.removals[: len(paths)] = cast(list[str], done["left"])
                 await asyncio.sleep(REMOVAL_STEP_S)
 
     def _has_directory(self) -> bool:
-        """False if the data directory was removed or replaced. The node stops then, because what is written to files
-        without a name is lost.
+        """False if the data directory was removed or replaced. The node stops then, because writes to unlinked files
+        are lost.
         """
         hall = self._hall
         if hall.world.disk.is_linked(hall.wal.current_file):
@@ -156,19 +159,19 @@ class Housekeeper:
         return False
 
     def _look_at_space(self) -> None:
-        """Refuse producers before the disk is full, and let them in again when it is not."""
+        """Update the free space; refuse messages before the disk is full, and accept them when it is not."""
         hall = self._hall
         free = hall.world.disk.free_bytes()
         hall.space_bytes = free - hall.options.disk_reserve_bytes - hall.tail_bytes
-        # A little more than the reserve, so that what was refused for its size is not followed by what is smaller.
+        # A margin above the reserve: after a large message is refused, smaller ones are refused too.
         margin = hall.options.disk_reserve_bytes // RESERVE_MARGIN
         files = hall.world.disk.free_files()
         full = hall.space_bytes < margin or files < FILES_RESERVE or not hall.log_has_room(2 * EVENT_ROOM_BYTES)
         if not full and hall.write_failed:
             full = not self._takes_writes()
         if full != hall.storage_full:
-            told = {"free_bytes": free, "free_files": files}
-            _log.warning("the disk is full" if full else "the disk is no longer full", extra=told)
+            space = {"free_bytes": free, "free_files": files}
+            _log.warning("the disk is full" if full else "the disk is no longer full", extra=space)
         hall.storage_full = full
         hall.write_failed = hall.write_failed and full
 
@@ -191,7 +194,7 @@ class Housekeeper:
             return False
         behind = hall.wal.end - hall.checkpoint_at
         aged = hall.time.now_ms() - hall.checkpointed_ms > CHECKPOINT_AGE_MS and behind > 0
-        # What the log only refers to is in its segment already: a replay reads its header and no more.
+        # A replay reads only the headers of referenced batches.
         grown = behind + hall.referenced_bytes // REFERENCED_SHARE > hall.options.checkpoint_bytes
         grown |= hall.steps() - hall.checkpoint_steps > hall.options.checkpoint_steps
         return grown or aged or bool(hall.dropped) or bool(hall.dead_segments) or hall.checkpoint_wanted
@@ -203,5 +206,7 @@ class Housekeeper:
             background.succeeded("checkpoint")
         except (OSError, LonghallError) as error:
             _log.warning("no checkpoint could be taken", extra={"reason": str(error)})
-            if not isinstance(error, OSError) or error.errno != errno.EAGAIN:  # Else it waits for other members.
+            if (
+                not isinstance(error, OSError) or error.errno != errno.EAGAIN
+            ):  # Else the commit of other replicas is missing.
                 background.failed("checkpoint", error)

@@ -1,7 +1,7 @@
-"""Who leads what, as far as verbs and doors need to know: the port behind which a cluster stands.
+"""Leadership: the port through which operations and doors see the cluster.
 
-A node on its own has none (`Hall.leadership` is None) and leads everything. In a cluster all shards are led together,
-by one node at a time; the shard is asked for all the same, so that nobody else has to know that.
+A standalone node has none (`Hall.leadership` is None) and leads everything. In a cluster one node leads all shards; the
+interface takes the shard nevertheless, so that callers do not depend on this.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-NOBODY: Final = 0  # The number of no node.
+NOBODY: Final = 0  # Not the number of any node.
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """A live node of the hall, and where its doors are. Unknown addresses are empty."""
+    """A live node with the addresses of its doors. Unknown addresses are empty."""
 
     node: int
     kafka: str = ""
@@ -25,26 +25,26 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leadership(Protocol):
-    """Read from memory, never waited for; it may be a moment old, and the append knows better."""
+    """Answers come from memory and can be slightly stale; the append checks again."""
 
     @property
     def node(self) -> int:
         """The number of this node."""
 
     def leads(self, shard: int) -> bool:
-        """Whether this node leads the shard and may answer for it."""
+        """True if this node leads the shard and may serve it."""
 
     def leader_node(self, shard: int) -> int:
-        """The node that leads the shard; 0 while nobody does, or while this one leads and has reason to doubt it."""
+        """The leader of the shard; 0 without a leader, or while this node leads and doubts it."""
 
     def epoch(self, shard: int) -> int:
         """The epoch of that leader."""
 
     def replicas(self, shard: int) -> list[int]:
-        """The nodes that keep the shard, the preferred leader first."""
+        """The replicas of the shard, the preferred leader first."""
 
     def in_sync(self, shard: int) -> list[int]:
-        """Those of them that have everything that was acknowledged."""
+        """The in-sync replicas of the shard."""
 
     def members(self) -> list[Host]:
         """The live nodes, by their numbers."""

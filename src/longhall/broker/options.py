@@ -1,4 +1,4 @@
-"""What the broker was told once, when the node was put together."""
+"""The broker's options, fixed when the node is assembled."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The broker's share of the settings; the meaning and bounds of each are described there."""
+    """The broker's part of the settings; the node settings describe meaning and bounds."""
 
-    wing: int = 0  # The number of the wing that this hall is; 0: the main hall, or one without wings.
+    wing: int = 0  # The wing number of this hall; 0: the main hall.
     auto_create_topics: bool = True
     default_partitions: int = 1
     message_bytes_max: int = 1024 * 1024 + 12
@@ -19,19 +19,19 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "always"
     durability_interval_ms: int = 1_000
     shards: int = 8
-    first_partition: int = 1  # Where the numbers of partitions begin: in wings they are others than in the hall.
+    first_partition: int = 1  # The first partition id; wings use other ranges than the main hall.
     wal_file_bytes: int = 32 * 1024 * 1024
     checkpoint_bytes: int = 256 * 1024 * 1024
     checkpoint_steps: int = 400_000
     disk_reserve_bytes: int = 128 * 1024 * 1024
-    backlog_bytes_max: int = 128 * 1024 * 1024  # What a leader has appended and its followers have not committed.
-    wal_bytes_max: int = 16 * 1024**3  # Behind the last checkpoint.
+    backlog_bytes_max: int = 128 * 1024 * 1024  # Bytes that a leader has appended and not committed.
+    wal_bytes_max: int = 16 * 1024**3  # After the last checkpoint.
     open_files_max: int = 4_096
     lone_sync_us_max: int = 0
     recent_bytes: int = 256 * 1024 * 1024
     tail_bytes_max: int = 128 * 1024 * 1024
-    behind_tails_min: int = 32  # With more partitions at work their tails are written beside the loop,
-    behind_bytes_min: int = 64 * 1024  # those that are at least so large.
+    behind_tails_min: int = 32  # With more active partitions, tails are written in the background,
+    behind_bytes_min: int = 64 * 1024  # if they are at least this large.
     scrub_interval_ms: int = 0
     scrub_bytes_a_second_max: int = 32 * 1024 * 1024
     cleaner_interval_ms: int = 15_000

@@ -1,7 +1,7 @@
-"""One partition while it is led here: its log, its producers, and how far readers may see.
+"""One partition: its log, its producers, and its high watermark.
 
-`high_watermark` is the offset behind the last committed record. It only moves in `committed`, so a reader never sees
-what could still be lost. This class appends what others have decided to append; it asks nothing.
+`high_watermark` is the offset after the last committed record. `committed` moves it, so a reader never sees a record
+that can be lost. The class makes no decisions: its callers decide what to append.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from longhall.topics.producers import ProducerTable
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Watcher:
-    """Somebody who waits for more to read."""
+    """A reader that waits for new data."""
 
     def more(self, partition: Partition) -> None:
-        """The high watermark moved."""
+        """The high watermark has moved."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Listener:
-    """Somebody whose state follows from the batches of a partition: a queue that stands on it."""
+    """A state that follows from the batches of a partition, such as a queue."""
 
     def on_batch(self, partition: Partition, header: BatchHeader, stored: bytes, now_ms: int) -> None:
-        """A batch was appended, now or before a replay; `stored` may be its header alone when it is large."""
+        """Apply an appended or replayed batch; for a large one `stored` may be the header alone."""
         raise NotImplementedError
 
     def on_sent(self, count: int) -> None:
-        """A producer sent so many messages, now: a replay does not say it again."""
+        """Count messages that a producer sent; not called in a replay."""
         raise NotImplementedError
 
     @property
     def wants_bodies(self) -> bool:
-        """Whether `stored` must always be whole."""
+        """True if `stored` must always be the complete batch."""
         raise NotImplementedError
 
 
 @final
 class Partition(Committable):
-    """See the module."""
+    """The log, the producer table and the readers of one partition."""
 
     def __init__(
         self, topic: str, topic_id: bytes, number: int, shard: Shard, log: PartitionLog, options: TopicOptions
@@ -63,63 +63,63 @@ class Partition(Committable):
         self.traffic = Traffic()  # Shared with the other partitions of the topic.
         self.producers: ProducerTable | None = None
         self.high_watermark = 0
-        self.watchers: dict[Watcher, None] = {}  # In the order they came.
+        self.watchers: dict[Watcher, None] = {}  # In the order of arrival.
         self.listeners: list[Listener] = []
         self.deleted = False
-        self.elsewhere = False  # Whether another hall has its messages: see `broker/placement.py`. Nothing is here.
-        self.parted = False  # Whether it is a part of a queue that grows: see `broker/queues/upkeep/resize.py`.
-        self.lifts = False  # Whether messages with a priority get a copy in the lane of their level.
+        self.elsewhere = False  # True if a wing stores its messages: see `broker/placement.py`.
+        self.parted = False  # True for a part of a queue that grows: see `broker/queues/upkeep/resizer.py`.
+        self.has_priority_lanes = False  # True if messages with a priority are copied to the lane of their level.
 
     def committed(self, value: int) -> None:
-        """Everything before the offset `value` is committed."""
+        """Move the high watermark to `value` and wake the watchers."""
         if value > self.high_watermark:
             self.high_watermark = value
             if self.watchers:
                 self.wake()
 
     def wake(self) -> None:
-        """Tell everybody who waits, once."""
+        """Wake and remove all watchers."""
         watchers = self.watchers
         self.watchers = {}
         for watcher in watchers:
             watcher.more(self)
 
-    def tell_damage(self, offset: int, told: Callable[[], None] | None = None) -> bool:
-        """A message cannot be read here. Whether another node may have it, and is asked: `told` hears when it is worth
-        another try.
+    def report_damage(self, offset: int, repaired: Callable[[], None] | None = None) -> bool:
+        """Report an unreadable message. True if a repair from another replica was requested; `repaired` is called when
+        a retry is useful.
         """
         feed = self.shard.feed
-        return feed is not None and feed.damage_found(self.log.partition, offset, told or _nobody_waits)
+        return feed is not None and feed.damage_found(self.log.partition, offset, repaired or _ignore_repair)
 
     def configure(self, options: TopicOptions) -> None:
-        """The topic has other settings now."""
+        """Take new settings of the topic."""
         self.options = options
         self.log.segment_bytes = options.segment_bytes
         self.log.segment_ms = options.segment_ms
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where readers of committed transactions may see."""
+        """The end for readers of committed transactions."""
         producers = self.producers
         if producers is None:
             return self.high_watermark
         return producers.last_stable_offset(self.high_watermark)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch` that wrote here, and where it ended; (-1, -1) if there is none."""
+        """The largest leader epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
         if epoch == self.shard.epoch:
             return epoch, self.high_watermark
         found, end = self.log.epochs.end_of(epoch, self.high_watermark)
         return found, min(end, self.high_watermark)
 
     def table(self) -> ProducerTable:
-        """The producers of this partition, made when the first one comes."""
+        """The producer table, created on first use."""
         if self.producers is None:
             self.producers = ProducerTable()
         return self.producers
 
     def fold(self, header: BatchHeader, stored: bytes, now_ms: int) -> None:
-        """Let the tables that follow from the log see a batch; `stored` must be whole when it is a control batch."""
+        """Apply a batch to the tables that follow from the log; `stored` must be complete for a control batch."""
         for listener in self.listeners:
             listener.on_batch(self, header, stored, now_ms)
         if header.producer_id < 0:
@@ -133,24 +133,24 @@ class Partition(Committable):
 
     @property
     def wants_bodies(self) -> bool:
-        """Whether a replay must find every batch whole in the write-ahead log."""
+        """True if a replay needs every complete batch in the write-ahead log."""
         for listener in self.listeners:
             if listener.wants_bodies:
                 return True
         return False
 
     def snapshot(self) -> list[Any]:
-        """For `restore`, once the log's tail is flushed and synced."""
+        """For `restore`; valid once the tail is flushed and synced."""
         producers = self.producers.snapshot() if self.producers is not None else None
         return [self.log.snapshot(), producers]
 
     def restore(self, state: list[Any], now_ms: int) -> None:
-        """Take over what `snapshot` gave: everything in it was committed."""
+        """Take the state of a `snapshot`; all of it is committed."""
         self.log.restore(state[0])
         self.high_watermark = self.log.next_offset
         if state[1] is not None:
             self.table().restore(state[1], now_ms)
 
 
-def _nobody_waits() -> None:
-    """Whoever cannot read something comes again by himself."""
+def _ignore_repair() -> None:
+    """For callers that retry by themselves."""

@@ -1,11 +1,11 @@
-"""Where topics and queues are that this hall knows of and does not keep: the port behind which its wings stand.
+"""Placement: the port through which a hall sees topics and queues that its wings store.
 
-A wing is a hall of its own beside this one, on some of the hosts: its own log, its own leader, its own copies. This
-hall keeps the catalogue of everything, so every topic and queue has its entry here; one that is placed in wings has its
-messages there, and its logs here stay empty.
+A wing is a replication group of its own on some of the hosts, with its own log, leader and replicas. The main hall has
+the catalogue of all topics and queues; those placed in wings have their messages there, and their logs in the main hall
+stay empty.
 
-    lane          one wing of those that a topic is placed in; partition p is in lane p modulo their number
-    broker id     of a wing's process: the number of the wing times `WING_STEP`, and the number of its host
+    lane          one of the wings of a topic; partition p is in lane p modulo their number
+    broker id     of a wing's process: the number of the wing times `WING_STEP`, plus the number of its host
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WING_STEP: Final = 1_000_000
 
 
 class PartitionLocation(NamedTuple):
-    """Who keeps a partition, by broker ids; the leader is 0 while nobody leads."""
+    """Leader, replicas and in-sync set of a partition, by broker ids; the leader is 0 while there is none."""
 
     leader: int
     epoch: int
@@ -27,37 +27,35 @@ class PartitionLocation(NamedTuple):
 
 
 class GroupPlacement(Protocol):
-    """What doors and verbs ask. The first three are answered from memory and may be a moment old."""
+    """The interface for doors and operations. The synchronous methods answer from memory and can be slightly stale."""
 
     def is_placed(self, topic: str) -> bool:
-        """Whether this topic is known here and kept in wings."""
+        """True if the topic is known and stored in wings."""
 
     def kept(self, topic: str, partition: int) -> PartitionLocation:
-        """Where this partition of a placed topic is."""
+        """The location of a partition of a placed topic."""
 
     def brokers(self) -> list[Host]:
-        """The processes of wings that live, by broker ids."""
+        """The live processes of wings, by broker ids."""
 
     async def choose(self, placement: str, name: str) -> list[int]:
-        """The wings for a topic of this name that is to be made, one for each lane; made and led, if they were not.
+        """Choose the wings for a new topic, one for each lane, and create them if needed.
 
-        INVALID_CONFIGURATION for a wing that does not exist, NOT_READY when they do not come up in time.
+        Raises INVALID_CONFIGURATION for an unknown wing, NOT_READY if the wings are not led in time.
         """
 
     async def furnish(self, name: str) -> None:
-        """Let a placed topic, and its queue, be in its wings what it is here: made, configured, with as many
-        partitions. It may be asked for again and again.
-        """
+        """Create or configure a placed topic and its queue in its wings, as they are in the main hall. Idempotent."""
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
-        """What was placed in these wings and is gone here goes there too; at once if that can be, or else later."""
+        """Delete a topic from these wings; retried later if a wing does not answer."""
 
 
 def is_elsewhere(wings: list[int], partition: int, wing: int) -> bool:
-    """Whether a partition of a topic that is placed in these wings is not kept by this one; 0 is the main hall."""
+    """True if the wing `wing` (0: the main hall) does not store this partition of a topic with these wings."""
     return bool(wings) and wings[partition % len(wings)] != wing
 
 
 def is_placed(wings: GroupPlacement | None, topic: str) -> bool:
-    """Whether its messages are elsewhere."""
+    """True if wings store the messages of the topic."""
     return wings is not None and wings.is_placed(topic)

@@ -1,7 +1,7 @@
-"""Which queues there are: names, settings and hidden lanes. Part of the state of the catalogue shard.
+"""The queues of the catalogue: names, settings and hidden lanes. Part of the state of the catalogue shard.
 
-decide_*() reads and returns an event; apply() alone mutates. It knows that a queue stands on a topic, not what is in
-it.
+decide_*() reads and returns an event; apply() alone mutates. The catalogue knows the topic of a queue, not its
+messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QueueEvent = QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDro
 
 @final
 class QueueEntry:
-    """A queue as the catalogue has it."""
+    """The catalogue entry of a queue."""
 
     def __init__(self, declared: QueueDeclared) -> None:
         self.name = declared.name
@@ -32,7 +32,7 @@ class QueueEntry:
         self.settings = declared.settings
         self.created_ms = declared.at_ms
         self.modified_ms = declared.at_ms
-        self.lanes: dict[int, str] = {}  # Hidden logs by partition id: what they are for.
+        self.lanes: dict[int, str] = {}  # Hidden logs: partition id to purpose.
 
 
 @final
@@ -43,7 +43,7 @@ class QueueCatalogue:
         self._watchers: list[Callable[[str], None]] = []
         self.by_name: dict[str, QueueEntry] = {}
         self.by_id: dict[bytes, QueueEntry] = {}
-        self._sources: dict[str, dict[str, None]] = {}  # By the queue that their dead letters go to.
+        self._sources: dict[str, dict[str, None]] = {}  # Source queues by their dead-letter queue.
 
     def sources(self, name: str) -> list[str]:
         """Queues whose dead letters go to this one, by name."""
@@ -59,7 +59,7 @@ class QueueCatalogue:
         settings: QueueSettings,
         now_ms: int,
     ) -> QueueDeclared | Code:
-        """A new queue on a topic."""
+        """Create a queue on a topic."""
         if not is_legal_name(name):
             return Code.INVALID_NAME
         if name in self.by_name:
@@ -75,19 +75,19 @@ class QueueCatalogue:
         )
 
     def decide_configure(self, name: str, settings: QueueSettings, now_ms: int) -> QueueConfigured | Code:
-        """Other settings."""
+        """Replace the settings of a queue."""
         entry = self.by_name.get(name)
         if entry is None:
             return Code.UNKNOWN_QUEUE
         return QueueConfigured(queue_id=entry.queue_id, settings=settings, at_ms=now_ms)
 
     def decide_remove(self, name: str) -> QueueRemoved | Code:
-        """The end of a queue."""
+        """Delete a queue."""
         entry = self.by_name.get(name)
         return QueueRemoved(queue_id=entry.queue_id) if entry is not None else Code.UNKNOWN_QUEUE
 
     def apply(self, event: QueueEvent) -> None:
-        """Change the state as the event says."""
+        """Apply an event: the only way in which the queues change."""
         match event:
             case QueueDeclared():
                 entry = QueueEntry(event)
@@ -150,7 +150,7 @@ class QueueCatalogue:
         ]
 
     def restore(self, state: list[Any]) -> None:
-        """Take over what `snapshot` gave."""
+        """Take the state of a `snapshot`."""
         for name, queue_id, number, topic_id, owns_topic, settings, created_ms, modified_ms, lanes in state:
             declared = QueueDeclared(
                 name=name,

@@ -1,8 +1,8 @@
-"""Producers whose batch was refused a moment ago, so that what they had sent behind it is not taken for a gap.
+"""Recently refused producers, so that their pipelined batches are not taken for a sequence gap.
 
-A producer has several batches under way. When the first is refused, for instance because too much waits for its commit,
-and the next ones arrive after the reason has passed, their sequence numbers do not follow what is in the log. Told of
-a gap, a producer would begin a new epoch and send everything again that was not answered, also what is in the log.
+A producer has several batches in flight. If the first is refused, for instance by back-pressure, and the next ones
+arrive after the reason has passed, their sequence numbers do not follow the log. With an OUT_OF_ORDER_SEQUENCE error
+the producer would begin a new epoch and resend all unanswered batches, including some that are in the log.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Final, final
 
 from longhall.errors import Code
 
-REMEMBERED_MS: Final = 5_000  # A client has had the answer to everything that it had under way by then.
-REMEMBERED_MAX: Final = 10_000  # Producers of partitions; the oldest are forgotten.
+REMEMBERED_MS: Final = 5_000  # By then a client has the replies to all its batches in flight.
+REMEMBERED_MAX: Final = 10_000  # Pairs of partition and producer; the oldest are dropped.
 
 
 @final
 class RefusedProducers:
-    """See the module."""
+    """The last refusal of each producer of a partition, for `REMEMBERED_MS`."""
 
     def __init__(self) -> None:
         self._refused: dict[tuple[int, int], tuple[Code, int]] = {}  # In the order of their refusals.
 
     def note(self, partition: int, producer_id: int, code: Code, now_ms: int) -> None:
-        """A batch that was in order was refused."""
+        """Store the refusal of a batch that was in sequence."""
         key = (partition, producer_id)
         self._refused.pop(key, None)
         self._refused[key] = (code, now_ms)
@@ -31,7 +31,7 @@ class RefusedProducers:
             del self._refused[next(iter(self._refused))]
 
     def lately(self, partition: int, producer_id: int, now_ms: int) -> Code | None:
-        """Why a batch of this producer was refused a moment ago; None if none was."""
+        """The error of this producer's recent refusal; None without one."""
         found = self._refused.get((partition, producer_id))
         if found is None:
             return None

@@ -1,7 +1,7 @@
-"""Replay: apply entries of the log that somebody else decided, in its order: a past life of this node, or a leader.
+"""Replay: apply entries of the log in its order, from an earlier run of this node or from a leader.
 
-The same events and batches go through the same `apply` and `fold` as when they were appended, so the hall becomes what
-it was there. What a replay must not do is append: whatever followed from an entry stands behind it in the log.
+Events and batches go through the same `apply` and `fold` as when they were appended, so the state is the same. A replay
+never appends: the consequences of an entry are later entries of the log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, final
 
 import msgspec
 
-from longhall.broker.digest import pass_mark
 from longhall.broker.events import (
     EpochStarted,
     PartitionEvent,
@@ -24,6 +23,7 @@ from longhall.broker.events import (
     shard_decoder,
 )
 from longhall.broker.hall import Hall
+from longhall.broker.state_digest import pass_mark
 from longhall.errors import LonghallError
 from longhall.log.frames import (
     BATCH,
@@ -36,8 +36,8 @@ from longhall.log.frames import (
     Entry,
 )
 from longhall.log.wal import Damage
+from longhall.queues.auxiliary_events import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
 from longhall.queues.events import decoder as queue_decoder
-from longhall.queues.steps import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
 from longhall.records.batch import parse_header
 from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS
 from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
@@ -52,20 +52,20 @@ _parcel_decoder = msgspec.msgpack.Decoder(ParcelEvent)
 
 @final
 class Recovered:
-    """What recovery found, for the log and the metrics."""
+    """The report of a recovery, for the log and the metrics."""
 
     def __init__(self) -> None:
         self.entries = 0
         self.end = 0  # Where the log ends.
-        self.cut_bytes = 0  # What stood behind its end: writes that a crash tore, or, within a second, rot.
-        self.corrected: list[int] = []  # Positions in the log at which a bit had flipped, and was put right.
+        self.cut_bytes = 0  # Bytes after its end: torn writes, or damage of the last second.
+        self.corrected: list[int] = []  # Positions of corrected bit flips.
         self.damage: list[Damage] = []
-        self.skipped = 0  # Entries that mean nothing without what a damaged stretch held.
+        self.skipped = 0  # Entries that depend on a damaged part of the log.
 
 
 @final
 class Replay:
-    """See the module."""
+    """Applies entries to one hall. `on_mark` handles digest marks."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class Replay:
         self._hall = hall
         self._waiting = waiting
         self._report = report
-        # By shard: the beginning of an event that takes several entries.
+        # By shard: the beginning of an event that spans several entries.
         self._parts: dict[int, bytes] = {} if parts is None else parts
-        self._batch_parts: dict[int, list[bytes]] = {} if batch_parts is None else batch_parts  # Likewise of a batch.
+        self._batch_parts: dict[int, list[bytes]] = {} if batch_parts is None else batch_parts  # The same of a batch.
 
     def take(self, entry: Entry) -> None:
-        """Apply one entry. What followed from a damaged stretch may make no sense any more, and is passed over then."""
+        """Apply one entry. Entries that depend on a damaged part of the log are skipped and counted."""
         self._report.entries += 1
         shard = self._hall.shards[entry.shard]
         shard.sequence = shard.committed = entry.sequence
@@ -110,10 +110,10 @@ class Replay:
                     return
                 stored, flags = joined
             else:
-                self._batch_parts.pop(entry.shard, None)  # A crash cut it off; nobody was promised it.
+                self._batch_parts.pop(entry.shard, None)  # A crash truncated it before it was acknowledged.
         partition = hall.partitions.get(entry.partition())
         if partition is None:
-            return  # Its topic was deleted later on.
+            return  # Its topic was deleted later.
         now_ms = hall.time.now_ms()
         header = parse_header(stored, 0)
         if entry.kind == BATCH:
@@ -127,11 +127,11 @@ class Replay:
         partition.high_watermark = header.next_offset
 
     def _join(self, entry: Entry) -> tuple[bytes, int] | None:
-        """A batch that took several entries, with the flags of its first, when this is the last of them."""
+        """The batch and the flags of its first entry, if this is its last entry; else None."""
         if entry.flags & BATCH_CONTINUES:
             parts = self._batch_parts.get(entry.shard)
             if parts is None:
-                return None  # Its beginning is lost.
+                return None  # Its first entry is lost.
         else:
             parts = self._batch_parts[entry.shard] = [bytes((entry.flags,))]
         parts.append(entry.batch())
@@ -141,17 +141,17 @@ class Replay:
         return b"".join(parts[1:]), parts[0][0] & STARTS_SEGMENT
 
     def _take_event(self, entry: Entry) -> None:
-        self._batch_parts.pop(entry.shard, None)  # A crash cut it off; nobody was promised it.
+        self._batch_parts.pop(entry.shard, None)  # A crash truncated it before it was acknowledged.
         event = entry.event()
         if entry.flags & CONTINUES:
             before = self._parts.pop(entry.shard, None)
             if before is None:
-                return  # Its beginning is lost.
+                return  # Its first entry is lost.
             event = before + event
         if entry.flags & CONTINUED:
             self._parts[entry.shard] = event
             return
-        self._parts.pop(entry.shard, None)  # A crash cut it off; nobody was promised it.
+        self._parts.pop(entry.shard, None)  # A crash truncated it before it was acknowledged.
         self._apply(entry.shard, entry.room(), event)
 
     def _apply(self, shard: int, room: int, event: bytes) -> None:
@@ -181,7 +181,7 @@ class Replay:
         elif room == PARCELS:
             parcel = _parcel_decoder.decode(event)
             if isinstance(parcel, WholeMade | WholeHeld | WholeFreed):
-                hall.wholes[shard - 1].apply(parcel)
+                hall.chunked_messages[shard - 1].apply(parcel)
             else:
                 hall.uploads[shard - 1].apply(parcel)
         elif room == SHARD:
@@ -205,7 +205,7 @@ class Replay:
 
 
 def restore_partitions(hall: Hall, waiting: dict[int, list[Any]]) -> None:
-    """Give partitions that exist by now the states that a snapshot had for them."""
+    """Restore the snapshots of partitions that exist by now."""
     now_ms = hall.time.now_ms()
     for number in list(waiting):
         partition = hall.partitions.get(number)

@@ -1,15 +1,15 @@
-"""The background scrub: every byte at rest is read from the disk and verified, again and again, before it is needed.
+"""The background scrub: reads and verifies all stored data periodically, to find damage before it is needed.
 
-    what is verified               what becomes of damage
+    verified                       on damage
     the identity of the directory  written again from memory
-    snapshots                      a checkpoint takes their place
-    write-ahead log                a checkpoint makes it needless, and its file is given up
-    segments                       batches come from another replica (`replica_repair`); a lone node reports them
+    snapshots                      replaced by a checkpoint
+    write-ahead log                a checkpoint makes the damaged file unnecessary
+    segments                       repaired from another replica (`replica_repair`); a standalone node reports it
     indexes of closed segments     rebuilt from their segment
 
 A pass goes through all of them in this order, partition by partition and segment by segment, one slice at a time, at
-the pace of `broker.pace`. Where it is, and when the last pass was complete, survives restarts in `scrub.json`. The
-janitor does the reading. Nothing here knows of other nodes: `Partition.tell_damage` finds out whether one can help.
+the pace of `broker.scrub_pace`. Where it is, and when the last pass was complete, survives restarts in `scrub.json`.
+The janitor does the reading. The scrub does not know other nodes: `Partition.report_damage` requests repairs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.hall import Hall
-from longhall.broker.pace import Pace
 from longhall.broker.partition import Partition
+from longhall.broker.scrub_pace import ScrubPace
 from longhall.broker.scrub_report import (
     IDENTITY,
     INDEX,
@@ -40,20 +40,20 @@ from longhall.log.layout import segment_path
 from longhall.log.segment import Segment
 
 SLICE_BYTES: Final = 1024 * 1024
-START_S: Final = 10.0  # After a start: clients that come back are served first.
-REST_S_MAX: Final = 1.0  # Between two looks at the pace.
+START_S: Final = 10.0  # After a start, because returning clients come first.
+REST_S_MAX: Final = 1.0  # The longest sleep between two checks of the pace.
 PARTITIONS_A_TURN: Final = 64
 NOTED_EVERY_MS: Final = 30_000
-CONFIRMED_TIMES: Final = 3  # Looks at a segment that the cleaner may be replacing.
+CONFIRMED_TIMES: Final = 3  # Reads of a segment that the cleaner may be replacing.
 CHECKPOINT_LOOK_S: Final = 0.2
 CHECKPOINT_LOOKS_MAX: Final = 300
-AGAIN_S: Final = 60.0  # After something went wrong with the scrub itself.
+AGAIN_S: Final = 60.0  # The pause after a failure of the scrub itself.
 
 _log = logging.getLogger("longhall.scrub")
 
 
 class IdentityFile(NamedTuple):
-    """A small file that says who the directory is: whether its bytes are right, and how it is written again."""
+    """A small file with the identity of the directory: how to check its bytes, and how to rewrite it."""
 
     path: str
     is_right: Callable[[bytes], bool]
@@ -62,33 +62,33 @@ class IdentityFile(NamedTuple):
 
 @final
 class Scrubber:
-    """See the module. Made for every hall; with an interval of 0 it runs only when it is asked to."""
+    """The scrub of one hall. With an interval of 0 it runs only on request."""
 
-    def __init__(self, hall: Hall, papers: Sequence[IdentityFile] = ()) -> None:
+    def __init__(self, hall: Hall, identity_files: Sequence[IdentityFile] = ()) -> None:
         self.report = ScrubReport()
         self._hall = hall
-        self._papers = papers
-        self._pace = Pace(hall.options.scrub_interval_ms, hall.options.scrub_bytes_a_second_max)
+        self._identity_files = identity_files
+        self._pace = ScrubPace(hall.options.scrub_interval_ms, hall.options.scrub_bytes_a_second_max)
         self._wanted = asyncio.Event()
-        self._again: list[tuple[int, int]] = []  # Segments that somebody has tried to put right meanwhile.
-        self._owed = 0.0  # Bytes that were read before the pace allowed for it.
+        self._again: list[tuple[int, int]] = []  # Segments whose repair has ended.
+        self._owed = 0.0  # Bytes read ahead of the pace.
         self._noted_ms = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin where the last life of the node stopped."""
+        """Continue from the stored progress."""
         self.report.progress = read_progress(self._hall.world.disk)
         self._task = self._hall.background.start("scrub", self._run)
 
     async def stop(self) -> None:
-        """No more of it; where it is stays noted."""
+        """Stop; the progress is stored."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     def begin_now(self) -> int:
-        """Begin a pass at once, from the start, as fast as the bound allows; returns the number that it will have."""
+        """Begin a pass now, from the start, at the bound of the pace; returns its number."""
         self._pace.hurried = True
         self.report.progress.rewind()
         self.report.restarts += 1
@@ -105,11 +105,11 @@ class Scrubber:
                 await self._pass()
             except (OSError, LonghallError) as error:
                 self.report.failures += 1
-                _log.warning("the scrub could not go on; it is tried again", extra={"reason": str(error)})
+                _log.warning("the scrub stopped and will be retried", extra={"reason": str(error)})
                 await asyncio.sleep(AGAIN_S)
             except Exception:
                 self.report.failures += 1
-                _log.exception("the scrub failed; it is tried again")
+                _log.exception("the scrub failed and will be retried")
                 await asyncio.sleep(AGAIN_S)
 
     async def _wait_until_due(self) -> None:
@@ -121,7 +121,7 @@ class Scrubber:
             progress.begin(self._now_ms())
 
     async def _rest(self, seconds: float) -> None:
-        """For so long, or until somebody wants something."""
+        """Sleep, until there is a request."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wanted.wait()
@@ -136,15 +136,15 @@ class Scrubber:
         return progress.is_under_way or self._pace.is_due(progress.began_ms, self._now_ms())
 
     async def _pass(self) -> None:
-        """One pass, or the rest of one. Begun anew when somebody asks for that in the middle of it."""
+        """Run a pass, or the rest of one. A request for a new pass ends it."""
         report, progress = self.report, self.report.progress
         restarts = report.restarts
         report.bytes_total = self._bytes_at_rest()
         if self._pace.is_too_slow(report.bytes_total) and not self._pace.hurried:
-            told = {"bytes": report.bytes_total, "bytes_a_second_max": self._pace.bytes_a_second_max}
-            _log.warning("the scrub cannot be done in time: raise scrub_bytes_a_second_max", extra=told)
+            extra = {"bytes": report.bytes_total, "bytes_a_second_max": self._pace.bytes_a_second_max}
+            _log.warning("the scrub cannot end in time: raise scrub_bytes_a_second_max", extra=extra)
         if progress.partition < 0:
-            await self._check_papers()
+            await self._check_identity_files()
             await self._check_snapshots()
             await self._check_log()
         done = self._hall.wal.end - self._hall.wal.start
@@ -170,8 +170,8 @@ class Scrubber:
         report.bytes_done = report.bytes_total
         self._pace.hurried = False
         await self._note()
-        told = {"bytes": report.bytes_total, "damaged": len(report.damaged)}
-        _log.info("everything at rest was verified", extra=told)
+        extra = {"bytes": report.bytes_total, "damaged": len(report.damaged)}
+        _log.info("all stored data was verified", extra=extra)
 
     async def _check_partition(self, number: int, partition: Partition, restarts: int) -> None:
         progress = self.report.progress
@@ -194,7 +194,7 @@ class Scrubber:
         size_bytes = segment.written_bytes
         while position < segment.written_bytes and _is_kept(partition, segment):
             if segment.written_bytes < size_bytes:
-                position, expected = 0, segment.base_offset  # The cleaner has replaced it: begin again.
+                position, expected = 0, segment.base_offset  # The cleaner has replaced it: start over.
             size_bytes = segment.written_bytes
             rest: dict[str, object] = {"position": position, "expected": expected, "bytes_max": SLICE_BYTES}
             try:
@@ -211,21 +211,21 @@ class Scrubber:
         self._forgive(StoredItem(SEGMENT, number, segment.base_offset))
 
     async def _suspect(self, number: int, partition: Partition, segment: Segment) -> None:
-        """Look at the whole segment, and have it put right if it is damaged and not only being replaced."""
+        """Verify the whole segment, and repair it if it is damaged and not being replaced."""
         stretches = await self._damage_in(number, partition, segment, "find_damage")
         if not stretches:
             return
         place = StoredItem(SEGMENT, number, segment.base_offset)
-        told: dict[str, object] = {"partition": number, "topic": partition.topic, "offset": stretches[0][2]}
-        self._found(place, {"path": place.path, **told})
+        extra: dict[str, object] = {"partition": number, "topic": partition.topic, "offset": stretches[0][2]}
+        self._found(place, {"path": place.path, **extra})
         stretches = await self._damage_in(number, partition, segment, "restore_from_memory")
         if not stretches:
             self._repaired(place)
-        elif not partition.tell_damage(stretches[0][2], partial(self._hear, number, segment.base_offset)):
-            _log.error("no other replica has these messages; readers are refused", extra=told)
+        elif not partition.report_damage(stretches[0][2], partial(self._recheck_soon, number, segment.base_offset)):
+            _log.error("no other replica has these messages; readers get an error", extra=extra)
 
     async def _damage_in(self, number: int, partition: Partition, segment: Segment, chore: str) -> list[list[int]]:
-        """The damaged stretches of a segment that the chore leaves; none if it is gone."""
+        """The damaged ranges of a segment after this janitor job; none if the segment is gone."""
         for _ in range(CONFIRMED_TIMES):
             written = _written(number, partition, segment)
             many = chore == "find_damage"
@@ -240,13 +240,13 @@ class Scrubber:
                 return stretches
         return []
 
-    def _hear(self, number: int, base_offset: int) -> None:
-        """Somebody has done what could be done about this segment."""
+    def _recheck_soon(self, number: int, base_offset: int) -> None:
+        """Verify a segment again: its repair has ended."""
         self._again.append((number, base_offset))
         self._wanted.set()
 
     async def _look_again(self) -> None:
-        """See what has become of damage that was told to others."""
+        """Verify the segments whose repair has ended."""
         while self._again:
             number, base_offset = self._again.pop(0)
             partition = self._hall.partitions.get(number)
@@ -262,7 +262,7 @@ class Scrubber:
         path = segment_path(number, segment.base_offset)
         try:
             found: Any = await self._janitor("verify_index", {"path": path})
-        except OSError:  # It cannot be read: another one takes its place.
+        except OSError:  # Unreadable: it is rebuilt.
             found = {"covers": -1, "size_bytes": 0, "segment_bytes": segment.written_bytes}
         await self._spend(max(found["size_bytes"], 1))
         if not _is_kept(partition, segment):
@@ -271,7 +271,7 @@ class Scrubber:
         if covers == segment_bytes:
             partition.log.measured(segment, covers)
         if covers == segment.written_bytes or segment_bytes < segment.written_bytes:
-            return  # It is right, or there is more wrong than the index.
+            return  # The index is right, or the segment is damaged too.
         place = StoredItem(INDEX, number, segment.base_offset)
         if found["size_bytes"] >= 0:
             self._found(place, {"path": place.path})
@@ -283,20 +283,20 @@ class Scrubber:
         partition.log.mended(segment.base_offset)
         self._repaired(place)
 
-    # What is not messages
+    # Identity, snapshots and log
 
-    async def _check_papers(self) -> None:
+    async def _check_identity_files(self) -> None:
         disk = self._hall.world.disk
-        for paper in self._papers:
+        for identity_file in self._identity_files:
             data = b""
-            if disk.exists(paper.path):
-                file = disk.open(paper.path)
+            if disk.exists(identity_file.path):
+                file = disk.open(identity_file.path)
                 data = file.read_at(0, file.size())
                 file.close()
-            if not paper.is_right(data):
-                place = StoredItem(IDENTITY, name=paper.path)
-                self._found(place, {"path": paper.path})
-                paper.rewrite()
+            if not identity_file.is_right(data):
+                place = StoredItem(IDENTITY, name=identity_file.path)
+                self._found(place, {"path": identity_file.path})
+                identity_file.rewrite()
                 self._repaired(place)
 
     async def _check_snapshots(self) -> None:
@@ -315,14 +315,14 @@ class Scrubber:
         return bool(found["damaged"])
 
     async def _check_log(self) -> None:
-        """Every file of the write-ahead log, up to what is known to be durable. Of the one that is being written, what
-        stands before the last checkpoint is needed by nobody who starts here.
+        """Verify every file of the write-ahead log up to its durable end. In the current file, data before the last
+        checkpoint is not needed.
         """
         wal = self._hall.wal
         files = wal.kept_files()
         for path, start, until in files:
             position = start
-            while position < until and wal.locate(start) is not None:  # Else a checkpoint has given it back.
+            while position < until and wal.locate(start) is not None:  # Else a checkpoint has released it.
                 part: dict[str, object] = {"path": path, "start": start, "position": position, "until": until}
                 try:
                     found: Any = await self._janitor("verify_log", {**part, "bytes_max": SLICE_BYTES})
@@ -335,7 +335,7 @@ class Scrubber:
                     await self._leave_log(path, start, damaged, until)
 
     async def _leave_log(self, path: str, start: int, position: int, until: int) -> None:
-        """What is damaged in the log is in memory still: a checkpoint makes it needless."""
+        """Replace damaged entries of the log, which are still in memory, by a checkpoint."""
         hall = self._hall
         place = StoredItem(LOG, start)
         self._found(place, {"path": path, "position": position})
@@ -354,27 +354,27 @@ class Scrubber:
             await asyncio.sleep(CHECKPOINT_LOOK_S)
         return False
 
-    # What was found
+    # Findings
 
-    def _found(self, place: StoredItem, told: dict[str, object]) -> None:
+    def _found(self, place: StoredItem, extra: dict[str, object]) -> None:
         if self.report.found(place):
-            # An index is only a cache, and one that a crash tore looks the same.
+            # An index is a cache, and a crash can tear it.
             level = logging.WARNING if place.kind == INDEX else logging.ERROR
-            _log.log(level, "damage at rest was found", extra={"kind": place.kind, **told})
+            _log.log(level, "stored data is damaged", extra={"kind": place.kind, **extra})
 
     def _repaired(self, place: StoredItem) -> None:
         if self.report.repaired(place):
-            _log.warning("damage at rest was repaired", extra={"kind": place.kind, "path": place.path})
+            _log.warning("damaged data was repaired", extra={"kind": place.kind, "path": place.path})
 
     def _forgive(self, place: StoredItem) -> None:
-        """It is whole, whoever has put it right."""
+        """Note that a damaged item is intact again."""
         if place in self.report.damaged:
             self._repaired(place)
 
-    # Pace
+    # ScrubPace
 
     async def _spend(self, size_bytes: int) -> None:
-        """So much was read: rest until the pace allows for it, and do what has come up meanwhile."""
+        """Count read bytes and sleep until the pace allows more; handles ended repairs meanwhile."""
         report = self.report
         report.bytes_read += size_bytes
         report.bytes_done += size_bytes
@@ -408,7 +408,7 @@ class Scrubber:
         try:
             await write_progress(self._hall.world, self.report.progress)
         except OSError as error:
-            _log.info("where the scrub is could not be noted", extra={"reason": str(error)})
+            _log.info("the progress of the scrub could not be stored", extra={"reason": str(error)})
 
 
 def _is_kept(partition: Partition, segment: Segment) -> bool:
@@ -416,7 +416,7 @@ def _is_kept(partition: Partition, segment: Segment) -> bool:
 
 
 def _written(number: int, partition: Partition, segment: Segment) -> dict[str, object]:
-    """A segment, as far as it is in its file."""
+    """The written part of a segment."""
     return {
         "path": segment_path(number, segment.base_offset),
         "size_bytes": segment.written_bytes,

@@ -1,4 +1,4 @@
-"""What the background scrub has found and how far it is: for metrics, for operators, and for the next start."""
+"""The findings and the progress of the background scrub, for metrics, operators and the next start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SNAPSHOT: Final = "snapshot"
 LOG: Final = "log"
 IDENTITY: Final = "identity"
 KINDS: Final = (SEGMENT, INDEX, SNAPSHOT, LOG, IDENTITY)
-DAMAGED_MAX: Final = 4096  # Places that are remembered as damaged; what is more is found again by the next pass.
+DAMAGED_MAX: Final = 4096  # Stored damaged items; the next pass finds the others again.
 
 
 class StoredItem(NamedTuple):
@@ -29,7 +29,7 @@ class StoredItem(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """Its path."""
         if self.kind == SEGMENT:
             return segment_path(self.number, self.base_offset)
         if self.kind == INDEX:
@@ -40,30 +40,30 @@ class StoredItem(NamedTuple):
 
 
 class ScrubProgress(msgspec.Struct, kw_only=True):
-    """Where a pass is. What stands before `partition` and, in it, before `base_offset` is done."""
+    """The position of a pass: everything before `partition` and its segment `base_offset` is verified."""
 
     began_ms: int = 0
     is_under_way: bool = False
-    partition: int = -1  # -1: not even begun with partitions.
+    partition: int = -1  # -1: before the first partition.
     base_offset: int = 0
-    completed_ms: int = 0  # When a pass ended last.
+    completed_ms: int = 0  # When the last pass ended.
 
     def begin(self, now_ms: int) -> None:
-        """Another pass, from the start."""
+        """Begin a new pass."""
         self.began_ms = now_ms
         self.is_under_way = True
         self.rewind()
 
     def rewind(self) -> None:
-        """From the start."""
+        """Return to the start."""
         self.partition, self.base_offset = -1, 0
 
     def reach(self, partition: int, base_offset: int) -> None:
-        """This segment is next."""
+        """Move to this segment."""
         self.partition, self.base_offset = partition, base_offset
 
     def complete(self, now_ms: int) -> None:
-        """The pass has ended."""
+        """End the pass."""
         self.is_under_way = False
         self.completed_ms = now_ms
         self.rewind()
@@ -71,12 +71,12 @@ class ScrubProgress(msgspec.Struct, kw_only=True):
 
 @final
 class ScrubReport:
-    """Counters are those of this life of the node."""
+    """Progress, counters and known damage. Counters start at 0 with the process."""
 
     def __init__(self) -> None:
         self.progress = ScrubProgress()
         self.passes = 0
-        self.restarts = 0  # How often a pass was asked for.
+        self.restarts = 0  # Requested passes.
         self.failures = 0
         self.bytes_read = 0
         self.bytes_done = 0  # Of the pass that is under way,
@@ -87,13 +87,13 @@ class ScrubReport:
 
     @property
     def ratio(self) -> float:
-        """How much of the pass is done; 1 between two of them."""
+        """The verified fraction of the pass; 1 between passes."""
         if not self.progress.is_under_way:
             return 1.0 if self.progress.completed_ms else 0.0
         return min(self.bytes_done / self.bytes_total, 1.0) if self.bytes_total else 0.0
 
     def found(self, place: StoredItem) -> bool:
-        """This is damaged. Whether that is new."""
+        """Note a damaged item; True if it is new."""
         if place in self.damaged:
             return False
         self.damage[place.kind] += 1
@@ -102,7 +102,7 @@ class ScrubReport:
         return True
 
     def repaired(self, place: StoredItem) -> bool:
-        """This is whole again. Whether it was known as damaged."""
+        """Note a repaired item; True if it was known as damaged."""
         if place not in self.damaged:
             return False
         del self.damaged[place]
@@ -111,7 +111,7 @@ class ScrubReport:
 
 
 def read_progress(disk: Disk) -> ScrubProgress:
-    """Where the last life of the node stopped; the start of a pass if nobody knows."""
+    """The stored progress; the start of a pass if there is none."""
     if not disk.exists(SCRUB):
         return ScrubProgress()
     file = disk.open(SCRUB)
@@ -124,6 +124,6 @@ def read_progress(disk: Disk) -> ScrubProgress:
 
 
 async def write_progress(world: World, progress: ScrubProgress) -> None:
-    """Note it beside the loop."""
+    """Store the progress in the background."""
     arguments: dict[str, object] = {"path": SCRUB, "data": msgspec.json.encode(progress)}
     await world.janitor.run(SMALL_FILE, arguments)

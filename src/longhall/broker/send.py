@@ -1,12 +1,12 @@
-"""Send: take a batch of messages into a partition.
+"""Send: append a batch of messages to a partition.
 
-    check      the batch is whole, has its checksum and obeys the topic's settings
+    check      the batch is complete, its checksum is right, and it meets the topic's settings
     decide     the producer's sequence and transaction allow it
     append     to the write-ahead log, or to its segment with a reference in the log
-    apply      the partition's tables see it, so that the next decision does
-    release    the caller waits on the shard, for as many hosts as its topic asks, or on the write if that is enough
+    apply      the partition's tables are updated, for the next decision
+    release    the caller waits on the shard for the acknowledgements of the topic's setting, or on the write
 
-Batches are not opened: their records stay as the producer made them, compressed or not.
+Batches are not opened: their records stay as the producer encoded and compressed them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, final
 from longhall.broker.configuration import ALWAYS, AS_PRODUCED, TopicOptions
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.verify import verify
+from longhall.broker.transaction_check import check_transaction
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX
 from longhall.log.partition import PartitionLog
@@ -35,23 +35,23 @@ from longhall.records.batch import (
 from longhall.shards.shard import ONE, Committable
 from longhall.topics.producers import Duplicate
 
-DIRECT_BYTES_MIN: Final = 64 * 1024  # From here on a batch is worth a sync of its own segment.
-# Every segment that takes part costs the round a sync of its own, and a second copy in the write-ahead log is often
-# cheaper: beyond the first two only very large batches are worth it, and beyond the eighth none is.
+DIRECT_BYTES_MIN: Final = 64 * 1024  # From this size on, a sync of the segment is cheaper than a copy in the log.
+# Every segment with direct appends costs a round one sync, and a copy in the write-ahead log is often cheaper: beyond
+# the first two segments only very large batches are written directly, and beyond the eighth none.
 DIRECT_FILES_MIN: Final = 2
 DIRECT_FILES_MAX: Final = 8
 DIRECT_BYTES_MANY: Final = 512 * 1024
-DIRECT_TAILS_MAX: Final = 32  # With more partitions at work a sync of one segment may wait for the data of them all.
+DIRECT_TAILS_MAX: Final = 32  # With more active partitions, a sync of one segment may wait for the data of all.
 ENTRY_SLACK_BYTES: Final = 4096
 ONE_ENTRY_BYTES_MAX: Final = ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES
-PARTS_LEVEL: Final = 2  # From this feature level on a batch may take several entries,
+PARTS_LEVEL: Final = 2  # From this feature level on a batch may span several entries,
 PARTS_BYTES_MAX: Final = 64 * 1024 * 1024  # up to this size.
 _PREFIX_BYTES: Final = 16
 
 
 @final
 class Sent:
-    """What became of one batch: where it stands, or why it was refused."""
+    """The result of one batch: its offset, or the error."""
 
     def __init__(self, code: Code | None, base_offset: int = -1, append_time_ms: int = -1, message: str = "") -> None:
         self.code = code
@@ -70,10 +70,10 @@ def send(
     joins_transaction: bool = False,
     connection: int = 0,
 ) -> Sent:
-    """Take the one batch in `frame[at:at + size_bytes]`. What is accepted is not yet committed: see `wait`.
+    """Append the one batch in `frame[at:at + size_bytes]`. An accepted batch is not committed yet: see `wait`.
 
-    A transactional batch is taken only when its partition is part of the producer's transaction; with
-    `joins_transaction` it becomes part of it by being sent. A producer without an id is known by its `connection`.
+    A transactional batch requires that its partition is part of the producer's transaction; `joins_transaction` adds
+    the partition. A producer without an id is identified by its `connection`.
     """
     if partition.elsewhere:
         return Sent(Code.NOT_LEADER)
@@ -105,18 +105,20 @@ def send(
         if isinstance(decided, Duplicate):
             return Sent(None, decided.base_offset, append_time_ms)
         if decided is Code.OUT_OF_ORDER_SEQUENCE:
-            # What came before it was refused too. Told of a gap, a producer would begin a new epoch with all that was
-            # not answered, and what is here already would be here twice.
+            # If the batches before it were refused, the sequence error would make the producer begin a new epoch and
+            # resend batches that are in the log.
             number = partition.log.partition
             code = _refusal_of_all(hall) or hall.refused.lately(number, header.producer_id, now_ms)
             if code is not None:
                 return Sent(code)
         if decided is None and header.is_transactional and partition.table().needs_verification(header):
-            decided = verify(hall, partition, header, transactional_id, joins_transaction)
+            decided = check_transaction(hall, partition, header, transactional_id, joins_transaction)
         if decided is not None:
             return Sent(decided)
     if partition.parted:
-        hall.on_chosen(partition, header.producer_id if header.producer_id >= 0 else -1 - connection)
+        hall.queue_appender.partition_chosen(
+            partition, header.producer_id if header.producer_id >= 0 else -1 - connection
+        )
     code = append(hall, partition, header, frame, at, now_ms)
     if code is not None:
         if header.producer_id >= 0:
@@ -136,20 +138,20 @@ def send(
 def append(
     hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool = True
 ) -> Code | None:
-    """Append a batch that has been checked, and apply it. Markers (`message` False) may use space kept for them."""
+    """Append and apply a checked batch. Markers (`message` False) may use the reserved space."""
     if partition.elsewhere:
         return Code.NOT_LEADER
-    if partition.lifts:
-        return hall.on_lift(partition, header, frame, at, now_ms, message)
+    if partition.has_priority_lanes:
+        return hall.queue_appender.append_with_copies(partition, header, frame, at, now_ms, message)
     return append_here(hall, partition, header, frame, at, now_ms, message)
 
 
 def append_here(
     hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
 ) -> Code | None:
-    """The same in this partition alone, whatever the priorities of its messages."""
+    """Append to this partition alone, without copies for priorities."""
     size = header.size_bytes
-    # Queues and other hosts must find it in the log.
+    # Queues and followers need the batch in the log.
     whole = size >= DIRECT_BYTES_MIN and (partition.wants_bodies or hall.replica is not None)
     if size > ONE_ENTRY_BYTES_MAX and whole and not _goes_in_parts(hall, size):
         return Code.MESSAGE_TOO_LARGE
@@ -164,7 +166,7 @@ def append_here(
             hall.storage_full = True
         if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
             return Code.STORAGE_FULL
-        hall.space_bytes -= size  # A fast producer could use up the reserve between two looks.
+        hall.space_bytes -= size  # A fast producer could use up the reserve between two checks.
     header.base_offset = partition.log.next_offset
     header.leader_epoch = partition.shard.epoch
     try:
@@ -181,7 +183,7 @@ def append_here(
 def _append_entry(
     hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int
 ) -> Code | None:
-    """The batch goes into the write-ahead log. On OSError nothing changed."""
+    """Append the batch to the write-ahead log. On OSError nothing has changed."""
     size = header.size_bytes
     prefix = stored_prefix(header.base_offset, size, header.leader_epoch)
     stored = b"".join((prefix, memoryview(frame)[at + _PREFIX_BYTES : at + size]))
@@ -193,7 +195,7 @@ def _append_entry(
             partition.shard.append_batch(partition.log.partition, flags, stored)
         hall.note_tail(partition, size)
         _apply(hall, partition, header, stored, now_ms)
-    except LonghallError:  # This node leads no more, and its hall is about to be thrown away.
+    except LonghallError:  # This node has lost leadership, and its hall is about to be discarded.
         raise
     except Exception as error:
         hall.halt(error)
@@ -204,7 +206,7 @@ def _append_entry(
 def _append_direct(
     hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int
 ) -> Code | None:
-    """The batch goes to its segment, and the write-ahead log refers to it. On OSError nothing changed."""
+    """Write the batch to its segment, with a reference in the write-ahead log. On OSError nothing has changed."""
     log = partition.log
     size = header.size_bytes
     prefix = stored_prefix(header.base_offset, size, header.leader_epoch)
@@ -238,9 +240,9 @@ def _apply(hall: Hall, partition: Partition, header: BatchHeader, stored: bytes,
 
 
 def wait(hall: Hall, partition: Partition, target: Committable, value: int, *, leader_only: bool = False) -> None:
-    """Call `target.committed(value)` when what was sent to this partition so far is as durable as its topic asks.
+    """Call `target.committed(value)` when all sends to this partition so far have the durability of its topic.
 
-    With `leader_only` it need not be kept by any other host, whatever the topic asks.
+    With `leader_only` the leader's copy suffices, regardless of the topic's setting.
     """
     if partition.options.durability == ALWAYS:
         partition.shard.wait_for(ONE if leader_only else partition.options.acknowledge, target, value)
@@ -250,7 +252,7 @@ def wait(hall: Hall, partition: Partition, target: Committable, value: int, *, l
 
 
 def _refusal_of_all(hall: Hall) -> Code | None:
-    """Why no message is taken now, whoever sends it; None if messages are taken."""
+    """The error for all messages now; None if messages are accepted."""
     if hall.refusal is not None:
         return hall.refusal
     if hall.is_backed_up:
@@ -259,12 +261,12 @@ def _refusal_of_all(hall: Hall) -> Code | None:
 
 
 def _goes_in_parts(hall: Hall, size: int) -> bool:
-    """Whether a batch may take several entries: those do not stand or fall with what is written around them."""
+    """True if a batch may span several entries; never inside an atomic write."""
     return hall.feature_level >= PARTS_LEVEL and size <= PARTS_BYTES_MAX and not hall.wal.is_held
 
 
 def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int) -> bool:
-    """Whether a large batch is better written to its segment; otherwise the write-ahead log has room for it too."""
+    """True if a large batch should be written to its segment instead of the write-ahead log."""
     files = hall.journal.file_count
     if files >= DIRECT_FILES_MAX or (files >= DIRECT_FILES_MIN and header.size_bytes < DIRECT_BYTES_MANY):
         return False
@@ -272,7 +274,8 @@ def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int
         return False
     if log.takes_direct(header, now_ms):
         return True
-    hall.on_names_wanted()
+    for observer in hall.observers:
+        observer.names_unsynced()
     return False
 
 
@@ -280,14 +283,14 @@ def _check_time(header: BatchHeader, options: TopicOptions, now_ms: int) -> Sent
     if options.log_append_time:
         return None
     if header.max_timestamp_ms - now_ms > options.timestamp_after_max_ms:
-        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp lies too far in the future")
+        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp is too far in the future")
     if header.base_timestamp_ms >= 0 and now_ms - header.base_timestamp_ms > options.timestamp_before_max_ms:
-        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp lies too far in the past")
+        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp is too far in the past")
     return None
 
 
 def _rewrite(batch: bytes, header: BatchHeader, options: TopicOptions, now_ms: int) -> bytes:
-    """The batch as a topic wants it that stamps or compresses by itself."""
+    """The batch with the topic's timestamps or compression."""
     if options.compression not in (AS_PRODUCED, header.compression):
         batch = build_batch(
             read_records(batch, 0),

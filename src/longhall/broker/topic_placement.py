@@ -1,11 +1,11 @@
-"""Place: topics that wings keep are made, changed and cleared there too.
+"""Topic placement: topics in wings are created, changed and deleted there too.
 
-    new         the wings are chosen first, and are part of what the hall commits of the topic
-    committed   then the wings are furnished with what the hall has, and then it is answered
-    deleted     then what the wings have of it is cleared
+    create      the wings are chosen first and are part of the committed configuration
+    commit      then the wings get the topic as it is in the main hall, and the call returns
+    delete      then the wings delete their part of the topic
 
-The hall's own catalogue is the truth: whatever fails behind its commit is made up for by whoever minds the wings. Where
-a topic is kept is decided once. Of a topic that the hall itself keeps nothing here does anything.
+The catalogue of the main hall is authoritative: the group reconciler repeats what fails after its commit. The placement
+of a topic never changes. Topics of the main hall itself are not affected.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _log = logging.getLogger("longhall.wings")
 
 
 def is_for_wings(hall: Hall, configuration: Mapping[str, str]) -> bool:
-    """Whether wings are to be found for a topic of this configuration. A wing is told what it keeps."""
+    """True if this hall must choose wings for a topic of this configuration; never in a wing."""
     return not hall.options.wing and configuration.get(PLACEMENT, IN_THE_HALL) != IN_THE_HALL
 
 
 def check_given(hall: Hall, configuration: Mapping[str, str]) -> None:
-    """What users give for a new topic must not say which wings: those are chosen here."""
+    """Raises INVALID_CONFIGURATION if a user names the wings of a new topic."""
     if is_for_wings(hall, configuration):
         _check_archive(configuration)
     if configuration.get(WINGS, "") and not hall.options.wing:
@@ -37,8 +37,9 @@ def check_given(hall: Hall, configuration: Mapping[str, str]) -> None:
 async def choose_wings(
     hall: Hall, name: str, partitions: int, configuration: Mapping[str, str]
 ) -> tuple[int, dict[str, str]]:
-    """How many partitions a new topic has, and its configuration with the wings in it. May take as long as it takes to
-    bring wings up. -1 partitions are as many as there are wings.
+    """The partition count of a new topic, and its configuration with the chosen wings. Waits until the wings are led.
+
+    With -1 partitions the topic has one for each wing.
     """
     assert hall.wings is not None, "checked by the gates"
     wings = await hall.wings.choose(configuration[PLACEMENT], name)
@@ -54,14 +55,14 @@ async def choose_wings(
 
 
 def keep_placement(hall: Hall, topic: Topic, configuration: Mapping[str, str]) -> dict[str, str]:
-    """Another configuration for a topic, in which it stays where it is, also if that is not said."""
+    """The new configuration of a topic with its placement unchanged. Raises INVALID_CONFIGURATION for another one."""
     kept = dict(configuration)
     for setting, usual in ((PLACEMENT, IN_THE_HALL), (WINGS, "")):
         have = topic.configuration.get(setting, usual)
         if kept.pop(setting, have) != have:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION,
-                f"{setting} is decided when a topic is made: of '{topic.name}' it stays '{have}'.",
+                f"{setting} cannot change: '{topic.name}' has '{have}'.",
             )
         if setting in topic.configuration:
             kept[setting] = have
@@ -71,15 +72,15 @@ def keep_placement(hall: Hall, topic: Topic, configuration: Mapping[str, str]) -
 
 
 def _check_archive(configuration: Mapping[str, str]) -> None:
-    """How far an archive is, is known to the hall and not to its wings: they would keep everything for ever."""
+    """Raises INVALID_CONFIGURATION: wings do not know the progress of an archive and would keep all messages."""
     if configuration.get(ARCHIVE, "none") != "none":
         raise LonghallError(
-            Code.INVALID_CONFIGURATION, f"{ARCHIVE}={configuration[ARCHIVE]} is for topics that the hall itself keeps."
+            Code.INVALID_CONFIGURATION, f"{ARCHIVE}={configuration[ARCHIVE]} is for topics that the hall itself stores."
         )
 
 
 async def furnish(hall: Hall, name: str) -> None:
-    """The hall has committed something about a topic: have its wings follow."""
+    """Apply the committed state of a topic to its wings."""
     topic = hall.topic(name)
     if topic is None or not topic.options.wings or hall.wings is None:
         return
@@ -87,15 +88,15 @@ async def furnish(hall: Hall, name: str) -> None:
         await hall.wings.furnish(name)
     except LonghallError as error:
         raise LonghallError(
-            Code.TIMED_OUT, f"It is decided and will be so, but the wings of '{name}' do not follow yet: {error}"
+            Code.TIMED_OUT, f"The change is committed, but the wings of '{name}' have not applied it yet: {error}"
         ) from error
 
 
 async def clear(hall: Hall, topic: Topic) -> None:
-    """The hall has committed that a topic is gone. Whoever asked for it need not wait for wings that do not answer."""
+    """Delete a topic from its wings. A wing that does not answer deletes it later."""
     if not topic.options.wings or hall.wings is None:
         return
     try:
         await hall.wings.clear(topic.name, topic.topic_id, topic.options.wings)
     except LonghallError as error:
-        _log.warning("wings still have what is deleted", extra={"topic": topic.name, "reason": str(error)})
+        _log.warning("wings still store a deleted topic", extra={"topic": topic.name, "reason": str(error)})

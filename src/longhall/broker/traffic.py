@@ -1,4 +1,4 @@
-"""What went in and out, counted where it passes; the console reads it."""
+"""Traffic counters for the metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import final
 
 @final
 class Traffic:
-    """Plain counters of one topic, or of the whole node."""
+    """The counters of one topic, or of the whole node."""
 
     def __init__(self) -> None:
         self.messages_in = 0
@@ -18,4 +18,4 @@ class Traffic:
         self.sends_failed = 0
         self.fetches = 0
         self.fetches_failed = 0
-        self.throttled = 0  # How often something was sent that was more than the quota allows.
+        self.throttled = 0  # Sends beyond the quota.

@@ -1,9 +1,9 @@
 """Copies of one hall in the directories of several nodes, none of which runs: how far each is, and where they differ.
 
 Every copy is recovered as its node would, over a disk that is not written to, and then brought to the same entry of the
-log: the last one that some node knows to be committed. There the states are compared table by table (`broker.digest`),
-and the batches of every partition by their offsets and checksums. Of a copy whose log ends before that entry only the
-batches are compared, as far as both have them.
+log: the last one that some node knows to be committed. There the states are compared table by table
+(`broker.state_digest`), and the batches of every partition by their offsets and checksums. Of a copy whose log ends
+before that entry only the batches are compared, as far as both have them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import combinations
 from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.apply import apply_pending
-from longhall.broker.digest import PARTIAL, Tables, differing, digest_slice
 from longhall.broker.events import StateMarked
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
-from longhall.broker.recover import Identity, read_identity
-from longhall.broker.rejoin import Rejoined, rejoin
+from longhall.broker.recovery import Identity, read_identity
+from longhall.broker.replica_recovery import RecoveredReplica, recover_replica
+from longhall.broker.state_digest import PARTIAL, Tables, differing, digest_slice
 from longhall.cli.overlay import Overlay
 from longhall.cluster.membership.member_file import CARD, read_member_file
 from longhall.errors import Code, LonghallError
@@ -76,7 +76,7 @@ class Copy:
         self.world = _Looking(Overlay(disk))
         self.node = read_member_file(disk, self.world.entropy).node
         self.hall = Hall(self.world, HallOptions(shards=found.shards))
-        self._rejoined: Rejoined = rejoin(self.hall)
+        self._rejoined: RecoveredReplica = recover_replica(self.hall)
         assert self.hall.replica is not None
         self.replica: Replica = self.hall.replica
         self.committed = self.replica.committed

@@ -21,7 +21,7 @@ import msgspec
 from longhall.broker.catalogue import Catalogue
 from longhall.broker.events import CommittedTo, Truncated, catalogue_decoder, shard_decoder
 from longhall.broker.options import HallOptions
-from longhall.broker.recover import FORMAT_MAX, Identity
+from longhall.broker.recovery import FORMAT_MAX, Identity
 from longhall.broker.scrub_report import read_progress
 from longhall.cluster.membership.member_file import read_member_file
 from longhall.errors import LonghallError

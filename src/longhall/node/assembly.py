@@ -16,15 +16,15 @@ from typing import Final, final
 import msgspec
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.coordinate import Coordinator
+from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.options import HallOptions
 from longhall.broker.queues.service import QueueService
-from longhall.broker.recover import Identity, identify, read_identity, recover
+from longhall.broker.recovery import Identity, identify, read_identity, recover
 from longhall.broker.replay import Recovered
 from longhall.broker.scrub import Scrubber
-from longhall.broker.transact import Transactor
+from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.console.api.groups import GROUP_ROUTES
@@ -112,8 +112,8 @@ class Node:
         self.hall = Hall(world, options)
         self.hall.hall_id = identity.hall_id
         self.hall.queue_secret = bytes.fromhex(identity.secret)
-        self._coordinator = Coordinator(self.hall)
-        self._transactor = Transactor(self.hall, self._coordinator)
+        self._coordinator = GroupCoordinator(self.hall)
+        self._transactor = TransactionCoordinator(self.hall, self._coordinator)
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
         self.service = Router(self.broker, self.queues)

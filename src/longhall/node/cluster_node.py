@@ -14,13 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.gates import OLDEST, RECEIPT_SECRET_LEVEL
+from longhall.broker.feature_gates import OLDEST, RECEIPT_SECRET_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY
 from longhall.broker.placement import WING_STEP
-from longhall.broker.recover import write_identity
-from longhall.broker.rejoin import Rejoined, convert, rejoin
+from longhall.broker.recovery import write_identity
 from longhall.broker.replay import Recovered
+from longhall.broker.replica_recovery import RecoveredReplica, convert_to_replica, recover_replica
 from longhall.cluster.membership.controller import is_stale
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
@@ -101,7 +101,7 @@ class ClusterNode:
         more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
         self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: GroupReplica | None = None
-        self._rejoined: Rejoined | None = None
+        self._rejoined: RecoveredReplica | None = None
         self._divergent = False  # It leads, and its state is not the majority's.
         self._fetching: asyncio.Task[None] | None = None
         self._withdrawing: asyncio.Task[None] | None = None
@@ -140,10 +140,10 @@ class ClusterNode:
         hall = self._node.hall
         place = self.place
         if place.identity.member:
-            self._rejoined = rejoin(hall)
+            self._rejoined = recover_replica(hall)
             self._check_record(hall)
         else:
-            self._rejoined = convert(hall)
+            self._rejoined = convert_to_replica(hall)
             assert hall.replica is not None
             state = await adopt_epoch(place.coordinator, place.node, hall.replica.epoch)
             self.session.take_state(state)
@@ -402,8 +402,8 @@ class ClusterNode:
         if paths and paths[-1] not in hall.removals:
             _log.info("the copy that a full sync has replaced is removed")
             hall.removals += paths
-            if hall.on_removals is not None:
-                hall.on_removals()
+            if hall.removal_wanted is not None:
+                hall.removal_wanted.set()
 
     def _refuse_leader(self, leader: int, reason: str) -> None:
         """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""

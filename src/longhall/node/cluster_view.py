@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from longhall.broker.gates import OLDEST
+from longhall.broker.feature_gates import OLDEST
 from longhall.cluster.membership.feature_level import newest_of
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.membership.reassignment import leaving_of

@@ -21,7 +21,7 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.broker.apply import ReplicaFailed
-from longhall.broker.recover import read_identity
+from longhall.broker.recovery import read_identity
 from longhall.cluster.membership.member_file import CARD, read_member_file
 from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.address import parse_address as parse_coordinator

@@ -15,11 +15,11 @@ from typing import Final, cast, final
 
 import msgspec
 
-from longhall.broker.gates import NEWEST, OLDEST
+from longhall.broker.feature_gates import NEWEST, OLDEST
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
-from longhall.broker.recover import Identity
-from longhall.broker.rejoin import rejoin
+from longhall.broker.recovery import Identity
+from longhall.broker.replica_recovery import recover_replica
 from longhall.cluster.membership.copy_report import HALTED, CopyReport, noted_replicas
 from longhall.cluster.membership.joining import SHARDS
 from longhall.cluster.membership.member_file import MemberFile
@@ -64,7 +64,7 @@ def copy_report(
         wings=member_file.wings,
     )
     try:
-        rejoin(hall)
+        recover_replica(hall)
     except LonghallError as error:
         return msgspec.structs.replace(known, intact=False, reason=f"{reason}; {error}")
     finally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
-from longhall.broker.recover import Identity, write_identity
+from longhall.broker.recovery import Identity, write_identity
 from longhall.broker.scrub import IdentityFile
 from longhall.cluster.membership.member_file import CARD, MemberFile, write_member_file
 from longhall.cluster.rpc.peers import Peers

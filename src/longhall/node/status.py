@@ -7,7 +7,7 @@ from typing import final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.upkeep.measure import counts_of, depth_of
+from longhall.broker.queues.upkeep.measurement import counts_of, depth_of
 from longhall.broker.traffic import Traffic as Counted
 from longhall.console.sources import (
     BrokerStatus,

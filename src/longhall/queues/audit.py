@@ -1,21 +1,21 @@
-"""The records of an audit topic: everything that happened to the messages of a queue, as JSON, one object a record.
+"""The records of an audit topic: what happened to the messages of a queue, one JSON object a record.
 
     kind        written with                   reason                              until_ms
     delivered   a lease                        -                                   the end of the lease
-    settled     a settle; a delivery at most   "answered" if an answer stood for   -
-                once                           it, else empty
+    settled     a settle; an at-most-once      "answered" if a reply settled it,   -
+                delivery                       else empty
     returned    a give-back                    -                                   when it is available again
     died        a death                        attempts, expired, length, gone,    -
                                                deleted; `target`: the dead letters
-    moved       an operator's hand             redriven, edited; `target`: where   -
+    moved       an operator's request          redriven, edited; `target`: where   -
     purged      a purge                        -                                   -
     rewound     a rewind                       -                                   -
 
-The key is the message id. `purged` and `rewound` tell of a lane and have no message id: `offset` is the first that is
-not gone, or the first that is given out again. The end of a lease is no event, so it is no record: the next `delivered`
-of that message, after `until_ms`, tells of it. What was sent stands in the queue's own topic; `lane` (the id of the
-partition) and `offset` name the place there, `sent_ms` and `size_bytes` save the look-up. Fields are only added;
-readers pass over what they do not know.
+The key is the message id. `purged` and `rewound` describe a lane and have no message id: `offset` is the first offset
+that is left, or the first that is delivered again. The end of a lease is not an event and has no record: the next
+`delivered` record of the message, after `until_ms`, implies it. The message itself is in the queue's own topic; `lane`
+(the partition id) and `offset` locate it there, `sent_ms` and `size_bytes` save the look-up. Fields are only added;
+readers ignore fields that they do not know.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Kind = Literal["delivered", "settled", "returned", "died", "moved", "purged", "r
 
 
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
-    """One record."""
+    """One record of an audit topic, as its JSON body."""
 
     version: int = VERSION
     kind: Kind
@@ -43,9 +43,9 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     lane: int
     partition: int = 0  # The lane as Kafka numbers it; -N: the lane of priority N, which the topic does not show.
     offset: int
-    attempt: int = 0  # How often it has been given out, this time included; 0: never.
+    attempt: int = 0  # Deliveries so far, this one included; 0: never delivered.
     reason: str = ""
-    consumer: str = ""  # Whoever asked, as far as its door knows.
+    consumer: str = ""  # The consumer, as far as its door knows it.
     sent_ms: int = 0
     size_bytes: int = 0
     group: str = ""
@@ -54,6 +54,6 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audit_record(audited: Audited) -> Record:
-    """As it stands in the topic."""
+    """The record that is written to the audit topic."""
     key = audited.message_id.encode() or None
     return Record(-1, audited.time_ms, key, msgspec.json.encode(audited), ())

@@ -1,9 +1,9 @@
-"""Messages larger than the limit: cut, stored in chunks that nobody sees, and joined.
+"""Uploads: messages larger than the limit, stored as chunks in hidden lanes until they are complete.
 
-An upload is opened, gets its chunks in any order, each as often as its sender likes, and is finished. Chunks stand as
-ordinary records in a hidden lane. Only finishing makes a message: one entry appends it to the queue and ends the
-upload. Whoever dies half-way leaves an upload that runs out, counted from its last chunk; then its chunks are dead, and
-the lane is freed as far as no other upload needs it (`lane_floor`).
+An upload is opened, receives its chunks in any order and any number of times, and is finished. Chunks are ordinary
+records of a hidden lane. Only the finish makes a message: one entry appends it to the queue and ends the upload. An
+upload expires a while after its last chunk; then its chunks are dead, and the lane is freed up to the first offset that
+another upload needs (`lane_floor`).
 
     upload      by                                     then
     (none)      decide_start: UploadStarted            open
@@ -12,8 +12,8 @@ the lane is freed as far as no other upload needs it (`lane_floor`).
     open        decide_abort: UploadEnded(aborted)     gone
     open        expired(): UploadEnded(expired)        gone
 
-Bounds: bytes and chunks of one upload, uploads at a time. This machine holds no bytes of a message, and refuses to know
-how doors carry chunks.
+Bounded: bytes and chunks of one upload, and open uploads. This machine holds no message bytes and does not know how
+doors transport chunks.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from collections.abc import Sequence
 from typing import Any, Final, final
 
 from longhall.errors import Code, LonghallError
-from longhall.queues.steps import ChunkStored, UploadEnded, UploadEvent, UploadStarted
+from longhall.queues.auxiliary_events import ChunkStored, UploadEnded, UploadEvent, UploadStarted
 
-CHUNK_BYTES: Final = 1024 * 1024  # What we cut ourselves.
+CHUNK_BYTES: Final = 1024 * 1024  # Of bodies that the broker splits itself.
 CHUNKS_MAX: Final = 10_000
 UPLOADS_MAX: Final = 1000
-IDLE_MS: Final = 3_600_000  # An upload runs out this long after its last chunk.
+IDLE_MS: Final = 3_600_000  # An upload expires this long after its last chunk.
 
 
 def chunk_count(size_bytes: int, chunk_bytes: int = CHUNK_BYTES) -> int:
-    """How many chunks a body of this size makes; an empty one makes one."""
+    """The number of chunks of a body of this size; an empty body has one."""
     return max(1, (size_bytes + chunk_bytes - 1) // chunk_bytes)
 
 
@@ -42,7 +42,7 @@ def split(body: bytes, chunk_bytes: int = CHUNK_BYTES) -> list[memoryview]:
 
 
 def join(chunks: Sequence[bytes | memoryview], size_bytes: int) -> bytes:
-    """The body again. Raises CORRUPT_MESSAGE if it is not of the size that the upload counted."""
+    """The body of these chunks. Raises CORRUPT_MESSAGE if its size is not the size that the upload counted."""
     body = b"".join(chunks)
     if len(body) != size_bytes:
         raise LonghallError(Code.CORRUPT_MESSAGE, f"the chunks make {len(body)} bytes and not {size_bytes}")
@@ -51,7 +51,7 @@ def join(chunks: Sequence[bytes | memoryview], size_bytes: int) -> bytes:
 
 @final
 class ChunkManifest:
-    """What a finished upload is made of: its chunks' offsets in the lane, in order."""
+    """The chunks of a finished upload: their offsets in the lane, in order."""
 
     def __init__(self, lane: int, offsets: list[int], size_bytes: int, ended: UploadEnded) -> None:
         self.lane = lane
@@ -62,7 +62,7 @@ class ChunkManifest:
 
 @final
 class _Upload:
-    """An open upload. Chunk number to offset and size."""
+    """An open upload. `chunks` maps the chunk number to offset and size."""
 
     def __init__(self, started: UploadStarted) -> None:
         self.lane = started.lane
@@ -72,7 +72,7 @@ class _Upload:
         self.expires_ms = started.expires_ms
         self.chunks: dict[int, tuple[int, int]] = {}
         self.size_bytes = 0
-        self.first_offset = -1  # The lowest that is still needed.
+        self.first_offset = -1  # The lowest offset that is still needed.
 
 
 @final
@@ -90,7 +90,7 @@ class Uploads:
     def decide_start(
         self, upload_id: str, lane: int, bytes_max: int, now_ms: int, chunks_max: int = CHUNKS_MAX, queue: int = 0
     ) -> UploadStarted | Code:
-        """Open an upload; `bytes_max` is what the queue allows for a whole message."""
+        """Open an upload; `bytes_max` is the queue's bound for a large message."""
         if upload_id in self._uploads or not upload_id:
             return Code.INVALID_REQUEST
         if len(self._uploads) >= self._uploads_max:
@@ -105,7 +105,7 @@ class Uploads:
         )
 
     def check_chunk(self, upload_id: str, number: int, size_bytes: int, now_ms: int) -> Code | None:
-        """Whether a chunk may be appended to the lane. Numbers begin at 0; one that comes again replaces the first."""
+        """None if the chunk may be appended to the lane. Numbers start at 0; a repeat replaces the first."""
         upload = self._uploads.get(upload_id)
         if upload is None or upload.expires_ms <= now_ms:
             return Code.INVALID_REQUEST
@@ -119,7 +119,7 @@ class Uploads:
     def decide_chunk(
         self, upload_id: str, number: int, offset: int, size_bytes: int, now_ms: int
     ) -> ChunkStored | Code:
-        """A chunk that stands at this offset of the lane, in the same entry as its append."""
+        """The event for a chunk at this offset of the lane; it is written in the same entry as the append."""
         refusal = self.check_chunk(upload_id, number, size_bytes, now_ms)
         if refusal is not None:
             return refusal
@@ -128,7 +128,7 @@ class Uploads:
         )
 
     def decide_finish(self, upload_id: str, chunk_count: int, now_ms: int) -> ChunkManifest | Code:
-        """All chunks in order, if they are all there. The event in it is one entry with the message they become."""
+        """All chunks in order, if none is missing. Its event is written in one entry with the message."""
         upload = self._uploads.get(upload_id)
         if upload is None or upload.expires_ms <= now_ms:
             return Code.INVALID_REQUEST
@@ -144,7 +144,7 @@ class Uploads:
         return ChunkManifest(upload.lane, offsets, upload.size_bytes, UploadEnded(upload_id=upload_id, why="joined"))
 
     def place(self, upload_id: str) -> tuple[int, int] | None:
-        """The queue that it is for and the lane of its chunks; None if there is no such upload."""
+        """Target queue and chunk lane of an upload; None if there is no such upload."""
         upload = self._uploads.get(upload_id)
         return None if upload is None else (upload.queue, upload.lane)
 
@@ -153,19 +153,19 @@ class Uploads:
         return [(upload_id, upload.queue, upload.lane) for upload_id, upload in self._uploads.items()]
 
     def missing(self, upload_id: str, chunk_count: int) -> list[int]:
-        """The numbers that have not come yet, for an error that says what to do next."""
+        """The chunk numbers that are missing, for the error message."""
         upload = self._uploads.get(upload_id)
         known: dict[int, tuple[int, int]] = {} if upload is None else upload.chunks
         return [number for number in range(min(chunk_count, CHUNKS_MAX)) if number not in known]
 
     def decide_abort(self, upload_id: str) -> UploadEnded | Code:
-        """Give it up."""
+        """End an upload without a message."""
         if upload_id not in self._uploads:
             return Code.INVALID_REQUEST
         return UploadEnded(upload_id=upload_id, why="aborted")
 
     def expired(self, now_ms: int) -> list[UploadEnded]:
-        """Those whose sender has been silent for too long."""
+        """The uploads whose time is over."""
         return [
             UploadEnded(upload_id=upload_id, why="expired")
             for upload_id, upload in self._uploads.items()
@@ -173,11 +173,11 @@ class Uploads:
         ]
 
     def next_deadline_ms(self) -> int | None:
-        """When the next upload runs out as things are."""
+        """When the next upload expires, if no further chunk arrives."""
         return min((upload.expires_ms for upload in self._uploads.values()), default=None)
 
     def lane_floor(self, lane: int, end_offset: int) -> int:
-        """Nothing of the lane below this is needed any more; its end if nothing at all is."""
+        """The lowest offset of the lane that an upload needs; the end of the lane if none does."""
         floor = end_offset
         for upload in self._uploads.values():
             if upload.lane == lane and upload.first_offset >= 0:
@@ -185,7 +185,7 @@ class Uploads:
         return floor
 
     def apply(self, event: UploadEvent) -> None:
-        """Alone changes what is kept."""
+        """Apply an event: the only way in which the uploads change."""
         if isinstance(event, UploadStarted):
             self._uploads[event.upload_id] = _Upload(event)
         elif isinstance(event, UploadEnded):

@@ -1,14 +1,14 @@
-"""How far one lane is given out, and which messages behind the scan are not settled yet.
+"""The position of a queue in one lane: how far it has scanned, and which scanned messages are not settled.
 
-    ............ settled ............ | settled, but for what is outstanding | waiting
+    ............ settled ............ | settled, except what is outstanding  | waiting
                                     floor                                  scan
 
-The settled bitmap is kept as its complement: a page of 64 offsets exists only while one of them is outstanding, and
-says for each which row of the lease table has it. So what waits and what is settled costs nothing, and one message
-that is never settled costs one page however far the scan is ahead of it. Rows are held in the order of their offsets,
-so pages stand in that order too and the first one has the floor.
+The acknowledgement bitmap is stored as its complement: a page of 64 offsets exists only while one of them is
+outstanding, and maps each outstanding offset to its row of the lease table. Waiting and settled messages cost no
+memory, and a message that is never settled costs one page. Offsets become outstanding in ascending order, so the first
+page has the floor.
 
-The cursor refuses to know what a row means, what time it is, and whether an offset was ever a message.
+The cursor does not know what a row means, what time it is, or whether an offset was ever a message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EMPTY: Final = array("i", [0] * (_PAGE + 1))
 
 @final
 class Cursor:
-    """One lane. `ready` is a heap of offsets that may be available; whoever takes one out checks that it still is."""
+    """The cursor of one lane. `ready` is a heap of offsets that may be available; entries can be stale."""
 
     def __init__(self, lane: int, priority: int, start: int) -> None:
         self.lane = lane
@@ -38,12 +38,12 @@ class Cursor:
         self._pages: dict[int, array[int]] = {}
 
     def find(self, offset: int) -> int:
-        """The row that has this offset, or NO_ROW."""
+        """The row of an outstanding offset, or NO_ROW."""
         page = self._pages.get(offset >> _SHIFT)
         return NO_ROW if page is None else page[offset & _MASK] - 1
 
     def hold(self, offset: int, row: int) -> None:
-        """The offset is outstanding from now on. Offsets come in ascending order."""
+        """Make the offset outstanding. Offsets arrive in ascending order."""
         page = self._pages.get(offset >> _SHIFT)
         if page is None:
             page = _EMPTY[:]
@@ -54,24 +54,24 @@ class Cursor:
         self.outstanding += 1
 
     def release(self, offset: int) -> None:
-        """The offset is settled."""
+        """Make the offset settled."""
         page = self._pages[offset >> _SHIFT]
         assert page[offset & _MASK] != 0
         self.outstanding -= 1
         if page[_HELD] == 1:
             del self._pages[offset >> _SHIFT]
             if not self._pages:
-                self._pages = {}  # A dict keeps the room that it once needed.
+                self._pages = {}  # An emptied dict keeps its memory.
         else:
             page[offset & _MASK] = 0
             page[_HELD] -= 1
 
     def is_settled(self, offset: int) -> bool:
-        """Whether this offset needs no keeping: passed, and not outstanding."""
+        """True if the scan has passed this offset and it is not outstanding."""
         return offset < self.scan and self.find(offset) == NO_ROW
 
     def floor(self) -> int:
-        """Everything below is settled."""
+        """The lowest outstanding offset, or the scan: everything below is settled."""
         for number, page in self._pages.items():
             for slot in range(_PAGE):
                 if page[slot]:
@@ -79,7 +79,7 @@ class Cursor:
         return self.scan
 
     def live_between(self, start: int, end: int) -> list[int]:
-        """What is outstanding from `start` on, below `end` and below the scan, in order."""
+        """The outstanding offsets from `start` to `end` (exclusive), in order."""
         found: list[int] = []
         first = start >> _SHIFT
         last = (end - 1) >> _SHIFT
@@ -96,7 +96,7 @@ class Cursor:
         return found
 
     def dead_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """What is settled from `start` on and below `end`, as ranges with their end left out, in order."""
+        """The settled ranges from `start` to `end`, each with an exclusive end, in order."""
         end = min(end, self.scan)
         ranges: list[tuple[int, int]] = []
         for offset in self.live_between(start, end):
@@ -108,12 +108,12 @@ class Cursor:
         return ranges
 
     def clear(self) -> None:
-        """Nothing is outstanding any more."""
+        """Drop all outstanding offsets."""
         self.outstanding = 0
         self.ready = []
         self._pages = {}
 
     def rebuild_ready(self, offsets: list[int]) -> None:
-        """Forget what was noted as available: these are."""
+        """Replace the heap of available offsets."""
         heapify(offsets)
         self.ready = offsets

@@ -1,14 +1,14 @@
-"""Which sends were repeats, for as long as the window lasts.
+"""The deduplication window of a queue: which sends are repeats.
 
-Each send that counts is remembered by a fingerprint of 16 bytes with the answer that it got: message id and sequence. A
-repeat within the window gets that answer again, also when the message has been settled long ago. Expiry costs nothing
-per entry: entries stand in blocks in the order of time, and a block goes when its newest entry is too old.
+Each send with a deduplication id is stored as a fingerprint of 16 bytes with its reply: message id and sequence number.
+A repeat within the window gets the same reply, even if the message is settled. Expiry costs nothing per entry: entries
+are in blocks in the order of time, and a block is dropped when its newest entry has expired.
 
-Memory is bounded: about 45 bytes an entry, at most `entries_max` and a block more; beyond that the oldest block leaves
-before its time. So the window holds for the last `entries_max` sends at least.
+Memory is bounded: about 45 bytes an entry, for at most `entries_max` entries and one block; beyond that the oldest
+block is dropped early. The window always covers the last `entries_max` sends.
 
-A fold: `remember` for every send that was appended, in order, gives the same window after a restart. It refuses to know
-settings, clocks and queues: the window's length comes with each question.
+The state is a fold: `remember` for every appended send, in order, gives the same window after a restart. The module
+does not know settings, clocks or queues: the length of the window is an argument.
 """
 
 from __future__ import annotations
@@ -27,56 +27,56 @@ ID_BYTES: Final = 16
 ENTRIES_MAX: Final = 1_000_000
 NO_LANE: Final = -1
 
-_BLOCK_MIN: Final = 32  # A queue with few sends needs little; blocks grow with the traffic.
-_BLOCK_MAX: Final = 262_144  # A miss asks every block; with blocks this large they are few.
+_BLOCK_MIN: Final = 32  # A queue with few sends needs little memory; blocks grow with the traffic.
+_BLOCK_MAX: Final = 262_144  # A miss searches every block; large blocks keep their number small.
 _OLD_BLOCK_FIELDS: Final = 6
 
 
 def deduplication_id(given: str, body: bytes, by_content: bool) -> str:
-    """The id that counts: the sender's own, else the SHA-256 of the body and nothing but the body, else none."""
+    """The deduplication id of a send: the sender's own, else the SHA-256 of the body if `by_content`, else none."""
     if given or not by_content:
         return given
     return hashlib.sha256(body).hexdigest()
 
 
 def fingerprint(identity: str, group: str = "") -> bytes:
-    """What is remembered of a deduplication id. With the scope "group", the group is part of it; else leave it out."""
+    """The fingerprint of a deduplication id. With the scope "group", the group is part of it."""
     scope = group.encode()
     return hashlib.blake2b(b"%d:%b%b" % (len(scope), scope, identity.encode()), digest_size=FINGERPRINT_BYTES).digest()
 
 
 @final
-class Remembered:
-    """What the first send was told."""
+class FirstSend:
+    """The reply to the first send with a deduplication id."""
 
     def __init__(self, message_id: str, sequence: int, at_ms: int, lane: int = NO_LANE) -> None:
         self.message_id = message_id
         self.sequence = sequence
         self.at_ms = at_ms
-        self.lane = lane  # Where it stands, if its id says so.
+        self.lane = lane  # The lane of the message, if its id is derived from its position.
 
 
 @final
 class _Block:
-    """Some sends in the order in which they came, and a table over their fingerprints, at most half full.
+    """Sends in the order of arrival, with a hash table over their fingerprints that is at most half full.
 
-    All of it is taken at once: columns that grow are copied again and again, and leave holes behind.
+    All memory is allocated at once: growing columns would be copied repeatedly and fragment the heap.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.count = 0
         self.fingerprints = bytearray(FINGERPRINT_BYTES * capacity)
-        self.lanes = array("i", bytes(4 * capacity))  # Where its id is made from its place; else NO_LANE.
+        self.lanes = array("i", bytes(4 * capacity))  # If the id is derived from lane and offset; else NO_LANE.
         self.sequences = array("q", bytes(8 * capacity))
         self.times = array("q", bytes(8 * capacity))
-        self.ids: dict[int, bytes] = {}  # Of the others.
+        self.ids: dict[int, bytes] = {}  # The message ids that are not derived, by index.
         self.newest_ms = 0
         size = 1
         while size < 2 * capacity:
             size *= 2
         self._mask = size - 1
-        self._table = array("I", bytes(4 * size))  # Index of the entry and one; 0 is free.
+        self._table = array("I", bytes(4 * size))  # Index of the entry plus one; 0 is free.
 
     def find(self, mark: bytes, start: int) -> int:
         """The index of the entry; -1 if there is none. `start` is `_start_of` the fingerprint."""
@@ -92,7 +92,7 @@ class _Block:
             at = (at + 1) & mask
 
     def put(self, mark: bytes, message_id: bytes, lane: int, sequence: int, at_ms: int) -> None:
-        """A fingerprint that was here before its window ended takes its old place: it is as new as this one."""
+        """Store a send. A fingerprint that is in the block already keeps its entry and gets the new values."""
         self.newest_ms = max(self.newest_ms, at_ms)
         start = _start_of(mark)
         index = self.find(mark, start)
@@ -116,12 +116,12 @@ class _Block:
         self._table[at] = index + 1
 
     def message_id(self, index: int) -> str:
-        """What its sender was told."""
+        """The message id in the reply."""
         lane = self.lanes[index]
         return _id_text(self.ids[index]) if lane == NO_LANE else derive_message_id(lane, self.sequences[index])
 
     def snapshot(self) -> list[Any]:
-        """The columns as they lie in memory, to be encoded before anything else happens."""
+        """The columns as views of live memory; the caller encodes them before the block changes."""
         count = self.count
         return [
             self.capacity,
@@ -136,7 +136,7 @@ class _Block:
         ]
 
     def restore(self, state: list[Any]) -> None:
-        """Become what `snapshot` told."""
+        """Take the state of a `snapshot`."""
         self.count = len(state[2]) // FINGERPRINT_BYTES
         self.newest_ms = int(state[1])
         self.fingerprints[: len(state[2])] = state[2]
@@ -153,44 +153,44 @@ class _Block:
 
 @final
 class DeduplicationWindow:
-    """See the module. Times are hall time and never go back."""
+    """The remembered sends of one queue, in blocks from old to new. Times are hall time and never decrease."""
 
     def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
         self._entries_max = entries_max
         self._blocks: deque[_Block] = deque()  # The newest is the last.
         self.count = 0
 
-    def find(self, mark: bytes, now_ms: int, window_ms: int) -> Remembered | None:
+    def find(self, mark: bytes, now_ms: int, window_ms: int) -> FirstSend | None:
         """The first send with this fingerprint, if its window has not ended."""
         start = _start_of(mark)
         for block in reversed(self._blocks):
             if block.newest_ms + window_ms <= now_ms:
-                return None  # Older blocks are older still.
+                return None  # The blocks before it are older.
             index = block.find(mark, start)
             if index >= 0:
                 if block.times[index] + window_ms <= now_ms:
                     return None
                 id = block.message_id(index)
-                return Remembered(id, block.sequences[index], block.times[index], block.lanes[index])
+                return FirstSend(id, block.sequences[index], block.times[index], block.lanes[index])
         return None
 
-    def decide(self, mark: bytes, now_ms: int, window_ms: int, refuses: bool) -> Remembered | Code | None:
-        """None: send it, then `remember`. Else it is a repeat: the first one's answer, or the refusal if set so."""
+    def decide(self, mark: bytes, now_ms: int, window_ms: int, refuses: bool) -> FirstSend | Code | None:
+        """None for a new send. For a repeat the reply to the first, or REPEATED_SEND if the queue refuses repeats."""
         found = self.find(mark, now_ms, window_ms)
         return Code.REPEATED_SEND if found is not None and refuses else found
 
     def remember(
         self, mark: bytes, message_id: str, sequence: int, at_ms: int, window_ms: int, lane: int = NO_LANE
     ) -> None:
-        """A send that was appended. Forgets what has ended meanwhile, and what is too much.
+        """Store an appended send, and drop blocks that have expired or exceed the bound.
 
-        Most ids are made from the message's place: then there is no id but a lane, and the sequence is the offset.
+        Most message ids are derived from lane and offset: then `message_id` is empty and the sequence is the offset.
         """
         blocks = self._blocks
         while blocks and blocks[0].newest_ms + window_ms <= at_ms:
             self.count -= blocks.popleft().count
         if not blocks or blocks[-1].count >= blocks[-1].capacity:
-            # As large as all that is remembered: few blocks to ask, and not too many entries that outstay their time.
+            # A block as large as all others together: few blocks to search, and few entries that expire late.
             blocks.append(_Block(max(_BLOCK_MIN, min(self.count, self._entries_max // 4, _BLOCK_MAX))))
         newest = blocks[-1]
         before = newest.count
@@ -200,44 +200,44 @@ class DeduplicationWindow:
             self.count -= blocks.popleft().count
 
     def expire(self, now_ms: int, window_ms: int) -> None:
-        """Give back the memory of a queue that nobody sends to any more."""
+        """Drop expired blocks; an idle queue frees its memory with this."""
         while self._blocks and self._blocks[0].newest_ms + window_ms <= now_ms:
             self.count -= self._blocks.popleft().count
 
     def snapshot(self) -> list[Any]:
-        """For `restore`. It shows memory that is in use: whoever keeps it encodes it at once."""
+        """For `restore`. Contains views of live memory: the caller encodes it at once."""
         return [block.snapshot() for block in self._blocks]
 
     def restore(self, state: list[Any]) -> None:
         self._blocks = deque()
         self.count = 0
-        for told in state:
-            block = _Block(int(told[0]))
-            if len(told) == _OLD_BLOCK_FIELDS:
-                _restore_old(block, told)
+        for stored in state:
+            block = _Block(int(stored[0]))
+            if len(stored) == _OLD_BLOCK_FIELDS:
+                _restore_old(block, stored)
             else:
-                block.restore(told)
+                block.restore(stored)
             self._blocks.append(block)
             self.count += block.count
 
 
-def _restore_old(block: _Block, told: list[Any]) -> None:
-    """As snapshots told of a block when every entry had its id written out."""
-    marks, ids = told[2], told[3]
-    sequences = array("q", told[4])
-    for index, at_ms in enumerate(array("q", told[5])):
+def _restore_old(block: _Block, stored: list[Any]) -> None:
+    """Read the snapshot format in which every entry has its message id."""
+    marks, ids = stored[2], stored[3]
+    sequences = array("q", stored[4])
+    for index, at_ms in enumerate(array("q", stored[5])):
         mark = marks[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES]
         block.put(mark, ids[index * ID_BYTES : (index + 1) * ID_BYTES], NO_LANE, sequences[index], at_ms)
-    block.newest_ms = int(told[1])
+    block.newest_ms = int(stored[1])
 
 
 def _start_of(mark: bytes) -> int:
-    """Where to look first: fingerprints are as good as random."""
+    """The first slot to probe; fingerprints are uniformly distributed."""
     return int.from_bytes(mark[:4], "little")
 
 
 def _id_bytes(message_id: str) -> bytes:
-    """The 16 bytes of a UUID, as every message id is that the broker gave; nothing for what a producer made up."""
+    """The 16 bytes of a UUID, the form of all ids that the broker assigns; empty for other ids."""
     digits = message_id.replace("-", "")
     try:
         raw = bytes.fromhex(digits)

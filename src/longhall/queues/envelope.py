@@ -1,4 +1,4 @@
-"""A queue message and a Kafka record are the same bytes: the one table between the two, both ways.
+"""The mapping between a queue message and a Kafka record, in both directions.
 
     message                      record
     ---------------------------  -----------------------------------------------------------------------------------
@@ -15,7 +15,7 @@
     when it is due               header `longhall.due-ms`, decimal, hall time; only in staging lanes
     priority                     header `longhall.priority`, decimal, unless 0
     reply queue, correlation     headers `longhall.reply-to`, `longhall.correlation-id`, text
-    tell its fate                header `longhall.report-fate`: "1"
+    wants a delivery report      header `longhall.report-fate`: "1"
     sender                       header `longhall.sender`, text
     where and why it died        headers `longhall.dead-letter-source`, `longhall.dead-letter-reason`, text
     attempts before it died      headers `longhall.attempts`, `longhall.first-received-ms`, decimal
@@ -23,17 +23,17 @@
     all its deaths so far        header `longhall.deaths`: a line each, "time attempts reason source", oldest first
     a body stored in chunks      header `longhall.whole`, the name of the chunks, and `longhall.whole-bytes`, their size
                                  in decimal; the value is a note in JSON that says so
-    that it tells of another     header `longhall.fate`: what became of the message that `longhall.correlation-id` names
-    which queue tries it again   header `longhall.retry-source`; only in retry topics, with `longhall.attempts` and
+    is a delivery report         header `longhall.fate`: the fate of the message that `longhall.correlation-id` names
+    which queue retries it       header `longhall.retry-source`; only in retry topics, with `longhall.attempts` and
                                  `longhall.due-ms`
 
-Headers are written only when there is something to say. Reading is total: whatever a Kafka producer wrote is a message.
-A header without our prefix is an attribute, of type String if its bytes are UTF-8 and Binary if not; of two with one
-name the first is the attribute (the record keeps both); a null value is an empty one. Of ours the last counts; one that
-cannot be read counts as missing, one that is not known yet is passed over, and copies keep it. Who may write to the
-topic may write these headers too: they say what a producer may choose, and nothing is permitted on their word.
+Headers are written only if they have a value. Reading is total: every record of a Kafka producer is a message. A header
+without the prefix is an attribute, of type String if its bytes are UTF-8 and Binary if not; of two headers with one
+name the first is the attribute (the record keeps both); a null value reads as empty. Of a header with the prefix the
+last counts; an unreadable one counts as missing, and an unknown one is ignored and kept in copies. Producers with
+access to the topic can write these headers too, so no permission depends on them.
 
-This module does not know which fields a door shows, and refuses to know settings, cursors and partitions' files.
+This module does not know which fields a door shows, and knows no settings, cursors or files.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ RETRY_SOURCE: Final = "longhall.retry-source"
 STRING: Final = "String"
 BINARY: Final = "Binary"
 
-DEATHS_MAX: Final = 16  # Lines of history; beyond, the oldest go.
-NUMBER_DIGITS_MAX: Final = 18  # Of the decimals in our headers: they fit 64 bits.
+DEATHS_MAX: Final = 16  # Lines of history; the oldest are dropped.
+NUMBER_DIGITS_MAX: Final = 18  # Of decimals in `longhall.` headers: they fit 64 bits.
 PARTITION_MAX: Final = (1 << 60) - 1
 OFFSET_MAX: Final = (1 << 62) - 1
 
@@ -83,7 +83,7 @@ _SYSTEM_AT: Final = len(SYSTEM_PREFIX)
 
 @final
 class Fields:
-    """All that a record says as a message. Times are hall time; 0 and "" mean that nothing is said."""
+    """The fields of a record as a message. Times are hall time; 0 and "" mean that the field is absent."""
 
     def __init__(self, body: bytes, key: bytes | None, sent_ms: int) -> None:
         self.body = body
@@ -120,9 +120,9 @@ def encode_record(
     due_ms: int = 0,
     sender: str = "",
 ) -> Record:
-    """The record of a message sent now. An empty message id writes none: readers derive it from partition and offset.
+    """The record of a message sent now. Without a message id, readers derive it from partition and offset.
 
-    Raises INVALID_REQUEST for an attribute whose name begins with our prefix.
+    Raises INVALID_REQUEST for an attribute whose name begins with `longhall.`.
     """
     headers: list[tuple[str, bytes | None]] = []
     if message_id:
@@ -156,7 +156,7 @@ def encode_record(
 def _append_attributes(headers: list[tuple[str, bytes | None]], attributes: dict[str, Attribute]) -> None:
     for name, attribute in attributes.items():
         if name.startswith(PREFIX):
-            raise LonghallError(Code.INVALID_REQUEST, f"attribute {name!r}: names that begin with {PREFIX!r} are kept")
+            raise LonghallError(Code.INVALID_REQUEST, f"attribute {name!r}: the prefix {PREFIX!r} is reserved")
         kind, value = attribute
         headers.append((name, value))
         if kind != STRING or not _is_text(value):
@@ -164,7 +164,7 @@ def _append_attributes(headers: list[tuple[str, bytes | None]], attributes: dict
 
 
 def decode_record(record: Record, partition: int, salt: int = 0) -> Fields:
-    """The message that a record is, whoever wrote it."""
+    """The message of a record, from any producer."""
     value = record.value
     fields = Fields(b"" if value is None else value, record.key, record.timestamp_ms)
     if record.headers:
@@ -198,7 +198,7 @@ def _read_headers(fields: Fields, headers: Headers) -> None:
 
 
 def _read_ours(fields: Fields, name: str, value: bytes) -> None:
-    """Ordered by how often they are met."""
+    """Read a `longhall.` header. The branches are in the order of frequency."""
     if name == ID:
         fields.message_id = _text(value)
     elif name == GROUP:
@@ -247,9 +247,9 @@ def _read_death(fields: Fields, name: str, value: bytes) -> None:
 
 
 def peek_fields(record: Record) -> tuple[bytes, int]:
-    """Group and end of the time to live (0: none), and nothing else: what a cursor looks at while it scans.
+    """Group and end of the time to live (0: none): the fields that a scan needs.
 
-    The group is what a FIFO queue orders by: the header, else the key, else b"".
+    A FIFO queue orders by the group: the header, else the key, else b"".
     """
     group = record.key
     expires_ms = 0
@@ -264,9 +264,9 @@ def peek_fields(record: Record) -> tuple[bytes, int]:
 
 
 def sent_as(record: Record) -> tuple[str, str, str]:
-    """Deduplication id, group and message id, and nothing else: what is remembered of a send.
+    """Deduplication id, group and message id: the fields that the deduplication window needs.
 
-    The first is empty for what was sent without one and for what only moved here; the last if the place makes it.
+    The first is empty for messages without one and for moved messages; the last if the id is derived.
     """
     identity = group = message_id = ""
     sent_ms = 0
@@ -285,7 +285,7 @@ def sent_as(record: Record) -> tuple[str, str, str]:
 
 
 def priority_of(record: Record) -> int:
-    """What a record says about its priority; 0 if it says nothing."""
+    """The priority of a record; 0 if it has no priority header."""
     priority = 0
     for name, value in record.headers:
         if name == PRIORITY and value is not None:
@@ -294,14 +294,14 @@ def priority_of(record: Record) -> int:
 
 
 def whole_record(record: Record, whole: str, size_bytes: int, parts: int) -> Record:
-    """The record that stands for a message whose body lies in chunks elsewhere."""
+    """The record of a large message; its body is in chunks."""
     note = b'{"whole_bytes":%d,"parts":%d}' % (size_bytes, parts)
     headers = (*record.headers, (WHOLE, whole.encode()), (WHOLE_BYTES, b"%d" % size_bytes))
     return Record(record.offset, record.timestamp_ms, record.key, note, headers)
 
 
 def whole_of(record: Record) -> tuple[str, int]:
-    """The large message that a record stands for, and its size; an empty name if it is a message by itself."""
+    """Name and size of the large message of a record; an empty name for an ordinary message."""
     whole = ""
     size_bytes = 0
     for name, value in record.headers:
@@ -313,7 +313,7 @@ def whole_of(record: Record) -> tuple[str, int]:
 
 
 def body_bytes_of(record: Record) -> int:
-    """How large the message is that a record is, or stands for."""
+    """The body size of a record's message, large messages included."""
     for name, value in record.headers:
         if name == WHOLE_BYTES:
             return _number(value or b"")
@@ -321,7 +321,7 @@ def body_bytes_of(record: Record) -> int:
 
 
 def due_of(record: Record) -> int:
-    """When a record of a staging lane is due; 0, which is always over, if it does not say."""
+    """The due time of a staged record; 0, due at once, without the header."""
     due_ms = 0
     for name, value in record.headers:
         if name == DUE and value is not None:
@@ -330,7 +330,7 @@ def due_of(record: Record) -> int:
 
 
 def wants_report(record: Record) -> bool:
-    """Whether a message asks that its reply queue be told what became of it."""
+    """True if a message asks for a delivery report to its reply queue."""
     wanted = False
     for name, value in record.headers:
         if name == REPORT_FATE:
@@ -339,16 +339,16 @@ def wants_report(record: Record) -> bool:
 
 
 def group_text(group: bytes) -> str:
-    """A group as doors show it. One that is not UTF-8 (it was a Kafka key) is shown as hexadecimal digits."""
+    """A group as doors show it. A group that is not UTF-8 (a Kafka key) is shown as hexadecimal digits."""
     if _is_text(group):
         return group.decode()
     return "hex:" + group.hex()
 
 
 def moved_record(record: Record, message_id: str, now_ms: int, due_ms: int = 0) -> Record:
-    """The same message for another lane: available now, or staged again until `due_ms`.
+    """A copy of the message for another lane: available now, or staged until `due_ms`.
 
-    Its timestamp is that of the move, since retention counts from there; the sent time and the id stay what they were.
+    The timestamp is that of the move, because retention counts from it; sent time and id are unchanged.
     """
     sent_ms = record.timestamp_ms
     headers: list[tuple[str, bytes | None]] = [(ID, message_id.encode())]
@@ -365,7 +365,7 @@ def moved_record(record: Record, message_id: str, now_ms: int, due_ms: int = 0) 
 
 
 def released_record(record: Record, partition: int, now_ms: int) -> Record:
-    """The same message out of the staging lane `partition`: available now, under the id that it had there."""
+    """A copy of a message of the staging lane `partition`: available now, with the id that it had there."""
     message_id = ""
     sent_ms = record.timestamp_ms
     headers: list[tuple[str, bytes | None]] = [(ID, b"")]
@@ -392,14 +392,14 @@ def dead_letter_record(
     first_received_ms: int = 0,
     attempt_history: str = "",
 ) -> Record:
-    """The same message for a dead-letter queue: with reason, source and history; its time to live is over for good."""
+    """A copy of the message for a dead-letter queue, with reason, source and history and without a time to live."""
     moved = moved_record(record, message_id, now_ms)
     history: list[str] = []
     headers: list[tuple[str, bytes | None]] = []
     for header in moved.headers:
         if header[0] == DEATHS:
             history = _text(header[1] or b"").split("\n")
-        elif header[0] != EXPIRES and not _tells_of_death(header[0]):
+        elif header[0] != EXPIRES and not _is_death_header(header[0]):
             headers.append(header)
     history.append(f"{now_ms} {attempts} {reason} {source}")
     headers.append((DEAD_LETTER_SOURCE, source.encode()))
@@ -414,9 +414,9 @@ def dead_letter_record(
 
 
 def redriven_record(record: Record, now_ms: int) -> Record:
-    """The same message back to work: sent now, under the id of its new place; only the history of its deaths stays."""
+    """A copy of a dead letter for its target queue: sent now, with a new id; only the history of deaths is kept."""
     headers = [
-        header for header in record.headers if header[0] != ID and header[0] != SENT and not _tells_of_death(header[0])
+        header for header in record.headers if header[0] != ID and header[0] != SENT and not _is_death_header(header[0])
     ]
     return Record(-1, now_ms, record.key, record.value, tuple(headers))
 
@@ -424,9 +424,9 @@ def redriven_record(record: Record, now_ms: int) -> Record:
 def edited_record(
     record: Record, message_id: str, now_ms: int, body: bytes | None, attributes: dict[str, Attribute] | None
 ) -> Record:
-    """The same message with another body or other attributes; None leaves them as they are.
+    """A copy of the message with another body or other attributes; None leaves them unchanged.
 
-    Raises INVALID_REQUEST for an attribute whose name begins with our prefix.
+    Raises INVALID_REQUEST for an attribute whose name begins with `longhall.`.
     """
     moved = moved_record(record, message_id, now_ms)
     value = moved.value
@@ -442,9 +442,9 @@ def edited_record(
 
 
 def retry_record(record: Record, message_id: str, now_ms: int, source: str, attempts: int, due_ms: int) -> Record:
-    """The same message for a retry topic: which queue will give it out again, when, and after how many attempts.
+    """A copy of the message for a retry topic: which queue retries it, when, and after how many attempts.
 
-    Of a body in chunks only the note that says so: the chunks are the message's own.
+    The copy of a large message has only the note of its size, not the chunks.
     """
     moved = moved_record(record, message_id, now_ms, due_ms)
     replaced = (RETRY_SOURCE, ATTEMPTS, WHOLE, WHOLE_BYTES)
@@ -454,17 +454,17 @@ def retry_record(record: Record, message_id: str, now_ms: int, source: str, atte
     return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
 
 
-def _tells_of_death(name: str) -> bool:
+def _is_death_header(name: str) -> bool:
     return name in (DEAD_LETTER_SOURCE, DEAD_LETTER_REASON, ATTEMPTS, FIRST_RECEIVED, ATTEMPT_HISTORY)
 
 
 def derive_message_id(partition: int, offset: int, salt: int = 0) -> str:
-    """The id of a message that brought none: a UUID (version 8) of its place, different for every place.
+    """The id of a message without an id header: a UUID (version 8) of partition and offset, unique in the hall.
 
     `salt` (60 bits, from the hall's id) keeps the ids of two halls apart.
     """
     if not (0 <= partition <= PARTITION_MAX and 0 <= offset <= OFFSET_MAX):
-        raise LonghallError(Code.INVALID_REQUEST, f"no message can be at {partition}:{offset}")
+        raise LonghallError(Code.INVALID_REQUEST, f"{partition}:{offset} is not a valid message position")
     high = partition ^ (salt & PARTITION_MAX)
     number = (high >> 12 << 80) | (8 << 76) | ((high & 0xFFF) << 64) | (1 << 63) | offset
     digits = number.to_bytes(16, "big").hex()
@@ -472,7 +472,7 @@ def derive_message_id(partition: int, offset: int, salt: int = 0) -> str:
 
 
 def locate_message_id(message_id: str, salt: int = 0) -> tuple[int, int] | None:
-    """Partition and offset of an id that `derive_message_id` made; None for other ids."""
+    """Partition and offset of a derived message id; None for other ids."""
     digits = message_id.replace("-", "")
     if len(message_id) != 36 or len(digits) != 32 or digits[12] != "8" or digits[16] not in "89ab":
         return None
@@ -502,7 +502,7 @@ def _text(value: bytes) -> str:
 
 
 def _number(value: bytes) -> int:
-    """A decimal of ours; 0 for anything else."""
+    """The value of a decimal header; 0 if it is not a decimal."""
     if 0 < len(value) <= NUMBER_DIGITS_MAX and value.isdigit():
         return int(value)
     return 0

@@ -1,8 +1,8 @@
-"""What a queue writes to the log besides messages. The meaning of an event never changes once it is released.
+"""The events of a queue in the log. The meaning of a released event never changes.
 
-Each carries its queue. Offsets of one event belong to one lane; a lane is the partition id of its log. What becomes
-outstanding (known by more than the scan position) is told once, with its size and group, in the order of its offsets;
-later events name it by its offset alone. The end of a lease is no event: it follows from the deadline and the time.
+Each event names its queue. The offsets of one event belong to one lane, which is the partition id of its log. The event
+that makes messages outstanding has their sizes and groups, in the order of offsets; later events name them by offset.
+The end of a lease is not an event: it follows from the deadline and the time.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import msgspec
 
 
 class _Event(msgspec.Struct, kw_only=True, frozen=True, tag_field="event"):
-    """Events are told apart by their tag, which is stored."""
+    """The base of all queue events; the tag is stored and identifies the event."""
 
     queue: int
 
 
 class LaneOpened(_Event, frozen=True, tag="lane-opened"):
-    """The queue gives out messages of this log too, from `start` on. Higher priorities go first."""
+    """The queue delivers messages of this log too, from `start` on. Higher priorities are delivered first."""
 
     lane: int
     priority: int = 0
@@ -25,10 +25,10 @@ class LaneOpened(_Event, frozen=True, tag="lane-opened"):
 
 
 class Passed(_Event, frozen=True, tag="passed"):
-    """The scan stands at `next_offset`; these were passed without being given out and are outstanding now.
+    """The scan moved to `next_offset`; these offsets were passed without delivery and are outstanding now.
 
-    Every other offset that was passed is no message, or one that nobody is to see. `owners` are indexes into `names`,
-    one an offset; both are empty where no message names a group.
+    The other offsets that were passed have no deliverable message. `owners` are indexes into `names`, one an offset;
+    both are empty if no message has a group.
     """
 
     lane: int
@@ -40,10 +40,10 @@ class Passed(_Event, frozen=True, tag="passed"):
 
 
 class Leased(_Event, frozen=True, tag="leased"):
-    """These were given out, under the lease numbers from `first_number` on, until the deadline.
+    """These were leased until the deadline, with the lease numbers from `first_number` on.
 
-    The last `len(sizes)` of them are new: they lie at or above the scan, which moves to `next_offset` (-1: it stays).
-    `settled`: delivered at most once, so they are settled with this.
+    The last `len(sizes)` of them are new: they are at or above the scan, which moves to `next_offset` (-1: it stays).
+    `settled` is True for at-most-once delivery: this event settles them too.
     """
 
     lane: int
@@ -59,7 +59,7 @@ class Leased(_Event, frozen=True, tag="leased"):
 
 
 class Settled(_Event, frozen=True, tag="settled"):
-    """These are done with. Settling what is settled changes nothing."""
+    """These are settled. Settling a settled message changes nothing."""
 
     lane: int
     offsets: list[int]
@@ -67,7 +67,7 @@ class Settled(_Event, frozen=True, tag="settled"):
 
 
 class Extended(_Event, frozen=True, tag="extended"):
-    """A lease ends at another time."""
+    """The deadline of a lease has changed."""
 
     lane: int
     offset: int
@@ -75,9 +75,9 @@ class Extended(_Event, frozen=True, tag="extended"):
 
 
 class Returned(_Event, frozen=True, tag="returned"):
-    """A message was given back; it is available again from `visible_ms` on.
+    """A message was returned; it is available again from `visible_ms` on.
 
-    `unseen` when nobody was shown it: the attempt does not count.
+    `unseen` is True if no consumer has seen it: the attempt does not count.
     """
 
     lane: int
@@ -88,7 +88,7 @@ class Returned(_Event, frozen=True, tag="returned"):
 
 
 class Died(_Event, frozen=True, tag="died"):
-    """These left the queue without being settled: moved to the dead letters in the same step, or dropped."""
+    """These left the queue without a settle: moved to the dead-letter queue in the same atomic write, or dropped."""
 
     lane: int
     offsets: list[int]
@@ -96,14 +96,14 @@ class Died(_Event, frozen=True, tag="died"):
 
 
 class Withdrawn(_Event, frozen=True, tag="withdrawn"):
-    """These left by an operator's hand, and what took their place stands in the same step: edited, or moved."""
+    """An operator edited or moved these; the new copies are in the same atomic write."""
 
     lane: int
     offsets: list[int]
 
 
 class Purged(_Event, frozen=True, tag="purged"):
-    """Everything below these offsets (lane, offset) is gone; so much is left in the queue."""
+    """Everything below these offsets (lane, offset) is gone; `messages` and `bytes` are left in the queue."""
 
     positions: list[tuple[int, int]]
     at_ms: int
@@ -112,7 +112,7 @@ class Purged(_Event, frozen=True, tag="purged"):
 
 
 class Rewound(_Event, frozen=True, tag="rewound"):
-    """The scan of a lane goes back: everything from this offset on is given out again. So much is in the queue now."""
+    """The scan of a lane moved back: everything from this offset on is delivered again. The counts are the new ones."""
 
     lane: int
     offset: int
@@ -127,16 +127,16 @@ class Switched(_Event, frozen=True, tag="switched"):
 
 
 class Recounted(_Event, frozen=True, tag="recounted"):
-    """So much is in the queue: retention or an aborted transaction took some of it without asking the cursor."""
+    """New counts: retention or an aborted transaction removed messages without the cursor."""
 
     messages: int
     bytes: int
 
 
 class Marked(_Event, frozen=True, tag="marked"):
-    """Groups may go to other lanes from here on: what stands below these ends (lane, offset) goes out before anything
-    of its group that stands above them elsewhere, and has sequence numbers below `base`. So many of the oldest marks
-    are not needed any more.
+    """Groups may use other lanes from here on: messages below these ends (lane, offset) are delivered before messages
+    of their group above the ends in other lanes, and have sequence numbers below `base`. The oldest `forget` marks are
+    dropped.
     """
 
     ends: list[tuple[int, int]]

@@ -1,4 +1,4 @@
-"""Which messages a receiver wants, by attributes, key, group and priority: filter policies as SNS people write them.
+"""Filter policies in the form of SNS: which messages match, by attributes, key, group and priority.
 
 A policy is a JSON object. Every name in it must match, and a name matches if one of its conditions does:
 
@@ -15,11 +15,11 @@ A policy is a JSON object. Every name in it must match, and a name matches if on
     {"exists": true}                      the attribute is there; with false: it is not
     "$or": [policy, policy, ...]          beside names: one of these policies matches, and so must the rest
 
-`$key`, `$group` and `$priority` stand for the message's own. An attribute of type String.Array (a JSON list) matches if
-one of its elements does. Numbers match Number attributes and, unlike in SNS, text that reads as one, because headers
-that Kafka producers write have no type. Comparison is exact, in decimals. Addresses ("cidr") are not known here.
+`$key`, `$group` and `$priority` are the fields of the message. An attribute of type String.Array (a JSON list) matches
+if one of its elements does. Numbers match Number attributes and, unlike in SNS, numeric text, because headers of Kafka
+producers have no type. Comparison is exact, in decimals. Addresses ("cidr") are not supported.
 
-A filter is compiled once and asked for each message. Size and nesting are bounded. It refuses to look into bodies.
+A filter is compiled once and evaluated for each message. Size and nesting are bounded. Filters do not read bodies.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ Number = int | Decimal
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Filter:
-    """Whether a message is wanted."""
+    """A compiled condition over the fields of a message."""
 
     def matches(self, message: Fields) -> bool:
         raise NotImplementedError
 
 
 class All(Filter):
-    """Every part must match; with no parts, everything does."""
+    """Matches if every part matches; always, without parts."""
 
     def __init__(self, parts: list[Filter]) -> None:
         self.parts = parts
@@ -71,7 +71,7 @@ class All(Filter):
 
 
 class Some(Filter):
-    """One part must match."""
+    """Matches if one part matches."""
 
     def __init__(self, parts: list[Filter]) -> None:
         self.parts = parts
@@ -84,7 +84,7 @@ class Some(Filter):
 
 
 class Named(Filter):
-    """One name and its conditions."""
+    """Matches if a value under `name` meets one of the conditions."""
 
     def __init__(self, name: str, conditions: list[Condition]) -> None:
         self.name = name
@@ -100,7 +100,7 @@ class Named(Filter):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Condition:
-    """About the values of one attribute: none if it is not there, several if it is a list."""
+    """A condition on the values of one attribute: no values if it is absent, several if it is a list."""
 
     def holds(self, values: list[Value]) -> bool:
         for value in values:
@@ -109,11 +109,13 @@ class Condition:
         return False
 
     def fits(self, value: Value) -> bool:
-        """About one of them."""
+        """True if one value meets the condition."""
         raise NotImplementedError
 
 
 class Exactly(Condition):
+    """Matches one value: a text, a number, a boolean or null."""
+
     def __init__(self, wanted: Value) -> None:
         self.wanted = wanted
         self.is_number = isinstance(wanted, int | Decimal) and not isinstance(wanted, bool)
@@ -126,6 +128,8 @@ class Exactly(Condition):
 
 
 class Prefix(Condition):
+    """Matches text with this prefix."""
+
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
 
@@ -134,6 +138,8 @@ class Prefix(Condition):
 
 
 class Suffix(Condition):
+    """Matches text with this suffix."""
+
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
 
@@ -142,6 +148,8 @@ class Suffix(Condition):
 
 
 class IgnoringCase(Condition):
+    """Matches text without regard to case."""
+
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted.casefold()
 
@@ -150,7 +158,7 @@ class IgnoringCase(Condition):
 
 
 class Wildcard(Condition):
-    """Each piece between stars is found at its earliest place, so the cost is that of a few searches."""
+    """Matches each piece between stars at its earliest position, which costs a few searches."""
 
     def __init__(self, pattern: str) -> None:
         self.pieces = pattern.split("*")
@@ -160,7 +168,7 @@ class Wildcard(Condition):
 
 
 class AnythingBut(Condition):
-    """There is a value that is none of these."""
+    """Matches a value that meets none of these conditions."""
 
     def __init__(self, unwanted: list[Condition]) -> None:
         self.unwanted = unwanted
@@ -173,7 +181,7 @@ class AnythingBut(Condition):
 
 
 class Numeric(Condition):
-    """Operators and numbers, all of which must hold."""
+    """Matches a number within all bounds, each an operator and a number."""
 
     def __init__(self, bounds: list[tuple[str, Number]]) -> None:
         self.bounds = bounds
@@ -189,6 +197,8 @@ class Numeric(Condition):
 
 
 class Exists(Condition):
+    """Matches if the attribute is present, or absent."""
+
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
 
@@ -197,7 +207,7 @@ class Exists(Condition):
 
 
 def compared(operator: str, one: Number, other: Number) -> bool:
-    """=, <>, <, <=, > or >=."""
+    """The result of `one operator other` for =, <>, <, <=, > or >=."""
     if operator == "=":
         return one == other
     if operator == "<>":
@@ -212,7 +222,7 @@ def compared(operator: str, one: Number, other: Number) -> bool:
 
 
 def wildcard_fits(value: str, pieces: list[str]) -> bool:
-    """Whether text consists of these pieces with anything between them."""
+    """True if the text is these pieces with any characters between them."""
     if len(pieces) == 1:
         return value == pieces[0]
     if len(value) < len(pieces[0]) + len(pieces[-1]) or not value.startswith(pieces[0]):
@@ -230,7 +240,7 @@ def wildcard_fits(value: str, pieces: list[str]) -> bool:
 
 
 def values_of(message: Fields, name: str) -> list[Value]:
-    """What a message says under a name: nothing, one value, or the elements of a list."""
+    """The values of a message under a name: none, one, or the elements of a list."""
     attribute = message.attributes.get(name)
     if attribute is None:
         if name == PRIORITY:
@@ -242,7 +252,7 @@ def values_of(message: Fields, name: str) -> list[Value]:
         return []
     kind, raw = attribute
     if kind.startswith("Binary"):
-        return [raw.hex()]  # It exists, and that is nearly all one can ask of it.
+        return [raw.hex()]  # Only `exists` is useful on binary attributes.
     text = raw.decode("utf-8", "replace")
     if kind == "String.Array":
         return _elements(text)
@@ -260,7 +270,7 @@ def _elements(text: str) -> list[Value]:
 
 
 def number_of(value: Value) -> Number | None:
-    """A value as a number, if it is one or reads as one."""
+    """The value as a number; None if it is not numeric."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | Decimal):
@@ -277,7 +287,7 @@ def number_of(value: Value) -> Number | None:
 
 
 def compile_policy(text: str | bytes) -> Filter:
-    """A policy as a filter. Raises INVALID_REQUEST and says where it is wrong."""
+    """Compile a policy. Raises INVALID_REQUEST with the path of the error."""
     if len(text) > TEXT_BYTES_MAX:
         _refuse("", f"it is longer than {TEXT_BYTES_MAX} bytes")
     try:
@@ -285,12 +295,12 @@ def compile_policy(text: str | bytes) -> Filter:
     except LonghallError:
         raise
     except (ValueError, RecursionError) as error:
-        _refuse("", f"it is no JSON ({error})" if isinstance(error, ValueError) else "it is nested too deeply")
+        _refuse("", f"it is not valid JSON ({error})" if isinstance(error, ValueError) else "it is nested too deeply")
     return _Compiler().policy(policy, "", 1)
 
 
 class _Compiler:
-    """Counts conditions over the whole policy."""
+    """Compiles one policy and bounds the number of its conditions."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -305,7 +315,7 @@ class _Compiler:
             here = f"{where}.{name}" if where else str(name)
             if name == OR:
                 if not isinstance(asked, list) or len(asked) < 2:
-                    _refuse(here, "it takes a list of at least two policies")
+                    _refuse(here, "$or takes a list of at least two policies")
                 parts.append(Some([self.policy(one, f"{here}[{at}]", depth + 1) for at, one in enumerate(asked)]))
                 continue
             if name.startswith("$") and name not in (KEY, GROUP, PRIORITY):
@@ -336,7 +346,7 @@ class _Compiler:
 
     def textual(self, word: str, operand: Any, where: str) -> Condition:
         if word not in ("prefix", "suffix", "equals-ignore-case", "wildcard"):
-            _refuse(where, f"{word!r} is no condition")
+            _refuse(where, f"{word!r} is not a condition")
         if not isinstance(operand, str) or not operand:
             _refuse(where, f"{word} takes a text that is not empty")
         if word == "prefix":
@@ -377,12 +387,12 @@ def _numeric(operand: Any, where: str) -> Condition:
         if operator not in ("=", "<", "<=", ">", ">="):
             _refuse(where, f"{operator!r} is none of =, <, <=, >, >=")
         if isinstance(bound, bool) or not isinstance(bound, int | Decimal):
-            _refuse(where, f"{bound!r} is no number")
+            _refuse(where, f"{bound!r} is not a number")
         bounds.append((operator, bound))
     if len(bounds) == 2 and (bounds[0][0] not in (">", ">=") or bounds[1][0] not in ("<", "<=")):
         _refuse(where, "a range begins with > or >= and ends with < or <=")
     if len(bounds) == 2 and bounds[0][1] >= bounds[1][1]:
-        _refuse(where, "the lower end of a range lies below the upper")
+        _refuse(where, "the lower end of a range must be below the upper end")
     return Numeric(bounds)
 
 
@@ -396,13 +406,13 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            _refuse(name, "the name is there twice")
+            _refuse(name, "the name occurs twice")
         found[name] = value
     return found
 
 
 def _no_constant(word: str) -> NoReturn:
-    _refuse("", f"{word} is no number")
+    _refuse("", f"{word} is not a number")
 
 
 def _refuse(where: str, why: str) -> NoReturn:

@@ -1,9 +1,9 @@
-"""Groups of one lane that have something outstanding, and nothing else: a million groups that wait cost nothing.
+"""The message groups of one lane that have outstanding messages. Groups without any cost no memory.
 
-A group knows its rows as a chain in the order of their offsets, and how many of them are hidden. In a FIFO queue it
-is free when none is, and then its chain from the head on is what goes out, in that order; a message of the scan may
-follow only when the whole chain goes out with it. Standard queues use the hidden counts to be fair.
-This module refuses to know deadlines, offsets and which queue is which.
+A group has a chain of its rows in the order of offsets, and the number of hidden rows (leased or in a retry delay). In
+a FIFO queue a group is free if no row is hidden; then its messages are delivered from the head of the chain on, and a
+message of the scan may follow only if the whole chain is delivered with it. Standard queues use the hidden counts for
+fairness. This module knows no deadlines and no queues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_GROUP: Final = -1
 
 @final
 class Groups:
-    """See the module. A group is a small integer while it has rows. Its public fields are for reading."""
+    """The groups of one lane. A group is a small integer while it has rows. Public fields are read-only for others."""
 
     def __init__(self) -> None:
         self.name_of: list[str] = []
@@ -33,11 +33,11 @@ class Groups:
         return len(self._numbers)
 
     def find(self, name: str) -> int:
-        """The group of this name, or NO_GROUP if nothing of it is outstanding."""
+        """The group of this name, or NO_GROUP if it has no outstanding messages."""
         return self._numbers.get(name, NO_GROUP)
 
     def join(self, leases: Leases, row: int, name: str) -> None:
-        """A row, not hidden, becomes the last one of its group."""
+        """Append a row that is not hidden to its group."""
         group = self._numbers.get(name, NO_GROUP)
         if group == NO_GROUP:
             group = self._take(name)
@@ -53,7 +53,7 @@ class Groups:
         self.rows[group] += 1
 
     def leave(self, leases: Leases, row: int) -> int:
-        """A row, not hidden, leaves; returns its group, or NO_GROUP if that is gone with it."""
+        """Remove a row that is not hidden. Returns its group, or NO_GROUP if the group is empty now."""
         group = leases.group[row]
         above = leases.above[row]
         below = leases.below[row]
@@ -75,11 +75,11 @@ class Groups:
         return NO_GROUP
 
     def hide(self, group: int) -> None:
-        """One more of its rows is hidden."""
+        """Count one more hidden row."""
         self.hidden[group] += 1
 
     def reveal(self, group: int) -> None:
-        """One of its rows less is hidden."""
+        """Count one hidden row less."""
         self.hidden[group] -= 1
 
     def heads(self, leases: Leases) -> list[int]:

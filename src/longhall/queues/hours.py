@@ -1,7 +1,7 @@
-"""Delivery hours: the minutes of the day (UTC) in which a queue gives out. Sending goes on at all hours.
+"""Delivery hours: the minutes of the day (UTC) in which a queue delivers. Sends are accepted at all hours.
 
-`from_minute` belongs to the hours, `to_minute` does not. From greater than to runs over midnight; from equal to to, or
-from 0 to 1440, is the whole day. Pure arithmetic on hall time.
+`from_minute` is inclusive, `to_minute` exclusive. A `from_minute` above `to_minute` spans midnight; equal values, or 0
+to 1440, are the whole day. Pure arithmetic on hall time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DAY_MINUTES: Final = 1440
 
 
 def is_open(hours: DeliveryHours | None, now_ms: int) -> bool:
-    """Whether the queue gives out now."""
+    """True if the queue delivers now."""
     if hours is None or hours.from_minute == hours.to_minute % DAY_MINUTES:
         return True
     minute = now_ms // MINUTE_MS % DAY_MINUTES
@@ -25,7 +25,7 @@ def is_open(hours: DeliveryHours | None, now_ms: int) -> bool:
 
 
 def next_change_ms(hours: DeliveryHours | None, now_ms: int) -> int | None:
-    """When it next opens, if it is closed, or closes, if it is open; None if it is always open."""
+    """When the hours next open or close; None if they never change."""
     if hours is None or hours.from_minute == hours.to_minute % DAY_MINUTES:
         return None
     edge = hours.to_minute if is_open(hours, now_ms) else hours.from_minute
@@ -35,7 +35,7 @@ def next_change_ms(hours: DeliveryHours | None, now_ms: int) -> int | None:
 
 
 def opens_ms(hours: DeliveryHours | None, now_ms: int) -> int:
-    """When it gives out: now, or when it next opens."""
+    """The next time at which the queue delivers: now, or when the hours open."""
     if is_open(hours, now_ms):
         return now_ms
     opens = next_change_ms(hours, now_ms)

@@ -1,12 +1,12 @@
 """One lane of a queue: its cursor, its groups, and the rows of the lease table that are its messages.
 
-Every change of a row passes here, because three things must agree at any moment: the row's state, the count of hidden
-rows in its group, and the heap of offsets that may go out next. A standard lane has every available row in that heap; a
-FIFO lane only the head of each free group. Stale entries are harmless, and bounded.
+Every change of a row passes through `Lane`, because three things must always agree: the row's state, the number of
+hidden rows in its group, and the heap of offsets that may be delivered next. A standard lane has every available row in
+that heap; a FIFO lane has only the head of each free group. Stale entries are harmless and bounded.
 
-A FIFO queue may have several lanes of one priority, its peers to each other, and a group may have messages in more than
-one of them. Whether it is free is asked of all by whoever gives out (`marks` says in which order); here a change in one
-lane is told to the others, whose heads may go out because of it.
+A FIFO queue may have several lanes of one priority (peers), and a group may have messages in more than one of them. The
+delivery selection checks all peers (`marks` defines the order); a change in one lane offers the group's heads in its
+peers again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _RECENT: Final = 1024
 
 @final
 class Lane:
-    """See the module. `index` is the lane's place in its queue, which rows remember."""
+    """One lane with its rows. `index` is its position in the queue's list of lanes; rows refer to it."""
 
     def __init__(self, index: int, cursor: Cursor, leases: Leases, fifo: bool) -> None:
         self.index = index
         self.cursor = cursor
         self.groups: Groups | None = None
-        self.peers: list[Lane] = []  # The other lanes of this priority, where there is FIFO.
-        self.offers = 0  # Moves on whenever something may have become available.
-        self._recent: array[int] | None = None  # What it was, the last times, if anybody wants to know.
+        self.peers: list[Lane] = []  # FIFO: the other lanes of this priority.
+        self.offers = 0  # Counts offers: rises whenever a message may have become available.
+        self._recent: array[int] | None = None  # The last offered offsets; allocated on first use.
         self._recent_from = 0
         self._leases = leases
         self._fifo = fifo
@@ -41,14 +41,14 @@ class Lane:
     # Rows
 
     def admit(self, offset: int, size: int, name: str) -> int:
-        """A message becomes outstanding. Whoever does not lease it at once has to `offer` it."""
+        """Make a message outstanding. The caller leases or offers it."""
         row = self._leases.take(self.index, offset, size)
         self.cursor.hold(offset, row)
         self.enrol(row, name)
         return row
 
     def enrol(self, row: int, name: str) -> None:
-        """Tell the row's group. Without FIFO no name is no group; with it, it is a group like any other."""
+        """Add the row to its group. In a FIFO queue the empty name is a group too; in others it is none."""
         if not name and not self._fifo:
             return
         groups = self.groups
@@ -59,7 +59,7 @@ class Lane:
             groups.hide(self._leases.group[row])
 
     def drop(self, row: int) -> None:
-        """The message is settled, dead or purged."""
+        """Free the row of a settled, dead-lettered or purged message."""
         leases = self._leases
         groups = self.groups
         group = leases.group[row]
@@ -72,28 +72,28 @@ class Lane:
             if group >= 0 and self._fifo and groups.hidden[group] == 0:
                 self._push(leases.offset[groups.head[group]])
             if self.peers:
-                self._tell_peers(name)
+                self._offer_to_peers(name)
         leases.give_up(row)
 
     def clear(self, scan: int) -> None:
-        """All its messages are gone; whoever says so clears the lease table too."""
+        """Drop all messages; the caller clears the lease table."""
         self.cursor.clear()
         self.cursor.scan = scan
         self.groups = None
 
     def lease(self, row: int, number: int, now_ms: int, deadline_ms: int) -> None:
-        """The message goes out."""
+        """Lease the message."""
         if self.groups is not None:
             self._hide(row)
         self._leases.lease(row, number, now_ms, deadline_ms)
 
     def extend(self, row: int, deadline_ms: int) -> None:
-        """Its lease ends at another time."""
+        """Change the deadline of a lease."""
         self._hide(row)
         self._leases.extend(row, deadline_ms)
 
     def give_back(self, row: int, now_ms: int, visible_ms: int) -> None:
-        """It is given back, to be available now or later."""
+        """Return the message, available now or later."""
         if visible_ms <= now_ms:
             self.reveal(row)
         else:
@@ -101,7 +101,7 @@ class Lane:
             self._leases.give_back(row, visible_ms)
 
     def reveal(self, row: int) -> None:
-        """It is hidden no longer."""
+        """Make a hidden message available."""
         group = self._leases.group[row]
         groups = self.groups
         if group >= 0 and groups is not None and self._leases.is_hidden(row):
@@ -109,10 +109,10 @@ class Lane:
         self._leases.reveal(row)
         self.offer(row)
         if self.peers and group >= 0 and groups is not None:
-            self._tell_peers(groups.name_of[group])
+            self._offer_to_peers(groups.name_of[group])
 
-    def _tell_peers(self, name: str) -> None:
-        """Something of this group changed here: its first message elsewhere may go out now."""
+    def _offer_to_peers(self, name: str) -> None:
+        """Offer the heads of this group in the peers: a change here may have freed the group."""
         for peer in self.peers:
             groups = peer.groups
             group = groups.find(name) if groups is not None else NO_GROUP
@@ -120,8 +120,8 @@ class Lane:
                 peer._push(self._leases.offset[groups.head[group]])
 
     def is_behind(self, name: str, ends: dict[int, int]) -> bool:
-        """Whether a message of this group here has to wait for other lanes: something of it is hidden there, or stands
-        there below these ends, or may do so.
+        """True if a message of this group must wait for a peer: the peer has hidden messages of the group, has some
+        below these ends, or has not scanned up to its end.
         """
         for peer in self.peers:
             end = ends.get(peer.cursor.lane, 0)
@@ -141,10 +141,10 @@ class Lane:
         if group >= 0 and groups is not None and not self._leases.is_hidden(row):
             groups.hide(group)
 
-    # What may go out
+    # Availability
 
     def offer(self, row: int) -> None:
-        """The row is READY: note what may go out because of it."""
+        """Offer a READY row, or the head of its free FIFO group."""
         group = self._leases.group[row]
         groups = self.groups
         if self._fifo and groups is not None:
@@ -154,7 +154,7 @@ class Lane:
         self._push(self._leases.offset[row])
 
     def is_available(self, row: int) -> bool:
-        """Whether the row may go out next."""
+        """True if the row may be delivered next."""
         leases = self._leases
         if leases.state[row] != READY:
             return False
@@ -175,7 +175,7 @@ class Lane:
             self._build_heap()
 
     def offered_since(self, offers: int) -> list[int] | None:
-        """The offsets that were offered since there were so many offers; None if that is not known any more."""
+        """The offsets offered since the offer count was `offers`; None if they are no longer known."""
         recent = self._recent
         if recent is None:
             self._recent = array("q", [0] * _RECENT)
@@ -186,12 +186,12 @@ class Lane:
         return [recent[number % _RECENT] for number in range(offers, self.offers)]
 
     def note_available(self) -> None:
-        """Everything may have become available."""
+        """Offer everything again."""
         self.offers += _RECENT + 1
         self._build_heap()
 
     def _build_heap(self) -> None:
-        """Build it anew from the rows."""
+        """Rebuild the heap from the rows."""
         leases = self._leases
         cursor = self.cursor
         groups = self.groups

@@ -1,20 +1,20 @@
-"""The rows of a queue: every message that is leased, given back, or passed by the scan, and until when.
+"""The lease table of a queue: one row for every message that is leased, returned, or passed by the scan.
 
-A row is a small integer and its fields stand in parallel arrays with a free list, so that a million leases are a few
-dozen blocks of memory that no garbage collection walks through.
+A row is a small integer; its fields are in parallel arrays with a free list. A million leases are a few dozen blocks of
+memory that the garbage collector does not traverse.
 
     state       becomes                when
     FREE        READY                  taken: the scan has passed its message
-    READY       LEASED                 given out: a new number, a deadline, one attempt more
-    LEASED      LEASED                 extended, or given out anew after its end
-    LEASED      RETURNED, READY        given back, with or without a wait; unseen, with an attempt less
-    LEASED      READY                  the deadline is over
-    RETURNED    READY                  the wait is over
-    any         FREE                   settled, dead, purged, rewound
+    READY       LEASED                 delivered: a new number, a deadline, one attempt more
+    LEASED      LEASED                 extended, or delivered again after the deadline
+    LEASED      RETURNED, READY        returned, with or without a delay; unseen, with one attempt less
+    LEASED      READY                  the deadline has passed
+    RETURNED    READY                  the delay has passed
+    any         FREE                   settled, dead-lettered, purged, rewound
 
-LEASED and RETURNED rows are hidden, and only those have a deadline in the future. Rows with one deadline are chained,
-and a heap has each deadline once: arming and disarming cost O(1) a row and O(log n) a distinct millisecond.
-This module refuses to know offsets' meaning, groups' rules and the clock.
+LEASED and RETURNED rows are hidden, and only these have a deadline in the future. Rows with the same deadline are
+chained, and a heap has each deadline once: arming and disarming cost O(1) a row and O(log n) a distinct millisecond.
+This module does not know the meaning of offsets, the rules of groups or the clock.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ LEASED: Final = 2
 RETURNED: Final = 3
 
 NONE: Final = -1
-LAPSED: Final = 0  # How an attempt ended: its time was over,
-RETURNED_BY_HAND: Final = 1  # or its consumer gave it back.
-ATTEMPTS_KEPT: Final = 16  # Of a message's history; beyond, the oldest go.
-_SHRINK_ROWS: Final = 4096  # An emptied table larger than this gives its memory back.
+LAPSED: Final = 0  # How an attempt ended: the lease expired,
+RETURNED_BY_HAND: Final = 1  # or the consumer returned the message.
+ATTEMPTS_KEPT: Final = 16  # Of a message's history; the oldest are dropped.
+_SHRINK_ROWS: Final = 4096  # An empty table larger than this frees its memory.
 _SLACK: Final = 64
 _GROWTH_ROWS_MIN: Final = 8
 _GROWTH_ROWS_MAX: Final = 4096
@@ -45,7 +45,7 @@ _SHORT: Final = ("lane", "size", "attempts")
 
 @final
 class Leases:
-    """See the module. Fields are for reading; `group`, `above` and `below` are written by the groups."""
+    """The rows of one queue. Fields are read-only for others; `Groups` writes `group`, `above` and `below`."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -70,21 +70,21 @@ class Leases:
         self.below: array[int] = array("i")
         self._next: array[int] = array("i")  # Neighbours under the same deadline; of a free row, the next free one.
         self._previous: array[int] = array("i")
-        # Only of rows that were given out in vain: how many attempts are noted, then received, ended and how, for each.
+        # Of rows with failed attempts: the number of noted attempts, then received, ended and how for each.
         self._histories: dict[int, list[int]] = {}
         self._free = NONE
-        self._chains: dict[int, int] = {}  # Deadline to the first row that ends then.
-        self._deadlines: list[int] = []  # A heap of the same, and of some that are empty by now.
+        self._chains: dict[int, int] = {}  # Deadline to the first row of its chain.
+        self._deadlines: list[int] = []  # A heap of the deadlines; entries can be stale.
 
     @property
     def ready(self) -> int:
-        """How many are available, or would be if their group were free."""
+        """The number of READY rows; those of blocked FIFO groups included."""
         return self.rows - self.leased - self.returned
 
     # Rows
 
     def take(self, lane: int, offset: int, size: int) -> int:
-        """A new row, READY and never given out."""
+        """A new row, READY and without attempts."""
         if self._free == NONE:
             self._grow()
         row = self._free
@@ -97,7 +97,7 @@ class Leases:
         return row
 
     def _grow(self) -> None:
-        """Some more free rows: a few in a small table, and never so many that it matters."""
+        """Add free rows: an eighth of the table, within bounds."""
         first = len(self.offset)
         count = min(max(first // 8, _GROWTH_ROWS_MIN), _GROWTH_ROWS_MAX)
         for longs in (self.offset, self.number, self.deadline_ms, self.leased_ms, self.first_ms):
@@ -113,7 +113,7 @@ class Leases:
         self._free = first
 
     def give_up(self, row: int) -> None:
-        """The row is free again."""
+        """Put the row on the free list."""
         self._reveal(row)
         if self._histories:
             self._histories.pop(row, None)
@@ -130,7 +130,7 @@ class Leases:
             self.clear()
 
     def lease(self, row: int, number: int, now_ms: int, deadline_ms: int) -> None:
-        """Give the message out."""
+        """Lease the message: a new number, one attempt more."""
         if self.state[row] >= LEASED:
             self._reveal(row)
         if self.attempts[row] == 0:
@@ -145,30 +145,30 @@ class Leases:
         self._arm(row, deadline_ms)
 
     def extend(self, row: int, deadline_ms: int) -> None:
-        """Move the end of a lease; the number and the attempts stay."""
+        """Change the deadline of a lease; number and attempts stay."""
         self._reveal(row)
         self.state[row] = LEASED
         self.leased += 1
         self._arm(row, deadline_ms)
 
     def give_back(self, row: int, visible_ms: int) -> None:
-        """End a lease; the message stays hidden until then."""
+        """End a lease; the message stays hidden until `visible_ms`."""
         self._reveal(row)
         self.state[row] = RETURNED
         self.returned += 1
         self._arm(row, visible_ms)
 
     def reveal(self, row: int) -> None:
-        """The row is READY, whatever it was."""
+        """Make the row READY."""
         self._reveal(row)
         self.state[row] = READY
 
     def note_return(self, row: int, now_ms: int) -> None:
-        """The attempt that is under way ends because its consumer says so."""
+        """Note in the history that the consumer returned the message."""
         self._note(row, now_ms, RETURNED_BY_HAND)
 
     def uncount(self, row: int) -> None:
-        """The attempt that is under way is none: nobody was shown the message, and nobody has a receipt for it."""
+        """Undo the current attempt: no consumer has seen the message or has its receipt."""
         self.number[row] = 0
         self.attempts[row] -= 1
         if self.attempts[row] == 0:
@@ -178,14 +178,14 @@ class Leases:
         history = self._histories.get(row)
         if history is None:
             history = self._histories[row] = [0]
-        if history[0] < self.attempts[row]:  # Else it was told when the message was given back.
+        if history[0] < self.attempts[row]:  # Else it was noted when the message was returned.
             history[0] = self.attempts[row]
             history.extend((self.leased_ms[row], ended_ms, how))
             if len(history) > 1 + 3 * ATTEMPTS_KEPT:
                 del history[1:4]
 
     def history(self, row: int) -> list[tuple[int, int, int]]:
-        """Received, ended and how, for the last attempts in vain, oldest first; the one under way counts as over."""
+        """Received, ended and how of the last failed attempts, oldest first; the current attempt counts as ended."""
         noted = self._histories.get(row)
         found = [] if noted is None else [(noted[at], noted[at + 1], noted[at + 2]) for at in range(1, len(noted), 3)]
         if self.attempts[row] > (0 if noted is None else noted[0]):
@@ -193,7 +193,7 @@ class Leases:
         return found[-ATTEMPTS_KEPT:]
 
     def is_hidden(self, row: int) -> bool:
-        """Whether the message is leased, or waits after it was given back."""
+        """True if the message is leased, or in a retry delay."""
         return self.state[row] >= LEASED
 
     def _reveal(self, row: int) -> None:
@@ -209,14 +209,14 @@ class Leases:
     # Deadlines
 
     def next_deadline_ms(self) -> int:
-        """When the next row comes out of hiding, or NONE."""
+        """The next deadline of a hidden row, or NONE."""
         heap = self._deadlines
         while heap and heap[0] not in self._chains:
             heappop(heap)
         return heap[0] if heap else NONE
 
     def due(self, now_ms: int) -> int:
-        """A hidden row whose time is over, or NONE. The caller reveals it."""
+        """A hidden row whose deadline has passed, or NONE. The caller reveals it."""
         deadline_ms = self.next_deadline_ms()
         return NONE if deadline_ms == NONE or deadline_ms > now_ms else self._chains[deadline_ms]
 
@@ -230,7 +230,7 @@ class Leases:
             self._previous[first] = row
             return
         if len(self._deadlines) > 2 * len(self._chains) + _SLACK:
-            # Most leases are settled long before they end; what they left in the heap goes in one sweep.
+            # Most leases are settled long before their deadline; stale heap entries are removed in one pass.
             self._deadlines = list(self._chains)
             heapify(self._deadlines)
         else:
@@ -254,7 +254,7 @@ class Leases:
     # Durable state
 
     def snapshot(self) -> dict[str, object]:
-        """Whole columns as they lie in memory, so that a million leases are a few copies."""
+        """The columns as bytes, so that a million leases are a few copies."""
         columns: dict[str, object] = {"byte_order": sys.byteorder}
         if self.rows:
             for name in (*_LONG, *_SHORT, "state"):
@@ -264,7 +264,7 @@ class Leases:
         return columns
 
     def restore(self, columns: dict[str, Any]) -> list[int]:
-        """Become what `snapshot` described, groups apart. Returns the rows in use, by lane and offset."""
+        """Take the state of a `snapshot`, without groups. Returns the rows in use, by lane and offset."""
         self.clear()
         if "state" not in columns:
             return []
@@ -292,7 +292,7 @@ class Leases:
                 self.returned += 1
             if state >= LEASED:
                 self._arm(row, self.deadline_ms[row])
-        for row, history in columns.get("histories", ()):  # Snapshots from before there were histories have none.
+        for row, history in columns.get("histories", ()):  # Old snapshots have no histories.
             self._histories[row] = list(history)
         used.sort(key=self._place)
         return used

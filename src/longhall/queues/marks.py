@@ -1,17 +1,17 @@
-"""Moments at which the messages of a FIFO queue began to go to other logs, so that no group overtakes itself.
+"""Marks: barriers that keep the order of FIFO groups while the number of partitions of a queue changes.
 
-A queue in parts grows and shrinks, and a group that went to one log goes to another from then on. A mark is such a
-moment: where each log ended. What stands above a mark goes out only when nothing of its group that stands below it is
-left in any other log. That takes two rules, and no memory of waiting messages:
+When a queue grows or shrinks, later messages of a group can go to another log. A mark stores the end of each log at
+that time. A message above a mark is delivered only when no message of its group below the mark is left in another log.
+Two rules ensure this, without memory for waiting messages:
 
     scan    no scan moves past a mark before the scans of all logs have reached it
-    group   above a mark a group waits while anything of it below the mark is outstanding in another log
+    group   above a mark a group waits while one of its messages below the mark is outstanding in another log
 
-Whoever wrote the messages and however it chose the log plays no part. Marks are in the order of time, so what waits
-does so for something older, and nothing waits in a circle. How many there may be is bounded by whoever makes them.
+The rules do not depend on who wrote the messages or how the log was chosen. Marks are in the order of time, so a
+message waits only for older ones and there is no deadlock. The queue bounds the number of marks.
 
-Offsets do not rise within a group that goes to another log, but sequence numbers do: above a mark they go on from the
-greatest of those below it (its `base`), whichever log it was in. Without marks they are the offsets.
+Offsets do not rise within a group that changes its log, but sequence numbers do: above a mark they continue from the
+greatest below it (its `base`), in any log. Without marks the sequence number is the offset.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ MARKS_MAX: Final = 256  # Of one queue.
 
 @final
 class Marks:
-    """See the module. A log that is not named in a mark came later: all of it stands above."""
+    """The marks of one queue, oldest first. A log that a mark does not name is newer: all of it is above the mark."""
 
     def __init__(self) -> None:
         self._ends: list[dict[int, int]] = []
         self._bases: list[int] = []
-        self.met = 0  # So many of them, the oldest, have been reached by every scan.
-        self.waits = False  # Whether there are others.
+        self.met = 0  # The number of oldest marks that every scan has reached.
+        self.waits = False  # True if some marks are not reached by all scans.
         self._has_news = False
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def add(self, ends: list[tuple[int, int]], base: int, forget: int) -> None:
-        """This moment, by log, and the sequence number of what comes next; so many of the oldest are not needed."""
+        """Add a mark: the ends by log, and the next sequence number. Drops the `forget` oldest marks."""
         self._ends = [*self._ends[forget:], dict(ends)]
         self._bases = [*self._bases[forget:], base]
         self.met = max(0, self.met - forget)
         self.waits = True
 
     def advance(self, lanes: dict[int, Lane]) -> bool:
-        """The scans may have moved on: whether another mark has been reached by all of them."""
+        """Check the marks after a scan has moved; True if all scans have reached another one."""
         before = self.met
         while self.met < len(self._ends) and _is_reached(self._ends[self.met], lanes):
             self.met += 1
@@ -57,30 +57,30 @@ class Marks:
         return True
 
     def has_advanced(self) -> bool:
-        """Whether more of them have been reached since this was asked last."""
+        """True if further marks were reached since the last call."""
         has_news, self._has_news = self._has_news, False
         return has_news
 
-    def again(self, lanes: dict[int, Lane]) -> None:
-        """A scan has moved back."""
+    def recheck(self, lanes: dict[int, Lane]) -> None:
+        """Check all marks again after a scan has moved back."""
         self.met = 0
         self.advance(lanes)
 
     def limit(self, lane_id: int) -> int:
-        """The offset that the scan of this log must not pass now."""
+        """The offset up to which the scan of this log may move now."""
         if self.met == len(self._ends):
             return NO_LIMIT
         return self._ends[self.met].get(lane_id, 0)
 
     def below(self, lane_id: int, offset: int) -> dict[int, int]:
-        """Where the logs ended at the last mark below this message; empty if there was none."""
+        """The ends of the logs at the last mark below this message; empty if there is none."""
         for ends in reversed(self._ends):
             if ends.get(lane_id, 0) <= offset:
                 return ends
         return {}
 
     def sequence(self, lane_id: int, offset: int) -> int:
-        """The number of this message: it rises within a group, whichever logs that went to."""
+        """The sequence number of a message: it rises within a group, over all logs."""
         at = len(self._ends) - 1
         while at >= 0:
             end = self._ends[at].get(lane_id, 0)
@@ -90,7 +90,7 @@ class Marks:
         return offset
 
     def next_sequence(self, ends: list[tuple[int, int]]) -> int:
-        """A number above those of all messages below these ends."""
+        """A sequence number above those of all messages below these ends."""
         above = self._bases[-1] if self._bases else 0
         for lane_id, end in ends:
             if end:
@@ -98,14 +98,14 @@ class Marks:
         return above
 
     def done(self, lanes: dict[int, Lane]) -> int:
-        """How many of the oldest have nothing left below them."""
+        """The number of oldest marks below which everything is settled."""
         count = 0
         while count < self.met and _is_drained(self._ends[count], lanes):
             count += 1
         return count
 
     def moments(self) -> list[tuple[list[tuple[int, int]], int]]:
-        """Each with its ends and its base, as `add` takes them."""
+        """Ends and base of each mark, as `add` takes them."""
         return [(list(ends.items()), base) for ends, base in zip(self._ends, self._bases, strict=True)]
 
     def snapshot(self) -> list[list[Any]]:
@@ -113,13 +113,13 @@ class Marks:
         return [[base, [[lane, end] for lane, end in ends]] for ends, base in self.moments()]
 
     def restore(self, state: list[list[Any]], lanes: dict[int, Lane]) -> None:
-        """Become what `snapshot` described."""
+        """Take the state of a `snapshot`."""
         self._ends = []
         self._bases = []
         for base, ends in state:
             self._ends.append({int(lane): int(end) for lane, end in ends})
             self._bases.append(int(base))
-        self.again(lanes)
+        self.recheck(lanes)
 
 
 def _is_reached(ends: dict[int, int], lanes: dict[int, Lane]) -> bool:

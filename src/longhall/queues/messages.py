@@ -1,4 +1,4 @@
-"""Messages on their way through a queue, as doors and the broker hand them to each other."""
+"""The structures that doors and the broker exchange about queues and their messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Attribute = tuple[str, bytes]
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as it stands now."""
+    """Name, id and settings of a queue, and whether it is paused."""
 
     name: str
     queue_id: str
@@ -36,21 +36,21 @@ class Outgoing(msgspec.Struct, kw_only=True, omit_defaults=True):
     priority: int = 0  # 0 is the lowest.
     reply_to: str = ""
     correlation_id: str = ""
-    report_fate: bool = False  # Tell the reply queue what became of it.
+    report_fate: bool = False  # Send a delivery report to the reply queue.
 
 
 class Accepted(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The answer to one sent message: where it is, or why not."""
+    """The reply to one sent message: its id and sequence number, or the error."""
 
     code: Code | None = None
     message: str = ""
     message_id: str = ""
-    sequence: int = -1  # Its number in the queue, for FIFO queues.
-    repeated: bool = False  # A repeat of an earlier one, answered as that was.
+    sequence: int = -1  # The sequence number, for FIFO queues.
+    repeated: bool = False  # A repeated send, with the reply to the first one.
 
 
 class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One message given out."""
+    """One delivered message."""
 
     message_id: str
     receipt: str  # Opaque and MACed; bound to the queue and to this lease. Empty with at-most-once.
@@ -64,29 +64,29 @@ class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
     sent_ms: int = 0
     first_received_ms: int = 0
     attempts: int = 1
-    attempts_before: int = 0  # In the queue it died in, for what is in a dead-letter queue.
+    attempts_before: int = 0  # For dead letters: attempts in the source queue.
     priority: int = 0
     sender: str = ""
     reply_to: str = ""
     correlation_id: str = ""
-    report_fate: bool = False  # Whether the sender wants to hear what became of it.
-    fate: str = ""  # This message tells of another one: see `queues/fates.py`.
-    dead_letter_source: str = ""  # The queue it died in, for what is in a dead-letter queue.
+    report_fate: bool = False  # True if the sender wants a delivery report.
+    fate: str = ""  # For delivery reports: see `queues/delivery_reports.py`.
+    dead_letter_source: str = ""  # For dead letters: the source queue.
     dead_letter_reason: str = ""
-    parts: int = 0  # Larger than one answer: `body` is empty, and these many parts of it can be read one by one.
-    whole_bytes: int = 0  # Its size then. Who only looks at a message gets no part of it: `body` is a note of its size.
+    parts: int = 0  # For messages larger than one reply: `body` is empty and is read in this many parts.
+    whole_bytes: int = 0  # The size of the body then. A browser of the queue gets a note of the size as `body`.
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One time that a message was given out without being settled."""
+    """One failed attempt: a delivery without a settle."""
 
     received_ms: int
     ended_ms: int
-    how: str  # "returned" by its consumer, or "lapsed": its lease ended.
+    how: str  # "returned" by the consumer, or "lapsed": the lease expired.
 
 
 class Letter(msgspec.Struct, kw_only=True):
-    """A message of a queue as an operator sees it, with all that is known of its death if it had one."""
+    """A message of a queue as an operator sees it, with the cause and history if it is a dead letter."""
 
     message_id: str
     lane: int
@@ -97,62 +97,62 @@ class Letter(msgspec.Struct, kw_only=True):
     group: str = ""
     priority: int = 0
     sent_ms: int = 0
-    died_ms: int = 0  # 0 for what did not die.
+    died_ms: int = 0  # 0 if it is not a dead letter.
     reason: str = ""
     source: str = ""
-    attempts: int = 0  # Before it died.
+    attempts: int = 0  # In the source queue.
     first_received_ms: int = 0
-    history: list[Attempt] = []  # Of the attempts before it died, the last ones, oldest first.
-    deaths: list[str] = []  # All its deaths, a line each: time, attempts, reason, source.
+    history: list[Attempt] = []  # The last attempts in the source queue, oldest first.
+    deaths: list[str] = []  # One line for each dead-lettering: time, attempts, reason, source.
     reply_to: str = ""
     correlation_id: str = ""
-    leased: bool = False  # Somebody has it now: it can neither be edited nor moved.
+    leased: bool = False  # Leased messages can be neither edited nor moved.
 
 
 class LetterPage(msgspec.Struct, kw_only=True):
-    """Some letters, and where the next ones begin."""
+    """A page of letters, and where the next page begins."""
 
     letters: list[Letter]
-    next_from: str = ""  # Empty: there are no more.
+    next_from: str = ""  # Empty on the last page.
 
 
 class Depth(msgspec.Struct, kw_only=True):
-    """How full a queue is."""
+    """The message counts and the size of a queue."""
 
     available: int = 0
     in_flight: int = 0
     delayed: int = 0
     bytes: int = 0
     oldest_age_ms: int = 0
-    parts: int = 1  # Logs that it is spread over,
-    parts_going: int = 0  # and those beside them that take nothing more and go when they are drained.
-    generation: int = 0  # How often that has changed.
+    parts: int = 1  # Partitions that accept messages,
+    parts_going: int = 0  # and partitions that only drain before they are hidden.
+    generation: int = 0  # The number of changes of the partition count.
 
 
 class Counts(msgspec.Struct, kw_only=True):
-    """What a queue has counted."""
+    """The counters of a queue."""
 
-    sends: int = 0  # Messages that producers sent since the node started, repeats left out.
+    sends: int = 0  # Messages sent since the node started, without repeats.
     deliveries: int = 0
-    outlived: int = 0  # Settles that came after the end of their lease.
-    safe_lease_ms: int = 0  # A lease that would have been long enough for 99 of 100; 0 when nothing is known.
+    outlived: int = 0  # Settles after the end of the lease.
+    safe_lease_ms: int = 0  # A lease long enough for 99 of 100 settles; 0 if unknown.
     deaths: dict[str, int] = {}  # By reason.
-    fates: dict[str, int] = {}  # Told to reply queues since the node started, by fate.
-    fates_lost: int = 0  # Not told, because the reply queue was gone or full.
+    fates: dict[str, int] = {}  # Delivery reports sent since the node started, by fate.
+    fates_lost: int = 0  # Reports not sent because the reply queue was gone or full.
 
 
 class Seen(msgspec.Struct, kw_only=True):
-    """A message that somebody looked at without taking it. Its delivery has no receipt."""
+    """A browsed message. Its delivery has no receipt."""
 
-    lane: int  # The partition as Kafka numbers them; -N: the lane of priority N; of a delayed one, where it will go.
-    offset: int  # -1 while it is delayed: it has no place yet.
-    state: str  # "waiting", "leased", "delayed" (not due yet, or given back and not tried again yet) or "settled".
+    lane: int  # The Kafka partition; -N: the lane of priority N; for delayed messages the target.
+    offset: int  # -1 for delayed messages.
+    state: str  # "waiting", "leased", "delayed" (not due yet, or in a retry delay) or "settled".
     until_ms: int = 0  # When the lease ends or the delay is over.
     delivery: Delivery
 
 
 class Page(msgspec.Struct, kw_only=True):
-    """A stretch of a queue. `next` goes on behind it, as `from_offset` of the next look; empty: that was all."""
+    """A page of browsed messages. `next` is the `from_offset` of the next page; empty on the last page."""
 
     messages: list[Seen] = []
     next: str = ""
@@ -160,16 +160,16 @@ class Page(msgspec.Struct, kw_only=True):
 
 
 class MoveTask(msgspec.Struct, kw_only=True):
-    """A redrive: messages of a dead-letter queue on their way back, or to another queue."""
+    """A redrive task: moves messages of a dead-letter queue to their source or to another queue."""
 
     task_id: str
     source: str
-    target: str = ""  # Empty: each to the queue it came from.
-    rate_max: int = 0  # Messages a second; 0 is as fast as it goes.
+    target: str = ""  # Empty: each message goes to its source queue.
+    rate_max: int = 0  # Messages a second; 0: unlimited.
     state: str = "RUNNING"  # RUNNING, COMPLETED, CANCELLING, CANCELLED, FAILED.
     moved: int = 0
     to_move: int = 0
     started_ms: int = 0
     failure: str = ""
     ids: list[str] = []  # Only these messages; empty: all.
-    filter: str = ""  # Only those that this filter policy wants.
+    filter: str = ""  # Only messages that match this filter policy.

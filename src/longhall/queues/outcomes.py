@@ -1,4 +1,4 @@
-"""What the broker hands to a queue when somebody wants messages, and what it gets back. Small compiled classes."""
+"""The input and the result of a receive on a queue, as small compiled classes."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import Final, final
 
 from longhall.queues.events import Leased, Passed
 
-# Why a message leaves a queue without being settled.
+# Causes of death: why a message leaves a queue without a settle.
 ATTEMPTS: Final = "attempts"
 EXPIRED: Final = "expired"
 LENGTH: Final = "length"
-DELETED: Final = "deleted"  # The queue is no longer there.
-GONE: Final = "gone"  # The log does not have it any more: nothing to move, but `Died` still has to be applied.
+DELETED: Final = "deleted"  # The queue was deleted.
+GONE: Final = "gone"  # The log has lost it: there is nothing to move, but `Died` must be applied.
 
 
 class Status(enum.Enum):
-    """How a request for messages ended."""
+    """The result of a request for messages."""
 
     GIVEN = "given"
-    DEATHS = "deaths"  # Nothing yet: handle the deaths and ask again.
-    COLD = "cold"  # Nothing yet: bring `cold_lane` from `cold_offset` on into memory and ask again.
-    MORE = "more"  # Nothing yet, but the scan moved on: ask again.
+    DEATHS = "deaths"  # No message yet: handle the deaths and retry.
+    COLD = "cold"  # No message yet: read `cold_lane` from `cold_offset` on into memory and retry.
+    MORE = "more"  # No message yet, but the scan has moved: retry.
     EMPTY = "empty"
     CLOSED = "closed"  # Paused, or outside the delivery hours.
-    BUSY = "busy"  # One by one, and the one before is still out.
-    TOO_MANY = "too-many"  # The bound of messages in flight, or of those passed over, is reached.
+    BUSY = "busy"  # The queue delivers one by one, and the last message is still leased.
+    TOO_MANY = "too-many"  # The bound of messages in flight, or of passed messages, is reached.
 
 
 @final
 class Candidate:
-    """A message as the log has it. `next_offset` is behind it and behind everything up to the next message.
+    """A message of the log. `next_offset` is the offset at which the search for the next message continues.
 
-    A negative size means that there is no message from `offset` up to `next_offset`: markers, aborted or filtered ones.
-    `payload` is the broker's own; it comes back with what is given out.
+    A negative size means that there is no message from `offset` to `next_offset`: markers, aborted or filtered records.
+    `payload` belongs to the broker; the outcome returns it unchanged.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Candidate:
         self.payload = payload
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether its time to live is over."""
+        """True if its time to live has ended."""
         return 0 <= self.expires_ms <= now_ms
 
 
 @final
 class Given:
-    """One message given out."""
+    """One leased message of an outcome."""
 
     def __init__(self, lane: int, number: int, attempts: int, first_ms: int, candidate: Candidate) -> None:
         self.lane = lane
@@ -71,7 +71,7 @@ class Given:
 
 @final
 class Death:
-    """One message that must leave. `candidate` is None when it is GONE."""
+    """One message that must leave the queue. `candidate` is None if the reason is GONE."""
 
     def __init__(
         self, lane: int, offset: int, reason: str, attempts: int, first_ms: int, candidate: Candidate | None
@@ -86,7 +86,7 @@ class Death:
 
 @final
 class Outcome:
-    """The answer. Append and apply `events` in their order, then handle the deaths, then deliver what is given."""
+    """The result of a decision. The caller appends and applies `events`, handles the deaths, then delivers `given`."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -99,7 +99,7 @@ class Outcome:
 
 @final
 class Overflow:
-    """The queue has no room for what is sent: wait until it has, or let so much of the oldest go (`decide_drop`)."""
+    """A send exceeds the bounds of the queue: wait for room, or drop this much of the oldest (`decide_drop`)."""
 
     def __init__(self, wait: bool, messages: int, bytes: int) -> None:
         self.wait = wait

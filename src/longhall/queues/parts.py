@@ -1,15 +1,15 @@
-"""In how many parts a queue stands: each a log of its own, for its share of what the queue may hold.
+"""The number of partitions ("parts") of a queue: when it grows and when it shrinks.
 
-A queue begins with `partitions` parts and may have up to `parts_max`; all of them together hold `messages_max` and
-`bytes_max`. It doubles when its open parts are filled to `grow_at` percent of their share, and halves when they have
-been filled to less than `shrink_at` percent for a while. Doubling, because then whoever chooses the part by a hash and
-a remainder, as Kafka producers do, sends what it sends elsewhere to a new part, and never to another old one.
+A queue begins with `partitions` parts and has at most `parts_max`; `messages_max` and `bytes_max` bound all parts
+together. The queue doubles its parts when the open ones are filled to `grow_at` percent of their share, and halves them
+when they have been below `shrink_at` percent for a while. It doubles because clients that choose the part by hash and
+remainder, as Kafka producers do, then move keys only to new parts, never between old ones.
 
-    open        messages that come through the hall's own doors go there
-    shown       Kafka clients are told of them: the open ones, and those that are to go and are not drained yet
-    made        they have a log: the others are empty, and serve again when the queue grows again
+    open        accept messages from the doors
+    shown       in the metadata of Kafka clients: the open parts, and closed ones that are not drained yet
+    made        have a log; hidden ones are empty and are opened again when the queue grows
 
-This decides and remembers nothing; the catalogue has what was decided, `marks` has what that means for FIFO groups.
+This module decides and has no state of the queue: the catalogue stores the decisions, `marks` orders FIFO groups.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Final, final
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 
-NOT_CALM: Final = -1  # For how long it has been calm.
-SENDERS_MAX: Final = 1024  # Kafka producers of one topic of which is known how many parts they know.
+NOT_CALM: Final = -1  # As `calm_ms`: the queue is not nearly empty.
+SENDERS_MAX: Final = 1024  # Kafka producers of one topic whose known partition count is stored.
 
 
 def check_parts(settings: QueueSettings) -> None:
-    """Raises INVALID_CONFIGURATION for a queue that could not grow as it says."""
+    """Raises INVALID_CONFIGURATION for growth settings that contradict each other."""
     if settings.parts_max <= settings.partitions:
         return
     wrong = ""
@@ -42,7 +42,7 @@ def check_parts(settings: QueueSettings) -> None:
 
 
 def filled_percent(settings: QueueSettings, parts: int, messages: int, bytes: int) -> float:
-    """How full these many parts are, by whichever of the two bounds is nearer."""
+    """The fill level of this many parts, by the nearer of the two bounds."""
     share = parts / settings.parts_max
     by_messages = 100 * messages / (settings.messages_max * share) if settings.messages_max else 0.0
     by_bytes = 100 * bytes / (settings.bytes_max * share) if settings.bytes_max else 0.0
@@ -50,12 +50,12 @@ def filled_percent(settings: QueueSettings, parts: int, messages: int, bytes: in
 
 
 def is_calm(settings: QueueSettings, parts: int, messages: int, bytes: int) -> bool:
-    """Whether it would shrink if this lasts."""
+    """True if the queue shrinks when this lasts for `shrink_after_ms`."""
     return filled_percent(settings, parts, messages, bytes) < settings.shrink_at or parts > settings.parts_max
 
 
 def decide_parts(settings: QueueSettings, parts: int, messages: int, bytes: int, calm_ms: int) -> int:
-    """How many parts should be open, where `parts` are; `calm_ms` says for how long it has been calm."""
+    """The number of parts that should be open. `parts` are open now, and the queue has been calm for `calm_ms`."""
     if parts * 2 <= settings.parts_max and filled_percent(settings, parts, messages, bytes) >= settings.grow_at:
         return parts * 2
     if parts % 2 == 0 and parts // 2 >= settings.partitions and calm_ms >= settings.shrink_after_ms:
@@ -65,19 +65,19 @@ def decide_parts(settings: QueueSettings, parts: int, messages: int, bytes: int,
 
 @final
 class Senders:
-    """How many parts those who choose the part themselves are known to know.
+    """The number of parts that each Kafka producer is known to use.
 
-    Who sends to a part shows that it knows of that part, and from then on some of its keys go elsewhere. That is the
-    moment for a mark: everything it sent before stands below it. Not durable: whoever is not known here is taken for
-    one that has just heard.
+    A producer that sends to a part knows of that part, and from then on some of its keys go to other parts. That is the
+    time for a mark: everything the producer sent before is below it. The state is not durable: an unknown producer
+    counts as one that has just seen the growth.
     """
 
     def __init__(self, least: int) -> None:
         self._least = least
         self._known: dict[int, int] = {}
 
-    def hears(self, sender: int, part: int) -> bool:
-        """Whether it shows with this part that it knows more parts than it did."""
+    def notices_growth(self, sender: int, part: int) -> bool:
+        """True if a send to this part shows that the sender knows more parts than before."""
         if part < self._least:
             return False
         knows = self._least
@@ -90,5 +90,5 @@ class Senders:
         return True
 
     def forget(self) -> None:
-        """Parts went: all will know fewer."""
+        """Reset after parts were hidden."""
         self._known = {}

@@ -1,20 +1,20 @@
-"""A queue: who gets which message when, and what became of it.
+"""A queue: the state machine that leases messages to consumers, settles and returns them.
 
-decide_*() reads and returns events or a refusal; apply() alone changes what is durable; replaying the events rebuilds
-the queue with the same leases, numbers and deadlines. Time is hall time in milliseconds and comes as an argument. The
-end of a lease is no event; `tick` and `decide_receive` notice it.
+decide_*() reads and returns events or a refusal; apply() alone changes durable state; replaying the events rebuilds the
+queue with the same leases, numbers and deadlines. Time is hall time in milliseconds and is an argument. The end of a
+lease is not an event; `tick` and `decide_receive` detect it.
 
     a message is      from                     to                       by
-    waiting           sent (or rewound)        the scan meets it        Passed, Leased
-    available         Passed, lease or wait    it is given out          Leased
-                      over
-    leased            Leased                   its deadline             Extended moves it
-    hidden            Returned with a wait     its wait is over
+    waiting           sent (or rewound)        the scan reaches it      Passed, Leased
+    available         Passed, end of lease     it is delivered          Leased
+                      or delay
+    leased            Leased                   its deadline             Extended changes it
+    hidden            Returned with a delay    the delay ends
     settled           Settled, Leased at       for ever, unless         Rewound
                       most once                rewound
     gone              Died, Purged             for ever
 
-The queue refuses to know the log (the broker lets it peek), bodies, delays, deduplication, filters' words and redrives.
+The queue does not know the log (the broker passes `peek`), bodies, delays, deduplication, filter syntax or redrives.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from typing import Any, Final, final
 
 from longhall.errors import Code
 from longhall.queues.cursor import NO_ROW, Cursor
+from longhall.queues.delivery_selection import DEATHS_MAX, DeliverySelection, Peek, SelectionRules, owners_of
 from longhall.queues.events import Extended, Marked, Passed, Purged, QueueEvent, Returned, Rewound, Settled
-from longhall.queues.giving import DEATHS_MAX, Giving, Peek, Rules, owners_of
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import LEASED
 from longhall.queues.marks import MARKS_MAX
 from longhall.queues.outcomes import EXPIRED, Candidate, Death, Outcome, Overflow, Status
+from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
-from longhall.queues.wish import ReceiverFilter
 
-PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: given back, or of groups that are not free.
+PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: returned, or of blocked groups.
 LEASE_ENDS_AT_ONCE: Final = 10_000
 
 
 @final
 class Queue:
-    """See the module. `state` is for reading; everything that counts messages and causes is there."""
+    """The decisions of one queue over its durable `state`, which others only read."""
 
     def __init__(self, queue_id: int, settings: QueueSettings, passed_max: int = PASSED_MAX) -> None:
         self.queue_id = queue_id
         self.state = State(settings.fifo)
-        self.superseded = 0  # Refused receipts since this process began; not durable.
+        self.superseded = 0  # Superseded receipts since the process started; not durable.
         self._turn = 0
         self._passed_max = passed_max
         self.configure(settings)
 
     def configure(self, settings: QueueSettings) -> None:
-        """Other settings from now on. Whether a queue is FIFO is decided when it is made."""
+        """Take new settings. `fifo` never changes."""
         assert settings.fifo == self.state.fifo
         self.settings = settings
         letters = settings.dead_letters
-        self._rules = Rules(
+        self._rules = SelectionRules(
             self.queue_id,
             settings.fifo,
             settings.fair and not settings.fifo and not settings.one_by_one,
@@ -65,7 +65,7 @@ class Queue:
             self._passed_max,
         )
 
-    # Giving out
+    # Delivery
 
     def decide_receive(
         self,
@@ -74,11 +74,11 @@ class Queue:
         lease_ms: int,
         peek: Peek,
         is_open: bool = True,
-        wish: ReceiverFilter | None = None,
+        receiver_filter: ReceiverFilter | None = None,
     ) -> Outcome:
-        """At most `count_max` messages. `is_open`: within the delivery hours. With a wish only what it wants.
+        """Lease at most `count_max` messages. `is_open` is True within the delivery hours.
 
-        Whoever applies what was decided for a wish says so with `note_passed` before anything else is asked.
+        With a receiver filter, only matching messages; the caller calls `note_passed` after it has applied the events.
         """
         self.tick(now_ms)
         if self.state.paused or not is_open or count_max <= 0:
@@ -92,21 +92,21 @@ class Queue:
         count_max = min(count_max, settings.in_flight_max - leases.leased - leases.returned)
         if count_max <= 0:
             return Outcome(Status.TOO_MANY)
-        giving = Giving(self._rules, leases, self.state.marks, peek, now_ms, count_max)
-        giving.wish = wish
+        giving = DeliverySelection(self._rules, leases, self.state.marks, peek, now_ms, count_max)
+        giving.receiver_filter = receiver_filter
         for lane in self._in_turn():
             if not giving.take_from(lane, self.state.next_number, now_ms + lease_ms):
                 break
         return _ended(giving.outcome)
 
-    def note_passed(self, wish: ReceiverFilter) -> None:
-        """What was decided for this wish has been applied."""
-        for lane_id in wish.done:
-            wish.passed(lane_id, self.state.lanes[lane_id].offers)
-        wish.done = []
+    def note_passed(self, receiver_filter: ReceiverFilter) -> None:
+        """Note that the events of the last decision for this filter are applied."""
+        for lane_id in receiver_filter.done:
+            receiver_filter.passed(lane_id, self.state.lanes[lane_id].offers)
+        receiver_filter.done = []
 
     def _in_turn(self) -> list[Lane]:
-        """The lanes by falling priority; those of one priority take turns at being the first."""
+        """The lanes by falling priority; lanes of one priority rotate."""
         order = self.state.order
         if len(order) < 2:
             return order
@@ -122,9 +122,9 @@ class Queue:
         return turned
 
     def decide_drop(self, now_ms: int, messages: int, bytes: int, peek: Peek) -> Outcome:
-        """The oldest available messages, lowest priority first, as deaths by length until so much is free."""
+        """Deaths by LENGTH of the oldest available messages, lowest priority first, until this much is free."""
         self.tick(now_ms)
-        giving = Giving(self._rules, self.state.leases, self.state.marks, peek, now_ms, 1)
+        giving = DeliverySelection(self._rules, self.state.leases, self.state.marks, peek, now_ms, 1)
         giving.is_dropping = True
         giving.dropping_messages = messages
         giving.dropping_bytes = bytes
@@ -134,9 +134,9 @@ class Queue:
         return _ended(giving.outcome)
 
     def decide_expire(self, now_ms: int, peek: Peek) -> Outcome:
-        """What stands first in each lane, or was given back, and whose time to live is over, as deaths.
+        """Deaths of expired messages at the head of each lane, or returned ones.
 
-        Only what stands first: behind a message that lives on, the others are noticed when it is gone.
+        Only the head is checked: expired messages behind a live one are found when that one is gone.
         """
         self.tick(now_ms)
         outcome = Outcome(Status.EMPTY)
@@ -155,7 +155,7 @@ class Queue:
         for offset in nsmallest(DEATHS_MAX, lane.cursor.ready):
             row = lane.cursor.find(offset)
             if offset == last or row == NO_ROW or not lane.is_available(row):
-                continue  # The heap may have an offset more than once; nothing dies twice.
+                continue  # The heap may have an offset more than once.
             last = offset
             found = peek(lane.cursor.lane, offset, 1)
             if found is None:
@@ -185,10 +185,10 @@ class Queue:
         return True
 
     def decide_pass(self, lane_id: int, until: int, peek: Peek) -> Passed | Status:
-        """Let the scan stand at `until` without giving anything out, so that single messages can be named.
+        """Move the scan to `until` without a delivery, so that single messages can be addressed.
 
-        What it passes goes out before what comes later, as ever. COLD: the log has to be read first; TOO_MANY: there is
-        no room for so many; EMPTY: the log ends before.
+        Passed messages keep their order of delivery. COLD: the log must be read first; TOO_MANY: the bound of passed
+        messages is reached; EMPTY: the log ends before `until`.
         """
         position = self.state.lanes[lane_id].cursor.scan
         fresh: list[Candidate] = []
@@ -221,7 +221,7 @@ class Queue:
         )
 
     def decide_send(self, count: int, bytes: int) -> Code | Overflow | None:
-        """None if there is room. What is larger than the whole queue is refused under every policy."""
+        """None if there is room. A send larger than the bounds of the queue is refused under every policy."""
         settings = self.settings
         messages_over = self.state.messages + count - settings.messages_max if settings.messages_max else 0
         bytes_over = self.state.bytes + bytes - settings.bytes_max if settings.bytes_max else 0
@@ -238,11 +238,11 @@ class Queue:
     def decide_settle(
         self, now_ms: int, receipts: Sequence[tuple[int, int, int] | Code]
     ) -> tuple[list[Settled], list[Code | None]]:
-        """Receipts as lane, offset and number, or why one is none. What is settled already is fine; None for each."""
+        """Settle receipts of lane, offset and number. None for each success, which includes settled messages."""
         codes: list[Code | None] = []
         lanes: dict[int, list[int]] = {}
         for receipt in receipts:
-            if not isinstance(receipt, tuple):  # Asked so, because it is the cheaper question.
+            if not isinstance(receipt, tuple):  # Cheaper than a test for Code.
                 codes.append(receipt)
                 continue
             lane_id, offset, number = receipt
@@ -260,14 +260,14 @@ class Queue:
         return events, codes
 
     def decide_extend(self, now_ms: int, lane_id: int, offset: int, number: int, lease_ms: int) -> Extended | Code:
-        """The lease ends `lease_ms` from now."""
+        """Change the deadline of a lease to `lease_ms` from now."""
         row = self._leased_row(now_ms, lane_id, offset, number)
         if isinstance(row, Code):
             return row
         return Extended(queue=self.queue_id, lane=lane_id, offset=offset, deadline_ms=now_ms + lease_ms)
 
     def decide_return(self, now_ms: int, lane_id: int, offset: int, number: int, delay_ms: int = 0) -> Returned | Code:
-        """The message is available again, at once or after a delay."""
+        """Return a message, available at once or after a delay."""
         row = self._leased_row(now_ms, lane_id, offset, number)
         if isinstance(row, Code):
             return row
@@ -276,7 +276,7 @@ class Queue:
     def decide_unseen(
         self, now_ms: int, lane_id: int, offset: int, number: int, *, at_once: bool = False
     ) -> Returned | Code:
-        """What was leased is shown to nobody, and is no attempt: it comes again at once, or when its lease ends."""
+        """Return a leased message that no consumer has seen, without an attempt: now, or when the lease ends."""
         row = self._row_of(lane_id, offset, number)
         if isinstance(row, Code):
             return row
@@ -288,7 +288,7 @@ class Queue:
         )
 
     def _row_of(self, lane_id: int, offset: int, number: int) -> int | Code:
-        """The row that a receipt names; NO_ROW when it is settled."""
+        """The row of a receipt; NO_ROW if the message is settled."""
         lane = self.state.lanes.get(lane_id)
         if lane is None or not 0 < number < self.state.next_number:
             return Code.INVALID_RECEIPT
@@ -296,7 +296,9 @@ class Queue:
         if row == NO_ROW and offset < lane.cursor.scan:
             return NO_ROW
         if row == NO_ROW or self.state.leases.number[row] != number:
-            self.superseded += 1  # Somebody else has it or will; a merely late settle is welcome.
+            self.superseded += (
+                1  # Another delivery replaced the lease. A late settle with the current receipt is accepted.
+            )
             return Code.RECEIPT_SUPERSEDED
         return row
 
@@ -308,33 +310,33 @@ class Queue:
             return Code.NOT_IN_FLIGHT
         return row
 
-    # The queue as a thing
+    # The whole queue
 
     def decide_purge(
         self, now_ms: int, ends: Sequence[tuple[int, int]], apart_ms: int = 0, messages: int = 0, bytes: int = 0
     ) -> Purged | Code:
-        """Everything below these ends (lane, offset) goes, and so much is left. Purges may have to be so far apart."""
+        """Drop everything below these ends (lane, offset). Refused within `apart_ms` of the last purge."""
         if self.state.purged_ms >= 0 and now_ms < self.state.purged_ms + apart_ms:
             return Code.PURGE_RUNNING
         return Purged(queue=self.queue_id, positions=list(ends), at_ms=now_ms, messages=messages, bytes=bytes)
 
     def decide_rewind(self, lane_id: int, offset: int, messages: int, bytes: int) -> Rewound | Code:
-        """Give out again from `offset` on. The caller knows what the queue holds then. Forward is no rewinding."""
+        """Deliver again from `offset` on, which is not above the scan. The caller gives the new counts."""
         lane = self.state.lanes.get(lane_id)
         if lane is None or not 0 <= offset <= lane.cursor.scan:
             return Code.OFFSET_OUT_OF_RANGE
         return Rewound(queue=self.queue_id, lane=lane_id, offset=offset, messages=messages, bytes=bytes)
 
     def decide_mark(self, ends: Sequence[tuple[int, int]]) -> Marked | Status | None:
-        """Groups may go to other lanes from now on, where the lanes end here. TOO_MANY: there are too many marks; None:
-        nobody keeps an order that this could break.
+        """A mark at these ends: groups may use other lanes from now on. TOO_MANY at the bound of marks; None if the
+        queue is not FIFO.
         """
         state = self.state
         if not state.fifo:
             return None
         marks = state.marks
-        # Those with nothing below them tell sequence numbers still, and a rewind needs them again. The last of them is
-        # below what stands above all of them.
+        # Drained marks still define sequence numbers, and a rewind needs them again. The last of them is the base of
+        # all messages above it.
         forget = min(max(0, marks.done(state.lanes) - 1), max(0, len(marks) + 1 - MARKS_MAX))
         if len(marks) - forget >= MARKS_MAX:
             return Status.TOO_MANY
@@ -343,12 +345,12 @@ class Queue:
     # Time
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` should be called next."""
+        """When `tick` must be called next."""
         deadline_ms = self.state.leases.next_deadline_ms()
         return None if deadline_ms < 0 else deadline_ms
 
     def tick(self, now_ms: int, ends_max: int = LEASE_ENDS_AT_ONCE) -> bool:
-        """Let leases and waits end that are over, so many at once; whether any did."""
+        """End at most `ends_max` expired leases and delays; True if any ended."""
         return self.state.tick(now_ms, ends_max)
 
     # Reading
@@ -358,40 +360,40 @@ class Queue:
         return [(lane.cursor.lane, lane.cursor.priority, lane.cursor.scan) for lane in self.state.order]
 
     def cursor(self, lane_id: int) -> Cursor:
-        """For the cleaner: floor, is_settled, live_between, dead_ranges. To be read only."""
+        """The cursor of a lane, read-only."""
         return self.state.lanes[lane_id].cursor
 
     def waiting(self, ends: Sequence[tuple[int, int]]) -> int:
-        """How many could be given out, given where the logs end: those behind the scan and those available again."""
+        """The number of deliverable messages, given the ends of the logs."""
         behind = 0
         for lane_id, end in ends:
             behind += max(0, end - self.state.lanes[lane_id].cursor.scan)
         return behind + self.state.leases.ready
 
     def first_waiting(self, lane_id: int, end: int) -> int:
-        """The lowest offset of a lane that could be given out, given where its log ends; -1 if there is none."""
+        """The lowest deliverable offset of a lane, given the end of its log; -1 if there is none."""
         lane = self.state.lanes[lane_id]
         ready = lane.cursor.ready
         while ready:
             row = lane.cursor.find(ready[0])
             if row != NO_ROW and lane.is_available(row):
                 return ready[0]
-            heappop(ready)  # Out of date; whoever takes from the heap would pass over it as well.
+            heappop(ready)  # A stale entry.
         return lane.cursor.scan if lane.cursor.scan < end else -1
 
     @property
     def in_flight(self) -> int:
-        """How many are leased."""
+        """The number of leased messages."""
         return self.state.leases.leased
 
     @property
     def available_again(self) -> int:
-        """How many were given back, lost their lease, or were passed over, and may go out (when their group may)."""
+        """The number of returned, expired and passed messages that are available, if their group is free."""
         return self.state.leases.ready
 
     @property
     def held_back(self) -> int:
-        """How many were given back and wait."""
+        """The number of returned messages in a retry delay."""
         return self.state.leases.returned
 
     def lease_of(self, lane_id: int, offset: int) -> tuple[int, int, int, int] | None:
@@ -403,23 +405,23 @@ class Queue:
         return (leases.number[row], leases.deadline_ms[row], leases.attempts[row], leases.first_ms[row])
 
     def is_leased(self, lane_id: int, offset: int) -> bool:
-        """Whether somebody has it now."""
+        """True if the message is leased now."""
         row = self.state.lanes[lane_id].cursor.find(offset)
         return row != NO_ROW and self.state.leases.state[row] == LEASED
 
     def history_of(self, lane_id: int, offset: int) -> list[tuple[int, int, int]]:
-        """Received, ended and how (LAPSED or RETURNED_BY_HAND) of the attempts at an outstanding message."""
+        """Received, ended and how (LAPSED or RETURNED_BY_HAND) of the attempts of an outstanding message."""
         row = self.state.lanes[lane_id].cursor.find(offset)
         return [] if row == NO_ROW else self.state.leases.history(row)
 
     # Applying
 
     def apply_sent(self, count: int, bytes: int) -> None:
-        """A batch was appended to one of the lanes."""
+        """Count a batch that was appended to one of the lanes."""
         self.state.apply_sent(count, bytes)
 
     def apply(self, event: QueueEvent) -> None:
-        """The only way by which the queue changes."""
+        """Apply an event: the only way in which the queue changes."""
         self.state.apply(event)
 
     def snapshot(self) -> dict[str, Any]:
@@ -427,7 +429,7 @@ class Queue:
         return self.state.snapshot()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become what `snapshot` described. The settings are the caller's."""
+        """Take the state of a `snapshot`. It has no settings."""
         self.state = State(self.state.fifo)
         self.state.restore(state)
 
@@ -437,7 +439,7 @@ def _priority(lane: Lane) -> int:
 
 
 def _ended(outcome: Outcome) -> Outcome:
-    """What was given, or else what died, is what the caller has to act upon first."""
+    """Set the status: GIVEN before DEATHS before MORE."""
     if outcome.given:
         outcome.status = Status.GIVEN
     elif outcome.deaths:

@@ -1,13 +1,13 @@
-"""Receipts: what a consumer shows to settle, extend or give back what it was given.
+"""Receipts: the tokens with which a consumer settles, extends or returns a delivered message.
 
     | version | lane    | offset  | lease number | MAC      |
     | 1 byte  | 8 bytes | 8 bytes | 8 bytes      | 17 bytes |    in URL-safe base64: 56 characters, none of padding
 
-Version 2 says besides that the message asks for a report of its fate, so that whoever settles need not look it up for
-every message to find the few that do.
+Version 2 also means that the message asks for a delivery report, so that a settle need not read every message to find
+the few that do.
 
-The MAC is keyed with the hall's secret and covers the queue's id as well, so a receipt is good for its own queue only
-and cannot be made up. Whether the lease still stands is the queue's question, not this module's.
+The MAC is keyed with the hall's secret and covers the queue id, so a receipt is valid for one queue and cannot be
+forged. The queue checks whether the lease is current; this module does not.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Final, final
 from longhall.errors import Code
 
 _VERSION: Final = 1
-_VERSIONS_END: Final = 16  # What begins with less is a receipt of some version; with more, no receipt at all.
+_VERSIONS_END: Final = 16  # A first byte below this is a receipt of some version; others are not receipts.
 _VERSION_REPORTS: Final = 2
 _BODY: Final = Struct(">BQQQ")
 _BODY_BYTES: Final = 25
 _MAC_BYTES: Final = 17
 _TEXT_CHARACTERS: Final = 56
 _TO_URL: Final = bytes.maketrans(b"+/", b"-_")
-_FROM_URL: Final = bytes.maketrans(b"-_+/", b"+/!!")  # Of the other alphabet nothing is taken: one text a receipt.
+_FROM_URL: Final = bytes.maketrans(b"-_+/", b"+/!!")  # Rejects the other alphabet: one text for each receipt.
 
 
 @final
 class Receipts:
-    """The receipts of one queue."""
+    """Encodes and verifies the receipts of one queue."""
 
     def __init__(self, secret: bytes, queue_id: int) -> None:
         self._keyed = blake2s(queue_id.to_bytes(8, "big"), digest_size=_MAC_BYTES, key=secret)
@@ -53,7 +53,7 @@ class Receipts:
         except binascii.Error:
             return Code.INVALID_RECEIPT
         if len(raw) != _BODY_BYTES + _MAC_BYTES:
-            return Code.INVALID_RECEIPT  # It was padded, which the encoder never needs.
+            return Code.INVALID_RECEIPT  # Padded text is never encoded here.
         if _VERSION_REPORTS < raw[0] < _VERSIONS_END:
             return Code.RECEIPT_OF_OTHER_VERSION
         if not compare_digest(raw[_BODY_BYTES:], self._mac(raw[:_BODY_BYTES])):
@@ -63,10 +63,10 @@ class Receipts:
 
     @staticmethod
     def reports(receipt: str) -> bool:
-        """Whether the message of a receipt asks for a report of its fate, as far as it is a receipt at all."""
+        """True if the message of a well-formed receipt asks for a delivery report."""
         return (
             len(receipt) == _TEXT_CHARACTERS and "g" <= receipt[1] <= "v"
-        )  # The second character begins with the lowest two bits of the version.
+        )  # The second character has the lowest two bits of the version.
 
     def _mac(self, body: bytes) -> bytes:
         mac = self._keyed.copy()

@@ -1,4 +1,4 @@
-"""Redrives: the messages of a dead-letter queue on their way back, at a bounded rate, resumable and cancellable.
+"""Redrives: tasks that move the messages of a dead-letter queue, at a bounded rate, resumable and cancellable.
 
     state        by                                      then
     (none)       decide_start: MoveStarted               RUNNING
@@ -8,12 +8,12 @@
     CANCELLING   next_step: MoveEnded                    CANCELLED
     either       decide_fail: MoveEnded                  FAILED
 
-A task takes what was in the source when it started, partition after partition, in order; what is leased there when its
-turn comes is passed over. Progress is written in the same entry as the moves (or as the outbox that carries them), so a
-crash repeats nothing. One task runs a source; the last ten that ended are remembered for each.
+A task moves the messages that were in the source when it started, partition by partition, in order; leased messages are
+skipped. Progress is written in the same entry as the moves, so a crash repeats nothing. A source has one running task;
+the last ten ended tasks of each source are stored.
 
-The rate is a token bucket of a tenth of a second that is filled by the time told; it is not kept, and starts empty but
-for one message. This machine moves nothing itself, and refuses to know queues, cursors and where messages came from.
+The rate limit is a token bucket of a tenth of a second. Its level is not durable and starts at one message. This
+machine moves nothing itself and does not know queues, cursors or the sources of messages.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from __future__ import annotations
 from typing import Any, Final, final
 
 from longhall.errors import Code
+from longhall.queues.auxiliary_events import MoveCancelling, MoveEnded, MoveEvent, MoveProgressed, MoveStarted
 from longhall.queues.messages import MoveTask
-from longhall.queues.steps import MoveCancelling, MoveEnded, MoveEvent, MoveProgressed, MoveStarted
 
-ENDED_MAX: Final = 10  # Ended tasks that are remembered, for each source.
+ENDED_MAX: Final = 10  # Ended tasks that are stored, for each source.
 STEP_MAX: Final = 1000  # Messages of one step.
 RATE_MAX: Final = 1_000_000  # Messages a second.
-CHOSEN_MAX: Final = 1000  # Messages that a task can name by their ids.
+CHOSEN_MAX: Final = 1000  # Message ids in one task.
 
 RUNNING: Final = "RUNNING"
 CANCELLING: Final = "CANCELLING"
 
-_TOKEN: Final = 1000  # One message, in thousandths: a rate a second is so many of them a millisecond.
+_TOKEN: Final = 1000  # One message: a rate a second fills this many tokens a millisecond times the rate.
 
 
 @final
 class Step:
-    """What the broker should do for a task: move at most `count_max` from here, or write that it has ended."""
+    """The next work for a task: move at most `count_max` messages from here, or write `ended`."""
 
     def __init__(self, task_id: str, ended: MoveEnded | None) -> None:
         self.task_id = task_id
@@ -58,7 +58,7 @@ class _Task:
         self.moved = 0
         self.failure = ""
         self.positions: dict[int, int] = {}  # Partition to the next offset, where that is not the beginning.
-        # Not kept:
+        # Not durable:
         self.tokens = _TOKEN
         self.filled_ms = -1
         self.stepping = False  # A step is under way.
@@ -86,14 +86,14 @@ class _Task:
         self.filled_ms = max(now_ms, self.filled_ms)
 
     def allowance(self, now_ms: int) -> int:
-        """How many may move now."""
+        """The number of messages that may move now."""
         if self.started.rate_max <= 0:
             return STEP_MAX
         self.fill(now_ms)
         return min(self.tokens // _TOKEN, STEP_MAX)
 
     def next_place(self) -> tuple[int, int, int] | None:
-        """Partition, next offset and end of the first partition that is not done."""
+        """Partition, next offset and end of the first unfinished partition."""
         for partition, end in self.started.ends:
             at = self.positions.get(partition, 0)
             if at < end:
@@ -108,7 +108,7 @@ class Redrives:
     def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
         self._running: dict[str, _Task] = {}  # By source.
-        self._ended: dict[str, list[str]] = {}  # By source, the last to end last.
+        self._ended: dict[str, list[str]] = {}  # By source, in the order of their ends.
 
     def decide_start(
         self,
@@ -122,7 +122,7 @@ class Redrives:
         ids: tuple[str, ...] = (),
         filter: str = "",
     ) -> MoveStarted | Code:
-        """Start a task; refused while another one runs on the same source. Ids or a filter choose what it takes."""
+        """Start a task; refused while another runs on the same source. Ids or a filter select the messages."""
         if source in self._running:
             return Code.MOVE_RUNNING
         if not 0 <= rate_max <= RATE_MAX or task_id in self._tasks or len(ids) > CHOSEN_MAX:
@@ -140,31 +140,31 @@ class Redrives:
         )
 
     def decide_progress(self, step: Step, next_offset: int, moved: int) -> MoveProgressed:
-        """So many of the step are moved, and everything below `next_offset` is done with. Ends the step."""
+        """End a step: `moved` messages moved, and everything below `next_offset` is done."""
         return MoveProgressed(task_id=step.task_id, partition=step.partition, next_offset=next_offset, moved=moved)
 
     def decide_cancel(self, task_id: str) -> MoveCancelling | Code:
-        """Stop it after the step that it is in. What was moved stays moved."""
+        """Stop a task after its current step. Moved messages stay moved."""
         task = self._tasks.get(task_id)
         if task is None or task.state != RUNNING:
             return Code.MOVE_UNKNOWN
         return MoveCancelling(task_id=task_id)
 
     def decide_fail(self, task_id: str, failure: str, now_ms: int) -> MoveEnded | Code:
-        """It cannot go on: its source or target is gone, or refuses."""
+        """End a task that cannot continue: its source or target is gone, or refuses."""
         task = self._tasks.get(task_id)
         if task is None or task.state not in (RUNNING, CANCELLING):
             return Code.MOVE_UNKNOWN
         return MoveEnded(task_id=task_id, state="FAILED", failure=failure, at_ms=now_ms)
 
     def next_step(self, now_ms: int) -> Step | None:
-        """Something to do, for one of the tasks that are not in a step already; None until `next_deadline_ms`."""
+        """The next step of a task without a current step; None until `next_deadline_ms`."""
         for source, task in self._running.items():
             if task.stepping:
                 continue
             step = self._step_of(task, now_ms)
             if step is not None:
-                # Whoever was served goes to the end, so that a task without a rate does not hold up the others.
+                # The served task moves to the end, so that a task without a rate limit does not starve the others.
                 del self._running[source]
                 self._running[source] = task
                 return step
@@ -187,13 +187,13 @@ class Redrives:
         return step
 
     def give_up(self, step: Step) -> None:
-        """The step could not be done now; it will be given again."""
+        """Abandon a step; `next_step` returns it again."""
         task = self._tasks.get(step.task_id)
         if task is not None:
             task.stepping = False
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When `next_step` has something again, if nothing else happens. None: not by time."""
+        """When `next_step` has work again; None if time alone makes none."""
         soonest_ms: int | None = None
         for task in self._running.values():
             if task.stepping:
@@ -220,7 +220,7 @@ class Redrives:
         return None if task is None else task.describe()
 
     def apply(self, event: MoveEvent) -> None:
-        """Alone changes what is kept. What is about a task that is forgotten changes nothing."""
+        """Apply an event: the only way in which tasks change. Events of unknown tasks are ignored."""
         if isinstance(event, MoveStarted):
             task = _Task(event)
             self._tasks[event.task_id] = task
@@ -251,7 +251,7 @@ class Redrives:
             del self._tasks[ended.pop(0)]
 
     def forget(self, source: str) -> None:
-        """The queue is deleted. Part of the fold."""
+        """Drop the tasks of a deleted queue. Part of the fold."""
         running = self._running.pop(source, None)
         if running is not None:
             del self._tasks[running.started.task_id]
@@ -259,7 +259,7 @@ class Redrives:
             del self._tasks[task_id]
 
     def snapshot(self) -> list[Any]:
-        """Builtins only; `restore` takes it back. Tasks in the order in which they came."""
+        """Builtins only, for `restore`. Tasks are in the order of their start."""
         return [
             [
                 task.started.task_id,
@@ -285,7 +285,7 @@ class Redrives:
         self._ended = {}
         for row in state:
             task_id, source, target, rate_max, to_move, ends, at_ms, word, moved, failure, positions = row[:11]
-            ids, filter = row[11:13] if len(row) > 11 else ((), "")  # Before tasks could choose.
+            ids, filter = row[11:13] if len(row) > 11 else ((), "")  # Old snapshots have neither.
             self.apply(
                 MoveStarted(
                     task_id=task_id,

@@ -1,4 +1,4 @@
-"""Which messages a receiver wants, written as a condition: `city = 'Oslo' AND price > 10`, as STOMP and JMS people do.
+"""Selectors in the syntax of JMS and STOMP: `city = 'Oslo' AND price > 10`.
 
     condition   = term { OR term }
     term        = factor { AND factor }
@@ -11,12 +11,12 @@
                 | name                                            true if its text is "true"
     operand     = name | number | 'text' | TRUE | FALSE
 
-A name is an attribute; `"any characters"` in double quotes is one too. `$key`, `$group` and `$priority` stand for the
-message's own. In texts '' is a quote. As in SQL, whatever is asked of an attribute that is not there is unknown, and
-only what is true is given out. Texts are equal or not and have no order; numbers compare with numbers and with text
-that reads as one, exactly. There is no arithmetic.
+A name is an attribute; so is `"any characters"` in double quotes. `$key`, `$group` and `$priority` are the fields of
+the message. In texts '' is a quote. As in SQL, a predicate on an absent attribute is unknown, and only messages for
+which the condition is true match. Texts have no order; numbers compare exactly, with numbers and with numeric text.
+There is no arithmetic.
 
-A selector becomes a `Filter`, bounded in length and nesting. It refuses to look into bodies.
+A selector compiles to a `Filter`, bounded in length and nesting. Selectors do not read bodies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TEXT_CHARACTERS_MAX: Final = 16 * 1024
 TOKENS_MAX: Final = 1024
 NESTING_MAX: Final = 32
 
-# What a predicate says: SQL has three answers.
+# The three truth values of SQL.
 TRUE: Final = 1
 FALSE: Final = 0
 UNKNOWN: Final = -1
@@ -50,21 +50,21 @@ _SIGNS: Final = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
 class _Node:
-    """A part of a condition."""
+    """A node of the syntax tree; `says` evaluates it to TRUE, FALSE or UNKNOWN."""
 
     def says(self, message: Fields) -> int:
         raise NotImplementedError
 
 
 class _Operand:
-    """A name, or a value that stands for itself."""
+    """A name, or a literal value."""
 
     def __init__(self, name: str, value: Value) -> None:
         self.name = name
         self.value = value
 
     def of(self, message: Fields) -> Value:
-        """None: not there."""
+        """The value for this message; None if the attribute is absent."""
         if not self.name:
             return self.value
         values = values_of(message, self.name)
@@ -189,7 +189,7 @@ def _compared(sign: str, left: Value, right: Value) -> int:
 
 
 def _equality(sign: str, same: bool) -> int:
-    """For what can be equal or not, and nothing else."""
+    """The result of a comparison of values without an order."""
     if sign == "=":
         return TRUE if same else FALSE
     return TRUE if sign == "<>" and not same else FALSE
@@ -221,7 +221,7 @@ def like_pieces(pattern: str, escape: str) -> list[list[str]]:
 
 
 def like_fits(value: str, pieces: list[list[str]]) -> bool:
-    """Each piece at its earliest place, the first and the last at the ends: the cost is at most a product."""
+    """Match each piece at its earliest position, the first and the last at the ends; the cost is at most a product."""
     first, last = pieces[0], pieces[-1]
     if len(pieces) == 1:
         return len(value) == len(first) and _stands(value, 0, first)
@@ -246,30 +246,30 @@ def _stands(value: str, at: int, piece: list[str]) -> bool:
 
 
 def compile_filter(text: str) -> Filter:
-    """A policy if it looks like JSON, a selector otherwise. Raises INVALID_REQUEST and says what is wrong with it."""
+    """Compile a policy if the text begins with `{`, else a selector. Raises INVALID_REQUEST with the reason."""
     return compile_policy(text) if text.lstrip().startswith("{") else compile_selector(text)
 
 
 def compile_selector(text: str) -> Selector:
-    """A selector as a filter. Raises INVALID_REQUEST and says where it is wrong."""
+    """Compile a selector. Raises INVALID_REQUEST with the reason."""
     if len(text) > TEXT_CHARACTERS_MAX:
         _refuse(f"it is longer than {TEXT_CHARACTERS_MAX} characters")
     parser = _Parser(_tokens(text))
     root = parser.condition(1)
     if parser.token[0] != "end":
-        _refuse(f"{parser.token[1]!r} was not expected there")
+        _refuse(f"unexpected {parser.token[1]!r}")
     return Selector(root)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Kind and text of each token; words of the language are kind "word", in capitals."""
+    """Kind and text of each token; keywords have the kind "word" and are in capitals."""
     found: list[tuple[str, str]] = []
     at = 0
     end = len(text.rstrip())
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
-            _refuse(f"nothing can begin like {text[at : at + 20].strip()!r}")
+            _refuse(f"unexpected text {text[at : at + 20].strip()!r}")
         kind, token = match.lastgroup, match.group(match.lastgroup)
         if kind == "text":
             token = token[1:-1].replace("''", "'")
@@ -286,7 +286,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 class _Parser:
-    """One method a line of the grammar."""
+    """A recursive-descent parser with one method for each line of the grammar."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self.tokens = tokens
@@ -297,7 +297,7 @@ class _Parser:
         return self.tokens[self.at]
 
     def take(self, kind: str, text: str = "") -> str | None:
-        """The next token if it is such a one."""
+        """Consume the next token if it has this kind and text; else None."""
         found = self.tokens[self.at]
         if found[0] != kind or (text and found[1] != text):
             return None

@@ -1,16 +1,16 @@
-"""Slices of due time, coarse for what is far away and fine for what is near.
+"""Slices of due time for delayed messages: coarse for the far future, fine for the near.
 
-    level   a slice is     begins to be read   so that at most
-    0       a minute       20 s before         70 of them are ahead
-    1       an hour        10 min before       25 of them are ahead
-    2       a day          1 h before          31 of them are ahead
-    3       thirty days    12 h before         123 of them are ahead (ten years)
+    level   length         read from           slices ahead, at most
+    0       a minute       20 s before         70
+    1       an hour        10 min before       25
+    2       a day          1 h before          31
+    3       thirty days    12 h before         123 (ten years)
 
-Once a coarse slice begins, it takes nothing more: what is due inside goes one level finer, and what it holds is staged
-again, one level finer, in steps. So a delay of three months is written four times, costs no memory while it waits, and
-ten years of delays need no more than 250 logs. A slice's key is one integer that sorts by its start.
+A coarse slice that has begun accepts no more messages: messages due in it go one level finer, and its own messages are
+restaged one level finer, in steps. A delay of three months is written four times and costs no memory while it waits;
+ten years of delays need at most 250 logs. The key of a slice is one integer that sorts by its start.
 
-This module is the arithmetic, and what is remembered of one slice. It does not know the time.
+This module has the arithmetic and the state of one slice. It does not know the time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SliceKey = int
 
 
 def slice_at(level: int, due_ms: int) -> SliceKey:
-    """The slice of this level that holds this time."""
+    """The slice of this level that contains this time."""
     length_ms = SLICE_MS[level]
     return ((due_ms // length_ms * length_ms // MINUTE_MS) << 2) | level
 
@@ -47,14 +47,14 @@ def end_ms_of(key: SliceKey) -> int:
 
 
 def begins_ms_of(key: SliceKey) -> int:
-    """From when on it is read: loaded if it is a minute, staged again if it is longer."""
+    """When its reading begins: a minute is loaded, a longer slice is restaged."""
     return (key >> 2) * MINUTE_MS - AHEAD_MS[key & 3]
 
 
 def slice_for(due_ms: int, now_ms: int) -> SliceKey:
-    """Where a message due then is staged now: the coarsest slice that has not begun, or else a minute."""
+    """The slice in which a message due then is staged now: the coarsest that has not begun, else a minute."""
     if due_ms < now_ms:
-        due_ms = now_ms  # Due in the past is due now.
+        due_ms = now_ms  # Overdue messages are due now.
     level = COARSEST
     while level > 0:
         key = slice_at(level, due_ms)
@@ -66,9 +66,9 @@ def slice_for(due_ms: int, now_ms: int) -> SliceKey:
 
 @final
 class Slice:
-    """One slice: its lane, and which of the messages there have left.
+    """One slice: its lane, and which of its messages are settled (moved or cancelled).
 
-    `settled` has a bit for each offset from `base` on; whole bytes of ones at its front are cut off.
+    `settled` has a bit for each offset from `base` on; full bytes at its front are cut off.
     """
 
     def __init__(self, key: SliceKey, lane: int, start_offset: int) -> None:
@@ -76,13 +76,13 @@ class Slice:
         self.lane = lane
         self.start = start_offset
         self.end = start_offset
-        self.live = 0  # Messages that have not left.
+        self.live = 0  # Messages that are not settled.
         self.base = start_offset & ~7
         self.settled = bytearray([(1 << (start_offset & 7)) - 1] if start_offset & 7 else b"")
         # Only while the slice is in memory:
         self.slot = -1
-        self.loaded = start_offset  # Each live message below is in the wheel or in the broker's hands.
-        self.indexed = 0  # Entries in the wheel, those that were cancelled included.
+        self.loaded = start_offset  # Each live message below is in the wheel, or the broker is moving it.
+        self.indexed = 0  # Entries in the wheel, cancelled ones included.
 
     def is_settled(self, offset: int) -> bool:
         at = offset - self.base
@@ -90,7 +90,7 @@ class Slice:
 
     @property
     def floor(self) -> int:
-        """The first offset that has not left."""
+        """The first offset that is not settled."""
         if not self.settled:
             return self.base
         bits = self.settled[0]
@@ -100,7 +100,7 @@ class Slice:
         return self.base + at
 
     def settle(self, first: int, count: int) -> None:
-        """These have left; those that had before are not counted again."""
+        """Settle a range of offsets; settled ones are not counted again."""
         at = max(first - self.base, 0)
         until = min(first + count, self.end) - self.base
         if at >= until:

@@ -1,20 +1,20 @@
-"""What must not be visible yet: delayed messages and those that wait for a retry, from milliseconds to ten years.
+"""Staging: delayed messages, from milliseconds to ten years.
 
-They stand, durable, in hidden lanes (logs), one for each slice of due time that has any. Only slices that have begun
-are known message by message, eight bytes each; of all others nothing is in memory but the end of their lane. What left
-a slice is remembered by a bitmap, written in the same entry as what took its place, so that a crash between two steps
-neither repeats nor loses a message. A slice that is over and empty is dropped; its lane serves the next slice.
+They are durable in hidden lanes (logs), one for each slice of due time that has messages. Only slices that have begun
+are indexed message by message, eight bytes each; of the others only the end of the lane is in memory. A bitmap records
+which messages have left a slice; it changes in the same entry that writes the copies, so a crash neither repeats nor
+loses a message. An empty slice that has ended is dropped; its lane is reused for another slice.
 
     slice            becomes            by
     not there        open               SliceOpened, before the first message is appended to it
     open             begun              time alone: from `begins_ms_of` on
-    begun, minute    loaded             load(), fed from its lane in steps; what is appended later is known at once
-    begun, longer    staged again       StagedSettled(restaged), in steps, with the copies in finer lanes
+    begun, minute    loaded             load(), from its lane in steps; later appends are indexed at once
+    begun, longer    restaged           StagedSettled(restaged), in steps, with the copies in finer lanes
     begun            empty              StagedSettled(due), with the copies in the main lane; StagingPurged
     empty and over   not there          SliceDropped
 
-The broker asks `next_work` what to do, does it, and asks again. This machine reads no log, keeps no message, and
-refuses to know why a message waits.
+The broker calls `next_work`, does the work, and calls it again. This machine reads no log, holds no message, and does
+not know why a message waits.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, final
 
+from longhall.queues.auxiliary_events import SliceDropped, SliceOpened, StagedSettled, StagingEvent, StagingPurged
+from longhall.queues.runs import runs_of
 from longhall.queues.slices import Slice, SliceKey, begins_ms_of, end_ms_of, level_of, slice_at, slice_for
-from longhall.queues.steps import SliceDropped, SliceOpened, StagedSettled, StagingEvent, StagingPurged
 from longhall.queues.wheel import SLOTS_MAX, Wheel
 
 NO_LANE: Final = -1
@@ -32,9 +33,9 @@ FAR_MS: Final = 1 << 62
 
 Why = Literal["due", "restaged", "cancelled"]
 
-INDEX_MAX: Final = 4_000_000  # Messages known one by one; beyond, loading waits until some have left.
-IDLE_LANES_MAX: Final = 3  # Empty lanes that are kept for the next slices; more are deleted.
-STEP_MAX: Final = 1000  # Messages that the broker should read or move in one step.
+INDEX_MAX: Final = 4_000_000  # Indexed messages; at the bound, loading waits until some have left.
+IDLE_LANES_MAX: Final = 3  # Empty lanes that are kept for reuse; more are deleted.
+STEP_MAX: Final = 1000  # Messages that the broker reads or moves in one step.
 
 # Kinds of work.
 MOVE: Final = 1
@@ -45,10 +46,10 @@ DROP: Final = 4
 
 @final
 class Work:
-    """What the broker should do next.
+    """The next work of the broker.
 
-    MOVE: ask `due` and move those. LOAD: read the lane from `from_offset`, then call `load`. RESTAGE: read the lane
-    from `from_offset`, ask `route` for each that is not settled, append there, settle here. DROP: write `decide_drop`.
+    MOVE: move the messages of `due`. LOAD: read the lane from `from_offset`, then call `load`. RESTAGE: read the lane
+    from `from_offset`, append each unsettled message where `route` says and settle it here. DROP: write `decide_drop`.
     """
 
     def __init__(self, kind: int, key: SliceKey, lane: int, from_offset: int, until_offset: int) -> None:
@@ -68,25 +69,25 @@ class Staging:
         self._index_max = index_max
         self._slices: dict[SliceKey, Slice] = {}
         self._lanes: dict[int, Slice] = {}
-        self._idle: list[tuple[int, int]] = []  # Lane and end offset of empty ones, the last used last.
+        self._idle: list[tuple[int, int]] = []  # Lane and end offset of empty lanes, the last used last.
         self._wheel = Wheel()
         self._slots: list[Slice | None] = []
-        self._quiet_until_ms = 0  # Before this no slice needs anything, unless something happens to it.
+        self._quiet_until_ms = 0  # No slice needs work before this, unless it changes.
 
     # Staging
 
     @property
     def count(self) -> int:
-        """Messages that wait here."""
+        """The number of staged messages."""
         return sum(one.live for one in self._slices.values())
 
     @property
     def indexed(self) -> int:
-        """Of those, the ones known one by one."""
+        """The number of indexed messages."""
         return self._wheel.count
 
     def lanes(self) -> list[int]:
-        """All logs that belong to the staging of this queue."""
+        """All hidden lanes of this queue."""
         return [*self._lanes, *(lane for lane, _ in self._idle)]
 
     def place(self, due_ms: int, now_ms: int) -> tuple[SliceKey, int]:
@@ -101,24 +102,24 @@ class Staging:
 
     @property
     def has_idle_lane(self) -> bool:
-        """Whether the next slice that is opened needs no new log."""
+        """True if the next slice can reuse a lane."""
         return bool(self._idle)
 
     def decide_open(self, key: SliceKey, fresh_lane: int) -> SliceOpened:
-        """Open a slice: on an idle lane if there is one, else on the new, empty one. The lane is in the event."""
+        """Open a slice: on an idle lane if there is one, else on `fresh_lane`. The event has the lane."""
         if self._idle:
             lane, end = self._idle[-1]
             return SliceOpened(queue=self._queue, slice=key, lane=lane, start_offset=end)
         return SliceOpened(queue=self._queue, slice=key, lane=fresh_lane)
 
     def appended(self, lane: int, offset: int, due_ms: int, now_ms: int = 0) -> None:
-        """A message stands in the lane at this offset. Part of the fold: called for each append, also in a replay.
+        """Count an appended message. Part of the fold: called for each append, and again in a replay.
 
-        With the time, a minute that has begun is known message by message from its first one on, without loading.
+        With `now_ms`, a minute that has begun is indexed from its first message on, without loading.
         """
         one = self._lanes[lane]
         if offset < one.end:
-            return  # Told before.
+            return  # Counted before.
         if offset > one.end:
             self._pass_gap(one, offset)
         if one.slot < 0 and one.loaded == offset and level_of(one.key) == 0 and begins_ms_of(one.key) <= now_ms:
@@ -133,7 +134,7 @@ class Staging:
         one.live += 1
 
     def _pass_gap(self, one: Slice, offset: int) -> None:
-        """Offsets that hold no message count as left, so that the slice can become empty."""
+        """Settle offsets without a message, so that the slice can become empty."""
         first = one.end
         if one.loaded == first:
             one.loaded = offset
@@ -142,7 +143,7 @@ class Staging:
         one.settle(first, offset - first)
 
     def is_settled(self, lane: int, offset: int) -> bool:
-        """Whether what stands there has left, so that nobody may move it any more."""
+        """True if the message has left and must not be moved again."""
         one = self._lanes.get(lane)
         return one is None or one.is_settled(offset)
 
@@ -166,7 +167,7 @@ class Staging:
         begun = begins_ms_of(one.key) <= now_ms
         level = level_of(one.key)
         if one.live == 0:
-            # A minute is kept to its end, because more of the same is likely.
+            # A minute stays open to its end, because further messages are likely.
             over = end_ms_of(one.key) <= now_ms or ((level > 0 or not begun) and one.end > one.start)
             if over and one.indexed == 0:
                 return Work(DROP, one.key, one.lane, one.end, one.end)
@@ -180,19 +181,19 @@ class Staging:
         return None
 
     def _quiet_until(self, now_ms: int) -> int:
-        """When time alone makes work of a slice, as things are."""
+        """When a slice next begins or ends."""
         soonest_ms = FAR_MS
         for key in self._slices:
             at_ms = begins_ms_of(key)
             if at_ms <= now_ms:
                 at_ms = end_ms_of(key)
                 if at_ms <= now_ms:
-                    continue  # It waits for its last messages to leave.
+                    continue  # Its last messages have not left yet.
             soonest_ms = min(soonest_ms, at_ms)
         return soonest_ms
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When to ask `next_work` again if nothing else happens; early at worst, never late. None: need not ask."""
+        """When to call `next_work` again: possibly early, never late. None if nothing is staged."""
         due_ms = self._wheel.next_ms(now_ms)
         quiet_ms = self._quiet_until_ms
         if due_ms >= 0 and due_ms < quiet_ms:
@@ -200,7 +201,7 @@ class Staging:
         return None if quiet_ms >= FAR_MS or not self._slices else quiet_ms
 
     def load(self, key: SliceKey, entries: Sequence[tuple[int, int]], next_offset: int) -> None:
-        """Due times and offsets of a LOAD, which read the lane from `from_offset` up to `next_offset`."""
+        """Index the result of a LOAD, which read the lane from `from_offset` to `next_offset`."""
         one = self._slices.get(key)
         if one is None or one.slot < 0:
             return  # It was purged and dropped while the lane was read.
@@ -212,10 +213,10 @@ class Staging:
         self._quiet_until_ms = 0
 
     def due(self, now_ms: int, count_max: int = STEP_MAX) -> list[tuple[int, int]]:
-        """Lane and offset of those that are due, the longest due first. They are in the caller's hands now:
+        """Remove due messages from the index and return lane and offset of each, the longest due first.
 
-        it moves them and settles them (`decide_settle`) in one entry, or gives them back (`put_back`). After a crash
-        they are loaded again.
+        The caller moves and settles them (`decide_settle`) in one entry, or calls `put_back`. After a crash they are
+        loaded again.
         """
         found: list[tuple[int, int]] = []
         taken = self._wheel.take(now_ms, count_max)
@@ -232,14 +233,14 @@ class Staging:
         return found
 
     def put_back(self, lane: int, offset: int, due_ms: int) -> None:
-        """It could not be moved: it will be due at this time."""
+        """Index a message that could not be moved again, due at this time."""
         one = self._lanes.get(lane)
         if one is not None and one.slot >= 0 and not one.is_settled(offset):
             self._wheel.add(due_ms, one.slot, offset)
             one.indexed += 1
 
     def route(self, key: SliceKey, due_ms: int, now_ms: int) -> SliceKey:
-        """Where a message of a slice that is staged again goes: to a finer slice, or out (DUE_NOW)."""
+        """The target of a restaged message: a finer slice, or DUE_NOW."""
         if due_ms <= now_ms:
             return DUE_NOW
         target = slice_for(due_ms, now_ms)
@@ -247,28 +248,29 @@ class Staging:
         return slice_at(finer, due_ms) if level_of(target) > finer else target
 
     def decide_settle(self, places: Sequence[tuple[int, int]], why: Why = "due") -> list[StagedSettled]:
-        """These (lane, offset) leave, one event for each slice. Those that have left already are passed over."""
+        """Settle these (lane, offset), one event for each slice. Settled ones are skipped."""
         offsets: dict[SliceKey, list[int]] = {}
         for lane, offset in places:
             one = self._lanes.get(lane)
             if one is not None and offset < one.end and not one.is_settled(offset):
                 offsets.setdefault(one.key, []).append(offset)
         return [
-            StagedSettled(queue=self._queue, slice=key, runs=runs_of(found), why=why) for key, found in offsets.items()
+            StagedSettled(queue=self._queue, slice=key, runs=runs_of(sorted(found)), why=why)
+            for key, found in offsets.items()
         ]
 
     def decide_drop(self, key: SliceKey) -> SliceDropped:
-        """For DROP. If `lane_deleted` the log goes with it, else it is trimmed to its end and used again."""
+        """The event for DROP. With `lane_deleted` the log is deleted, else it is trimmed to its end and reused."""
         return SliceDropped(queue=self._queue, slice=key, lane_deleted=len(self._idle) >= IDLE_LANES_MAX)
 
     def decide_purge(self) -> StagingPurged | None:
-        """Forget all that is staged."""
+        """Drop all staged messages."""
         return StagingPurged(queue=self._queue) if self.count else None
 
-    # Keeping
+    # Applying
 
     def apply(self, event: StagingEvent) -> None:
-        """Alone changes what is kept."""
+        """Apply an event: the only way in which the durable state changes."""
         self._quiet_until_ms = 0
         if isinstance(event, StagedSettled):
             one = self._slices.get(event.slice)
@@ -299,13 +301,13 @@ class Staging:
         del self._lanes[one.lane]
         if one.slot >= 0 and one.indexed == 0:
             self._slots[one.slot] = (
-                None  # In a replay the wheel may still have entries of it: `due` lets go of the slot.
+                None  # Else the wheel still has entries of it, in a replay, and `due` frees the slot.
             )
         if not event.lane_deleted:
             self._idle.append((one.lane, one.end))
 
     def _take_slot(self, one: Slice) -> None:
-        """A number for the wheel, if one is free: few slices are in memory at a time."""
+        """Assign a slot of the wheel to the slice, if one is free."""
         for slot, owner in enumerate(self._slots):
             if owner is None:
                 self._slots[slot] = one
@@ -316,14 +318,14 @@ class Staging:
             self._slots.append(one)
 
     def snapshot(self) -> dict[str, Any]:
-        """Builtins only; `restore` takes it back. Appends that came after it are told by `appended`."""
+        """Builtins only, for `restore`. Later appends are replayed through `appended`."""
         return {
             "slices": [one.snapshot() for one in self._slices.values()],
             "idle": [[lane, end] for lane, end in self._idle],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become what `snapshot` described; what has begun is loaded again from its lanes."""
+        """Take the state of a `snapshot`; slices that have begun are loaded again from their lanes."""
         self._slices = {}
         self._lanes = {}
         self._wheel = Wheel()
@@ -334,15 +336,3 @@ class Staging:
             one.restore(row)
             self._add(one)
         self._idle = [(int(lane), int(end)) for lane, end in state["idle"]]
-
-
-def runs_of(offsets: list[int]) -> tuple[int, ...]:
-    """First offset and count of each unbroken run, flat; the offsets may come in any order."""
-    runs: list[int] = []
-    for offset in sorted(offsets):
-        if runs and runs[-2] + runs[-1] == offset:
-            runs[-1] += 1
-        else:
-            runs.append(offset)
-            runs.append(1)
-    return tuple(runs)

@@ -1,8 +1,8 @@
-"""What is durable of a queue: a fold over its events.
+"""The durable state of a queue: a fold over its events.
 
-`apply` is the only way by which it changes, `tick` the only way by which it notices time: the end of a lease follows
-from its deadline and is no event. The same events give the same leases, numbers, deadlines and counts, whether they are
-applied one by one as they happen, after a crash, or on top of a snapshot.
+`apply` is the only way in which it changes; `tick` ends leases by time, because the end of a lease follows from its
+deadline and is not an event. The same events give the same leases, numbers, deadlines and counts, whether they are
+applied as they happen, after a crash, or on top of a snapshot.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from longhall.queues.events import (
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import Leases
 from longhall.queues.marks import Marks
-from longhall.queues.undecided import Undecided
-from longhall.queues.worktimes import WorkTimes
+from longhall.queues.processing_times import ProcessingTimes
+from longhall.queues.uncommitted import UncommittedMessages
 
 SNAPSHOT_VERSION: Final = 1
 
 
 @final
 class State:
-    """See the module. `messages` and `bytes` are what the queue holds, settled and dead ones left out."""
+    """Lanes, leases, marks and counts of one queue. `messages` and `bytes` exclude settled and dead messages."""
 
     def __init__(self, fifo: bool) -> None:
         self.paused = False
@@ -45,18 +45,18 @@ class State:
         self.bytes = 0
         self.purged_ms = -1
         self.deaths: dict[str, int] = {}  # By reason.
-        self.work = WorkTimes()
+        self.processing_times = ProcessingTimes()
         self.next_number = 1
         self.leases = Leases()
         self.lanes: dict[int, Lane] = {}
         self.order: list[Lane] = []  # By falling priority.
         self._by_index: list[Lane] = []
         self.marks = Marks()
-        self.undecided = Undecided()
+        self.uncommitted = UncommittedMessages()
         self.fifo = fifo
 
     def tick(self, now_ms: int, ends_max: int) -> bool:
-        """Let leases and waits end that are over, so many at once; whether any did."""
+        """End at most `ends_max` expired leases and delays; True if any ended."""
         leases = self.leases
         ended = 0
         while ended < ends_max:
@@ -68,18 +68,18 @@ class State:
         return ended > 0
 
     def apply_sent(self, count: int, bytes: int) -> None:
-        """A batch was appended to one of the lanes."""
+        """Count a batch that was appended to one of the lanes."""
         self.messages += count
         self.bytes += bytes
 
     def apply_ended(self, lane_id: int, producer: int, committed: bool) -> None:
-        """A transaction has ended in one of the lanes: what it had sent there stays, or never was in the queue."""
-        messages, bytes = self.undecided.ended(lane_id, producer)
+        """End a transaction in a lane: the messages of an aborted one are subtracted."""
+        messages, bytes = self.uncommitted.ended(lane_id, producer)
         if messages and not committed:
-            self._hold(self.messages - messages, self.bytes - bytes)
+            self._set_counts(self.messages - messages, self.bytes - bytes)
 
     def apply(self, event: QueueEvent) -> None:
-        """The only way by which the queue changes."""
+        """Apply an event: the only way in which the queue changes."""
         if isinstance(event, Leased):
             self._apply_leased(event)
         elif isinstance(event, Settled):
@@ -103,7 +103,7 @@ class State:
         elif isinstance(event, Died):
             self._apply_died(event)
         elif isinstance(event, Withdrawn):
-            self._let_go(event.lane, event.offsets)
+            self._drop_offsets(event.lane, event.offsets)
         elif isinstance(event, LaneOpened):
             if event.lane not in self.lanes:
                 self._open(event.lane, event.priority, event.start)
@@ -115,10 +115,10 @@ class State:
             self.paused = event.paused
         elif isinstance(event, Marked):
             self.marks.add(event.ends, event.base, event.forget)
-            self._met_marks()
+            self._advance_marks()
         else:
             assert isinstance(event, Recounted)
-            self._hold(event.messages, event.bytes)
+            self._set_counts(event.messages, event.bytes)
 
     def _open(self, lane_id: int, priority: int, start: int) -> Lane:
         lane = Lane(len(self._by_index), Cursor(lane_id, priority, start), self.leases, self.fifo)
@@ -132,8 +132,8 @@ class State:
         self.order = sorted(self._by_index, key=_precedence)
         return lane
 
-    def _met_marks(self) -> None:
-        """A scan has moved on: what waited for it may go out."""
+    def _advance_marks(self) -> None:
+        """Offer all lanes again if the scans have reached another mark."""
         if self.marks.advance(self.lanes):
             for lane in self._by_index:
                 lane.note_available()
@@ -145,7 +145,7 @@ class State:
             name = event.names[event.owners[index]] if event.names else ""
             lane.offer(lane.admit(offset, event.sizes[index], name))
         if self.marks.waits:
-            self._met_marks()
+            self._advance_marks()
 
     def _apply_leased(self, event: Leased) -> None:
         lane = self.lanes[event.lane]
@@ -179,7 +179,7 @@ class State:
         if settled:
             self._release(gone)
         if self.marks.waits:
-            self._met_marks()
+            self._advance_marks()
 
     def _apply_settled(self, event: Settled) -> None:
         lane = self.lanes[event.lane]
@@ -189,18 +189,18 @@ class State:
         for offset in event.offsets:
             row = lane.cursor.find(offset)
             if row != NO_ROW:
-                self.work.note(at_ms - leases.leased_ms[row], at_ms > leases.deadline_ms[row])
+                self.processing_times.note(at_ms - leases.leased_ms[row], at_ms > leases.deadline_ms[row])
                 gone.append(leases.size[row])
                 lane.drop(row)
         self._release(gone)
 
     def _apply_died(self, event: Died) -> None:
-        gone = self._let_go(event.lane, event.offsets)
+        gone = self._drop_offsets(event.lane, event.offsets)
         if gone:
             self.deaths[event.reason] = self.deaths.get(event.reason, 0) + gone
 
-    def _let_go(self, lane_id: int, offsets: list[int]) -> int:
-        """These leave without being settled; how many there were."""
+    def _drop_offsets(self, lane_id: int, offsets: list[int]) -> int:
+        """Drop these messages without a settle; returns how many were outstanding."""
         lane = self.lanes[lane_id]
         gone: list[int] = []
         for offset in offsets:
@@ -214,7 +214,7 @@ class State:
     def _apply_purged(self, event: Purged) -> None:
         positions = dict(event.positions)
         for lane_id in positions:
-            self.undecided.forget(lane_id)
+            self.uncommitted.forget(lane_id)
         everything = True
         for lane in self._by_index:
             everything = everything and positions.get(lane.cursor.lane, -1) >= lane.cursor.scan
@@ -229,9 +229,9 @@ class State:
                 lane.drop(lane.cursor.find(gone))
             lane.cursor.scan = max(lane.cursor.scan, offset)
         self.purged_ms = event.at_ms
-        self._hold(event.messages, event.bytes)
+        self._set_counts(event.messages, event.bytes)
         if self.marks.waits:
-            self._met_marks()
+            self._advance_marks()
 
     def _apply_rewound(self, event: Rewound) -> None:
         lane = self.lanes[event.lane]
@@ -239,16 +239,16 @@ class State:
         for offset in cursor.live_between(event.offset, cursor.scan):
             lane.drop(cursor.find(offset))
         cursor.scan = event.offset
-        self.marks.again(self.lanes)
+        self.marks.recheck(self.lanes)
         for other in self._by_index if self.fifo else [lane]:
             other.note_available()
-        self._hold(event.messages, event.bytes)
+        self._set_counts(event.messages, event.bytes)
 
     def _release(self, sizes: list[int]) -> None:
-        # What others appended may be measured less exactly; the counts never fall below nothing.
-        self._hold(self.messages - len(sizes), self.bytes - sum(sizes))
+        # Sizes of appended batches can be estimates; `_set_counts` keeps the counts above 0.
+        self._set_counts(self.messages - len(sizes), self.bytes - sum(sizes))
 
-    def _hold(self, messages: int, bytes: int) -> None:
+    def _set_counts(self, messages: int, bytes: int) -> None:
         self.messages = max(0, messages)
         self.bytes = max(0, bytes) if messages > 0 else 0
 
@@ -267,15 +267,15 @@ class State:
             "held": [self.messages, self.bytes],
             "purged_ms": self.purged_ms,
             "deaths": dict(self.deaths),
-            "work": self.work.snapshot(),
+            "work": self.processing_times.snapshot(),
             "lanes": lanes,
             "marks": self.marks.snapshot(),
-            "undecided": self.undecided.snapshot(),
+            "undecided": self.uncommitted.snapshot(),
             "leases": self.leases.snapshot(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become what `snapshot` described. The settings are the caller's."""
+        """Take the state of a `snapshot`. It has no settings."""
         assert state["version"] == SNAPSHOT_VERSION
         self.next_number = state["next_number"]
         self.paused = state["paused"]
@@ -283,7 +283,7 @@ class State:
         self.purged_ms = state["purged_ms"]
         self.deaths = dict(state["deaths"])
         outlived, counts = state["work"]
-        self.work.restore(outlived, counts)
+        self.processing_times.restore(outlived, counts)
         self.leases = Leases()
         self._by_index = []
         self.lanes = {}
@@ -299,8 +299,8 @@ class State:
             lane.enrol(row, names.get(row, ""))
         self.marks = Marks()
         self.marks.restore(state.get("marks", []), self.lanes)
-        self.undecided = Undecided()
-        self.undecided.restore(state.get("undecided", []))
+        self.uncommitted = UncommittedMessages()
+        self.uncommitted.restore(state.get("undecided", []))
         for lane in self._by_index:
             lane.note_available()
 

@@ -1,13 +1,13 @@
-"""What is due next, among millions, without a heap over all of them.
+"""A timing wheel: the next due entries among millions, without a heap over all of them.
 
-Entries stand in buckets of 64 ms, eight bytes each, in no order. A bucket becomes a heap only when its time has come,
-so that adding costs one append and no step ever sorts more than 64 ms worth. An entry is one integer:
+Entries are in unordered buckets of 64 ms, eight bytes each. A bucket becomes a heap only when it is due, so an insert
+costs one append, and no step sorts more than the entries of 64 ms. An entry is one integer:
 
     +---------------------+----------------+------------------+
     | due in bucket, 6 b  | slot, 9 bits   | offset, 48 bits  |
     +---------------------+----------------+------------------+
 
-Slots are small numbers that the owner gives out, one a log. Nothing here reads a clock.
+A slot is a small number that the owner assigns to a log. The module reads no clock.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ PLACE_BITS: Final = OFFSET_BITS + 9
 
 @final
 class Wheel:
-    """See the module."""
+    """Entries by due time. Entries up to `_ripe_bucket` are in the heap `_ripe`, later ones in buckets."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, array[int]] = {}
-        self._order: list[int] = []  # Heap of the buckets that exist.
-        self._ripe: list[int] = []  # Heap of what has come or comes within this bucket, by full time.
+        self._order: list[int] = []  # A heap of the bucket numbers.
+        self._ripe: list[int] = []  # A heap of the entries of due buckets, by full due time.
         self._ripe_bucket = -1  # Everything up to this bucket is in the heap.
         self.count = 0
 
     def add(self, due_ms: int, slot: int, offset: int) -> None:
-        """Let it come at `due_ms`."""
+        """Insert an entry."""
         bucket = due_ms >> BUCKET_BITS
         place = (slot << OFFSET_BITS) | offset
         self.count += 1
@@ -51,14 +51,14 @@ class Wheel:
         entries.append(((due_ms & BUCKET_MASK) << PLACE_BITS) | place)
 
     def next_ms(self, now_ms: int) -> int:
-        """When the next one comes, -1 if none: exact within the bucket of now, else the start of a bucket."""
+        """The next due time, -1 if there is none: exact within the current bucket, else the start of a bucket."""
         self._ripen(now_ms)
         if self._ripe:
             return self._ripe[0] >> PLACE_BITS
         return self._order[0] << BUCKET_BITS if self._order else -1
 
     def take(self, now_ms: int, count_max: int) -> list[tuple[int, int]]:
-        """Slot and offset of at most so many that have come, the longest due first; they are in the wheel no more."""
+        """Remove at most `count_max` due entries and return slot and offset of each, the longest due first."""
         taken: list[tuple[int, int]] = []
         limit = (now_ms + 1) << PLACE_BITS
         while len(taken) < count_max:
@@ -73,7 +73,7 @@ class Wheel:
         return taken
 
     def _ripen(self, now_ms: int) -> None:
-        """Make the first bucket that has begun the heap, if the heap is empty."""
+        """If the heap is empty, make it of the first bucket that has begun."""
         if self._ripe or not self._order or self._order[0] > now_ms >> BUCKET_BITS:
             return
         bucket = heapq.heappop(self._order)

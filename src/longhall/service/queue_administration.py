@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL
-from longhall.broker.gates import check_placement
+from longhall.broker.feature_gates import check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.placement_rules import SHARE, check_letters, check_queue

@@ -11,7 +11,7 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.queues.service import QueueService
 from longhall.errors import Code
-from longhall.queues.fates import Fate
+from longhall.queues.delivery_reports import DeliveryReport
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
@@ -26,8 +26,8 @@ async def make(desk: QueueService, **settings: Any) -> None:
     await desk.create("work", QueueSettings(**settings))
 
 
-def fate(delivery: Delivery) -> Fate:
-    return msgspec.json.decode(delivery.body, type=Fate)
+def fate(delivery: Delivery) -> DeliveryReport:
+    return msgspec.json.decode(delivery.body, type=DeliveryReport)
 
 
 def test_an_answer_reaches_the_reply_queue_and_settles_the_request() -> None:
@@ -49,7 +49,7 @@ def test_an_answer_reaches_the_reply_queue_and_settles_the_request() -> None:
     live(play)
 
 
-def test_without_a_correlation_id_the_message_id_stands_for_it() -> None:
+def test_the_message_id_is_the_default_correlation_id() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         ids = await send(desk, "work", b"one", b"two", reply_to="replies", report_fate=True)
@@ -63,7 +63,7 @@ def test_without_a_correlation_id_the_message_id_stands_for_it() -> None:
     live(play)
 
 
-def test_an_answer_that_cannot_be_given_changes_nothing() -> None:
+def test_a_refused_answer_changes_nothing() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await desk.create("other", QueueSettings())
@@ -87,7 +87,7 @@ def test_an_answer_that_cannot_be_given_changes_nothing() -> None:
     live(play)
 
 
-def test_answers_to_a_fifo_reply_queue_have_what_it_asks_for() -> None:
+def test_answers_to_a_fifo_queue_have_group_and_deduplication_id() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("replies", QueueSettings(fifo=True, deduplication="id"))
         await desk.create("work", QueueSettings())
@@ -100,7 +100,7 @@ def test_answers_to_a_fifo_reply_queue_have_what_it_asks_for() -> None:
     live(play)
 
 
-def test_every_fate_is_told_with_its_reason() -> None:
+def test_every_fate_is_reported_with_its_reason() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk, dead_letters=DeadLetters(queue="dead", attempts_max=2))
         await desk.create("dead", QueueSettings())
@@ -127,7 +127,7 @@ def test_every_fate_is_told_with_its_reason() -> None:
     live(play)
 
 
-def test_what_is_given_out_at_most_once_is_settled_with_that() -> None:
+def test_at_most_once_delivery_reports_settled() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk, delivery="at-most-once")
         await send(desk, "work", b"one", **ASKING)
@@ -139,7 +139,7 @@ def test_what_is_given_out_at_most_once_is_settled_with_that() -> None:
     live(play)
 
 
-def test_a_reply_queue_that_is_gone_or_full_holds_nobody_up() -> None:
+def test_a_missing_or_full_reply_queue_blocks_nothing() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("replies", QueueSettings(messages_max=1))
         await desk.create("work", QueueSettings())
@@ -155,7 +155,7 @@ def test_a_reply_queue_that_is_gone_or_full_holds_nobody_up() -> None:
     live(play)
 
 
-def test_a_settle_after_a_restart_tells_the_fate_as_well() -> None:
+def test_a_settle_after_a_restart_is_reported() -> None:
     on = host.Desk()
     on.host.faults.cold_read_chance = 0.5
 
@@ -182,7 +182,7 @@ async def _one_request(desk: QueueService) -> str:
 @pytest.mark.parametrize("verb", ["answer", "settle", "die"])
 @pytest.mark.parametrize("changes", range(5))
 @pytest.mark.parametrize("seed", range(4))
-def test_a_death_at_any_moment_leaves_both_or_neither(
+def test_a_crash_at_any_time_leaves_answer_and_settle_or_neither(
     verb: str, changes: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request is still there, or its reply queue has heard of it; never both, never neither, never twice."""

@@ -21,7 +21,7 @@ from tests.broker.queues.letterbox import all_letters, audit, cut_finely, fail, 
 AUDITED = QueueSettings(audit="deliveries", dead_letters=DeadLetters(queue="dead", attempts_max=3))
 
 
-def test_a_record_says_all_that_a_pipeline_needs() -> None:
+def test_an_audit_record_has_all_fields() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", AUDITED)
@@ -54,7 +54,7 @@ def test_a_record_says_all_that_a_pipeline_needs() -> None:
     live(play)
 
 
-def test_deaths_moves_purges_and_rewinds_are_told_too() -> None:
+def test_deaths_moves_purges_and_rewinds_are_audited() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         desk.start()
         await desk.create("dead", QueueSettings(audit="deliveries"))
@@ -82,7 +82,7 @@ def test_deaths_moves_purges_and_rewinds_are_told_too() -> None:
     live(play)
 
 
-def test_at_most_once_is_delivered_and_settled() -> None:
+def test_at_most_once_is_audited_as_delivered_and_settled() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings(audit="deliveries", delivery="at-most-once"))
         await send(desk, "work", b"1", b"2")
@@ -92,14 +92,14 @@ def test_at_most_once_is_delivered_and_settled() -> None:
     live(play)
 
 
-def test_a_queue_that_is_not_audited_has_no_topic_and_remembers_nothing() -> None:
+def test_a_queue_without_audit_has_no_topic_and_no_cache() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings())
         await send(desk, "work", b"1", b"2")
         taken = await receive(desk, "work")
         queue = life.hall.running_queue("work")
         assert queue is not None
-        assert len(queue.traces) == 0
+        assert len(queue.delivery_cache) == 0
         await desk.settle("work", [one.receipt for one in taken])
         assert life.hall.topic("work.deliveries") is None
         await desk.configure("work", QueueSettings(audit="deliveries"))
@@ -110,9 +110,9 @@ def test_a_queue_that_is_not_audited_has_no_topic_and_remembers_nothing() -> Non
     live(play)
 
 
-def test_a_topic_that_was_deleted_is_made_again() -> None:
+def test_a_deleted_audit_topic_is_created_again() -> None:
     async def play(life: Life, desk: QueueService) -> None:
-        from longhall.broker.declare import delete_topic
+        from longhall.broker.topic_administration import delete_topic
 
         await desk.create("work", QueueSettings(audit="deliveries"))
         await delete_topic(life.hall, "work.deliveries")
@@ -209,7 +209,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_after_any_death_the_topics_tell_just_what_happened(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_any_crash_the_audit_topic_matches_the_events(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cut_finely(monkeypatch)
     chance = random.Random(seed)
     on = host.Desk(seed=seed)

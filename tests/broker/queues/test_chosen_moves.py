@@ -36,7 +36,7 @@ async def bodies(desk: QueueService, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_only_those_that_were_named_move(partitions: int) -> None:
+def test_only_named_messages_move(partitions: int) -> None:
     async def play(life: Life, desk: QueueService) -> None:
         ids = await make(desk, partitions=partitions)
         task = await desk.start_move("dead", "", 0, ids=[ids[2], ids[7], ids[2], "nobody"])
@@ -51,7 +51,7 @@ def test_only_those_that_were_named_move(partitions: int) -> None:
 
 
 @pytest.mark.parametrize("filter", ['{"colour": ["red"]}', "colour = 'red'"])
-def test_only_those_that_fit_move(filter: str) -> None:
+def test_only_matching_messages_move(filter: str) -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await desk.create("other", QueueSettings())
@@ -64,7 +64,7 @@ def test_only_those_that_fit_move(filter: str) -> None:
     live(play)
 
 
-def test_what_is_leased_is_left_to_its_consumer() -> None:
+def test_leased_messages_do_not_move() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         ids = await make(desk)
         taken = await receive(desk, "dead", 3)
@@ -77,7 +77,7 @@ def test_what_is_leased_is_left_to_its_consumer() -> None:
     live(play)
 
 
-def test_a_choice_that_cannot_be_read_begins_nothing() -> None:
+def test_an_invalid_filter_starts_no_task() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk, 1)
         assert await refused(desk.start_move("dead", "", 0, filter="colour = ")) is Code.INVALID_REQUEST
@@ -88,7 +88,7 @@ def test_a_choice_that_cannot_be_read_begins_nothing() -> None:
     live(play)
 
 
-def test_a_paused_queue_is_moved_when_it_goes_on() -> None:
+def test_a_paused_queue_is_moved_when_it_resumes() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await desk.switch("dead", True)
@@ -103,7 +103,7 @@ def test_a_paused_queue_is_moved_when_it_goes_on() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_goes_on_after_a_crash_and_moves_each_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_resumes_after_a_crash_and_moves_each_message_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cut_finely(monkeypatch)
     on = host.Desk(seed=seed)
 

@@ -12,7 +12,7 @@ from tests.broker.queues.rig import Queues, Rig
 RECEIVERS = 8
 
 
-def test_receivers_that_meet_the_same_cold_stretch_read_it_once() -> None:
+def test_receivers_share_one_read_of_cold_data() -> None:
     rig = Rig(cold=1.0)
     reads: list[int] = []
 
@@ -38,7 +38,7 @@ def test_receivers_that_meet_the_same_cold_stretch_read_it_once() -> None:
     assert len(reads) == 1
 
 
-def test_when_the_one_who_reads_goes_away_another_reads() -> None:
+def test_a_cancelled_read_is_taken_over_by_another_receiver() -> None:
     rig = Rig(cold=1.0)
 
     async def play(queues: Queues) -> None:

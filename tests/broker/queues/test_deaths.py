@@ -53,7 +53,7 @@ def test_the_time_to_live_is_over(whose: str) -> None:
     live(play)
 
 
-def test_what_expires_dies_also_where_nobody_receives() -> None:
+def test_messages_expire_without_receivers() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         desk.start()
         await make(desk)
@@ -71,7 +71,7 @@ def test_what_expires_dies_also_where_nobody_receives() -> None:
     live(play)
 
 
-def test_what_was_given_back_expires_as_well_and_so_does_what_was_delayed() -> None:
+def test_returned_and_delayed_messages_expire() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         desk.start()
         await make(desk)
@@ -86,7 +86,7 @@ def test_what_was_given_back_expires_as_well_and_so_does_what_was_delayed() -> N
     live(play)
 
 
-def test_what_came_back_several_times_dies_once() -> None:
+def test_a_message_returned_several_times_dies_once() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=9)))
@@ -102,7 +102,7 @@ def test_what_came_back_several_times_dies_once() -> None:
     live(play)
 
 
-def test_what_expires_while_the_node_is_down_dies_after_the_start() -> None:
+def test_messages_that_expired_while_the_node_was_down_die_after_the_start() -> None:
     on = host.Desk()
     on.host.faults.cold_read_chance = 0.5
 
@@ -127,7 +127,7 @@ def test_what_expires_while_the_node_is_down_dies_after_the_start() -> None:
     live(after, on)
 
 
-def test_a_queue_over_its_length_lets_the_oldest_die() -> None:
+def test_a_queue_over_its_length_drops_the_oldest() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk, messages_max=2, when_full="dead-letter")
         await send(desk, "work", b"1", b"2", b"3", b"4")
@@ -140,7 +140,7 @@ def test_a_queue_over_its_length_lets_the_oldest_die() -> None:
     live(play)
 
 
-def test_drop_oldest_drops_and_makes_no_letters() -> None:
+def test_drop_oldest_makes_no_dead_letters() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk, messages_max=2, when_full="drop-oldest")
         await send(desk, "work", b"1", b"2", b"3", b"4")
@@ -150,7 +150,7 @@ def test_drop_oldest_drops_and_makes_no_letters() -> None:
     live(play)
 
 
-def test_the_oldest_die_also_when_they_are_on_the_disk_only() -> None:
+def test_the_oldest_are_dropped_from_disk_too() -> None:
     on = host.Desk()
 
     async def before(life: Life, desk: QueueService) -> None:
@@ -167,7 +167,7 @@ def test_the_oldest_die_also_when_they_are_on_the_disk_only() -> None:
     live(after, on)
 
 
-def test_what_is_in_a_queue_that_is_deleted_goes_to_its_dead_letters() -> None:
+def test_messages_of_a_deleted_queue_go_to_its_dead_letter_queue() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await send(desk, "work", *[b"%d" % number for number in range(200)])
@@ -192,7 +192,7 @@ def test_what_is_in_a_queue_that_is_deleted_goes_to_its_dead_letters() -> None:
     live(play)
 
 
-def test_a_fifo_queue_that_is_deleted_keeps_the_order_of_its_groups() -> None:
+def test_a_deleted_fifo_queue_drains_in_group_order() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk, fifo=True)
         for number in range(6):
@@ -207,7 +207,7 @@ def test_a_fifo_queue_that_is_deleted_keeps_the_order_of_its_groups() -> None:
 
 
 @pytest.mark.parametrize("letters", ["unwanted", "gone"])
-def test_a_deletion_discards_where_no_letters_are_wanted(letters: str) -> None:
+def test_a_deletion_without_dead_letters_discards(letters: str) -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         wanted = DeadLetters(queue="dead", on_delete=letters != "unwanted")
@@ -224,7 +224,7 @@ def test_a_deletion_discards_where_no_letters_are_wanted(letters: str) -> None:
     live(play)
 
 
-def test_a_cursor_on_a_topic_leaves_the_messages_to_the_topic() -> None:
+def test_deleting_a_queue_over_a_topic_keeps_the_messages() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("log", QueueSettings(settled="keep"))
@@ -238,7 +238,7 @@ def test_a_cursor_on_a_topic_leaves_the_messages_to_the_topic() -> None:
     live(play)
 
 
-def test_a_letter_whose_queue_is_gone_stays_a_letter() -> None:
+def test_a_dead_letter_without_its_source_queue_stays() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await make(desk)
         await send(desk, "work", b"body")
@@ -256,7 +256,7 @@ def test_a_letter_whose_queue_is_gone_stays_a_letter() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_death_of_the_node_while_deleting_leaves_every_message_in_one_place(
+def test_a_crash_during_a_deletion_leaves_every_message_in_one_queue(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_finely(monkeypatch)

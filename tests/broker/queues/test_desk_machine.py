@@ -39,7 +39,7 @@ Ask = Callable[[Queues], Awaitable[Any]]
 
 
 class Message:
-    """One message of the model. `sure` is False while nobody knows whether it is there."""
+    """One message of the model. `sure` is False while its presence is unknown."""
 
     def __init__(self, queue: str, body: bytes, group: str, now_ms: int, delay_ms: int, live_ms: int) -> None:
         self.queue = queue

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from longhall.errors import Code
-from longhall.queues import giving
+from longhall.queues import delivery_selection
 from longhall.queues.settings import QueueSettings
 from tests.broker.queues.rig import Queues, Rig
 
@@ -19,7 +19,7 @@ async def send_mixed(queues: Queues, name: str, count: int) -> None:
         await queues.send(name, str(number), attributes={"city": "Oslo" if number % 4 == 3 else "Rome"})
 
 
-def test_only_what_matches_is_given_out_and_the_rest_stays_in_order() -> None:
+def test_only_matches_are_delivered_and_the_rest_stays_in_order() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -37,7 +37,7 @@ def test_only_what_matches_is_given_out_and_the_rest_stays_in_order() -> None:
     rig.live(second)
 
 
-def test_what_is_given_back_is_found_again() -> None:
+def test_returned_messages_match_again() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         await send_mixed(queues, "q", 12)
@@ -54,7 +54,7 @@ def test_what_is_given_back_is_found_again() -> None:
 
 @pytest.mark.parametrize("cold", [0.0, 0.3])
 def test_a_match_far_behind_is_found_in_bounded_steps(monkeypatch: pytest.MonkeyPatch, cold: float) -> None:
-    monkeypatch.setattr(giving, "LOOKED_AT_MAX", 16)
+    monkeypatch.setattr(delivery_selection, "LOOKED_AT_MAX", 16)
 
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
@@ -70,7 +70,7 @@ def test_a_match_far_behind_is_found_in_bounded_steps(monkeypatch: pytest.Monkey
     Rig(cold=cold).live(play)
 
 
-def test_how_far_a_filter_looks_ahead_is_bounded() -> None:
+def test_the_read_ahead_of_a_filter_is_bounded() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         queue = queues.life.hall.running_queue("q")
@@ -89,7 +89,7 @@ def test_how_far_a_filter_looks_ahead_is_bounded() -> None:
     Rig().live(play)
 
 
-def test_a_receiver_with_a_filter_wakes_when_its_message_comes() -> None:
+def test_a_receiver_with_a_filter_wakes_on_a_match() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         seeking = asyncio.ensure_future(queues.desk.receive("q", 1, 20_000, 30_000, "", OSLO))
@@ -119,7 +119,7 @@ def test_a_group_keeps_its_order_under_a_filter() -> None:
     Rig().live(play)
 
 
-def test_a_filter_that_says_nothing_sensible_is_refused() -> None:
+def test_an_invalid_filter_is_refused() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         for wrong in ("city =", "{", '{"city": "Oslo"}', "x" * 100_000):

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.queues.large_messages.chunk_collector import GRACE_MS
 from longhall.broker.queues.large_messages.reassembly import JOINED_BYTES_MAX
-from longhall.broker.queues.large_messages.sweep import GRACE_MS
 from longhall.broker.queues.large_messages.upload import PART_BYTES_MAX
 from longhall.broker.queues.service import QueueService as Queues
 from longhall.errors import Code, LonghallError
@@ -42,7 +42,7 @@ async def freed(life: Life, queues: Queues) -> None:
 
 def kept(life: Life) -> int:
     """Logs of parts that are still there."""
-    assert len(life.hall.catalogue.parts) == sum(len(one) for one in life.hall.wholes) + sum(
+    assert len(life.hall.catalogue.parts) == sum(len(one) for one in life.hall.chunked_messages) + sum(
         one.count for one in life.hall.uploads
     )
     directories = life.world.disk.list("partitions")
@@ -55,7 +55,7 @@ async def refused(asked: object) -> Code:
     return refusal.value.code
 
 
-def test_a_large_message_comes_out_as_it_went_in_and_its_space_comes_back() -> None:
+def test_a_large_message_round_trips_and_its_space_is_freed() -> None:
     async def play(life: Life) -> None:
         queues = Queues(life.hall)
         await queues.create("q", SETTINGS)
@@ -77,7 +77,7 @@ def test_a_large_message_comes_out_as_it_went_in_and_its_space_comes_back() -> N
     Desk().live(play)
 
 
-def test_what_the_queue_does_not_allow_is_refused() -> None:
+def test_large_messages_beyond_the_settings_are_refused() -> None:
     async def play(life: Life) -> None:
         queues = Queues(life.hall)
         await queues.create("q", msgspec.structs.replace(SETTINGS, whole_bytes_max=len(BODY)))
@@ -110,7 +110,7 @@ async def _repeat(queues: Queues, upload: str) -> None:
         await queues.add("q", upload, 0, b"x" * PART_BYTES_MAX)
 
 
-def test_parts_in_any_order_and_again_and_read_one_by_one() -> None:
+def test_parts_arrive_in_any_order_and_are_read_one_by_one() -> None:
     parts = [bytes([number]) * PART_BYTES_MAX for number in range(JOINED_BYTES_MAX // PART_BYTES_MAX + 1)]
 
     async def play(life: Life) -> None:
@@ -138,7 +138,7 @@ def test_parts_in_any_order_and_again_and_read_one_by_one() -> None:
     Desk().live(play)
 
 
-def test_of_several_large_ones_an_answer_has_what_fits_and_the_next_the_rest() -> None:
+def test_large_messages_beyond_one_reply_are_in_the_next() -> None:
     body = b"x" * (JOINED_BYTES_MAX // 2 - 1000)
 
     async def play(life: Life) -> None:
@@ -153,7 +153,7 @@ def test_of_several_large_ones_an_answer_has_what_fits_and_the_next_the_rest() -
     Desk().live(play)
 
 
-def test_a_sender_that_dies_half_way_leaves_nothing() -> None:
+def test_an_abandoned_upload_is_removed() -> None:
     desk = Desk()
 
     async def begin(life: Life) -> str:
@@ -195,7 +195,7 @@ def test_a_deleted_or_purged_queue_keeps_no_parts() -> None:
     Desk().live(play)
 
 
-def test_delayed_dead_and_redriven_it_stays_whole() -> None:
+def test_delayed_dead_and_redriven_large_messages_stay_complete() -> None:
     desk = Desk()
     settings = msgspec.structs.replace(SETTINGS, dead_letters=DeadLetters(queue="dead", attempts_max=1))
 
@@ -234,7 +234,7 @@ def test_delayed_dead_and_redriven_it_stays_whole() -> None:
     desk.live(back)
 
 
-def test_a_repeated_large_message_is_known_by_its_content() -> None:
+def test_a_repeated_large_message_is_deduplicated_by_content() -> None:
     settings = msgspec.structs.replace(SETTINGS, deduplication="content")
 
     async def play(life: Life) -> None:
@@ -255,7 +255,7 @@ def test_a_repeated_large_message_is_known_by_its_content() -> None:
     Desk().live(play)
 
 
-def test_a_full_queue_counts_the_whole_size() -> None:
+def test_a_full_queue_counts_the_size_of_large_messages() -> None:
     settings = msgspec.structs.replace(SETTINGS, bytes_max=len(BODY) + 1000)
 
     async def play(life: Life) -> None:
@@ -272,7 +272,7 @@ def test_a_full_queue_counts_the_whole_size() -> None:
     Desk().live(play)
 
 
-def test_at_most_once_is_whole_too() -> None:
+def test_at_most_once_delivers_large_messages() -> None:
     settings = msgspec.structs.replace(SETTINGS, delivery="at-most-once")
 
     async def play(life: Life) -> None:
@@ -286,7 +286,7 @@ def test_at_most_once_is_whole_too() -> None:
     Desk().live(play)
 
 
-def test_readers_of_the_topic_see_a_note_and_whoever_copies_it_has_no_message() -> None:
+def test_topic_readers_see_a_note_and_copies_of_it_are_no_message() -> None:
     async def play(life: Life) -> None:
         queues = Queues(life.hall)
         await queues.create("q", SETTINGS)
@@ -315,7 +315,7 @@ def test_readers_of_the_topic_see_a_note_and_whoever_copies_it_has_no_message() 
 
 @pytest.mark.parametrize("delay_ms", [0, 2000])
 @pytest.mark.parametrize("changes", [*range(1, 13), 16, 20, 28, 36, 44, 52, 60, 68, 80, 100])
-def test_whenever_the_node_dies_the_message_is_whole_or_not_there(changes: int, delay_ms: int) -> None:
+def test_a_crash_leaves_a_large_message_complete_or_absent(changes: int, delay_ms: int) -> None:
     desk = Desk(changes)
     done: list[str] = []
 

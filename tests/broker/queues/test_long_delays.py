@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.clean import Cleaner
+from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.queues.service import QueueService as Queues
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
@@ -20,7 +20,7 @@ SETTINGS = QueueSettings(retention_ms=4 * DAY_S * 1000, whole_bytes_max=1 << 30)
 
 
 @pytest.mark.parametrize("body", [b"in three months", b"large" * 100_000])
-def test_three_months_later_it_is_there(body: bytes) -> None:
+def test_a_delay_of_three_months_ends_on_time(body: bytes) -> None:
     desk = Desk()
     sent: list[int] = []
 
@@ -31,10 +31,10 @@ def test_three_months_later_it_is_there(body: bytes) -> None:
         sent.append(life.hall.time.now_ms())
 
     async def wait(life: Life) -> None:
-        """Ten days with a restart behind them: others come and go, and retention takes what is old."""
+        """Ten days and a restart: other messages come and go, and retention removes old ones."""
         queues = Queues(life.hall)
         queues.stager.start()
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         for _ in range(5):
             await queues.send("q", [Outgoing(body=b"never received")])
             await asyncio.sleep(2 * DAY_S)
@@ -67,7 +67,7 @@ def test_three_months_later_it_is_there(body: bytes) -> None:
     desk.live(receive)
 
 
-def test_what_was_due_while_the_node_was_down_comes_at_once() -> None:
+def test_messages_due_while_the_node_was_down_are_delivered_at_once() -> None:
     desk = Desk()
 
     async def send(life: Life) -> None:

@@ -61,7 +61,7 @@ class Consumer:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_nothing_is_lost_and_nothing_comes_back(seed: int) -> None:
+def test_nothing_is_lost_and_settled_messages_stay_settled(seed: int) -> None:
     rig = Rig(seed, cold=0.1)
     consumer = Consumer(rig, seed)
 
@@ -84,7 +84,7 @@ def test_nothing_is_lost_and_nothing_comes_back(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_rewind_and_a_fork_happened_or_did_not(seed: int) -> None:
+def test_rewinds_and_forks_are_atomic(seed: int) -> None:
     rig = Rig(seed)
     dice = random.Random(seed)
     sent = [f"{number:02}" for number in range(40)]

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.clean import Cleaner
-from longhall.broker.declare import add_partitions
+from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.queues.delivery import scan_advance
+from longhall.broker.topic_administration import add_partitions
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
@@ -40,7 +40,7 @@ def topic(queues: Queues, name: str) -> list[str]:
     ]
 
 
-def test_higher_levels_go_out_first_and_each_in_its_order() -> None:
+def test_higher_levels_are_delivered_first_and_each_in_order() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -70,7 +70,7 @@ def test_higher_levels_go_out_first_and_each_in_its_order() -> None:
     rig.live(third)
 
 
-def test_what_is_given_back_keeps_its_level() -> None:
+def test_returned_messages_keep_their_level() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", LEVELS)
         await send_levels(queues, "q", 2, 0, 0)
@@ -82,7 +82,7 @@ def test_what_is_given_back_keeps_its_level() -> None:
     Rig().live(play)
 
 
-def test_what_was_delayed_keeps_its_level_and_its_id() -> None:
+def test_delayed_messages_keep_level_and_id() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> list[str]:
@@ -102,7 +102,7 @@ def test_what_was_delayed_keeps_its_level_and_its_id() -> None:
     rig.live(second)
 
 
-def test_a_kafka_producer_says_it_with_a_header() -> None:
+def test_a_kafka_producer_sets_the_priority_in_a_header() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", LEVELS)
         rows = [
@@ -121,7 +121,7 @@ def test_a_kafka_producer_says_it_with_a_header() -> None:
     Rig().live(play)
 
 
-def test_dead_letters_go_by_their_level_too() -> None:
+def test_dead_letters_keep_their_level() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("dead", LEVELS)
         letters = DeadLetters(queue="dead", attempts_max=1)
@@ -136,7 +136,7 @@ def test_dead_letters_go_by_their_level_too() -> None:
     Rig().live(play)
 
 
-def test_purge_and_browse_and_rewind_and_fork_know_the_levels() -> None:
+def test_purge_browse_rewind_and_fork_cover_the_levels() -> None:
     rig = Rig()
     settings = msgspec.structs.replace(KEEP, priorities=3)
 
@@ -163,7 +163,7 @@ def test_purge_and_browse_and_rewind_and_fork_know_the_levels() -> None:
     rig.live(second)
 
 
-def test_a_deleted_queue_takes_its_levels_along() -> None:
+def test_deleting_a_queue_deletes_its_levels() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -191,7 +191,7 @@ def test_a_full_queue_counts_every_message_once() -> None:
     Rig().live(play)
 
 
-def test_lanes_of_a_topic_that_grows_are_given_out_too() -> None:
+def test_lanes_of_new_partitions_are_delivered() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -208,7 +208,7 @@ def test_lanes_of_a_topic_that_grows_are_given_out_too() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_cut_of_power_loses_or_doubles_an_acknowledged_message(seed: int) -> None:
+def test_a_power_cut_neither_loses_nor_duplicates_acknowledged_messages(seed: int) -> None:
     """The original and its copy stand or fall together, wherever the node dies."""
     rig = Rig(seed)
     sent: list[str] = []
@@ -232,7 +232,7 @@ def test_no_cut_of_power_loses_or_doubles_an_acknowledged_message(seed: int) -> 
     rig.live(second)
 
 
-def test_a_busy_level_does_not_keep_the_space_of_what_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_level_does_not_block_the_cleaning_of_the_ordinary_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_advance, "BYTES_MIN", 0)
     monkeypatch.setattr(scan_advance, "READY_MAX", 2)
     rig = Rig()
@@ -248,7 +248,7 @@ def test_a_busy_level_does_not_keep_the_space_of_what_is_settled(monkeypatch: py
         assert queue is not None
         cursor = queue.queue.cursor(queue.main_lane().log.partition)
         assert cursor.scan == 0  # Nobody got so far down.
-        await Cleaner(queues.life.hall).run()
+        await LogCleaner(queues.life.hall).run()
         assert cursor.scan == 32
         assert queues.desk.depth("q").available == 3
 
@@ -260,7 +260,7 @@ def test_a_busy_level_does_not_keep_the_space_of_what_is_settled(monkeypatch: py
     rig.live(second)
 
 
-def test_what_cannot_have_priorities_is_refused() -> None:
+def test_queues_that_cannot_have_priorities_are_refused() -> None:
     async def play(queues: Queues) -> None:
         desk = queues.desk
         assert (

@@ -15,7 +15,7 @@ from tests.broker.desk import Life
 from tests.broker.queues.rig import Queues
 
 
-def test_delays_that_are_over_at_once_and_leases_that_end_are_noticed(tmp_path: Path) -> None:
+def test_short_delays_and_lease_ends_are_detected(tmp_path: Path) -> None:
     async def play() -> None:
         world = real_world(str(tmp_path))
         queues = Queues(Life(cast(Any, world)))

@@ -26,7 +26,7 @@ async def fail_once(desk: QueueService) -> int:
     return len(found)
 
 
-def test_what_waits_for_a_retry_is_seen_in_a_topic() -> None:
+def test_messages_in_a_retry_delay_are_in_the_retry_topic() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", RETRY)
@@ -50,7 +50,7 @@ def test_what_waits_for_a_retry_is_seen_in_a_topic() -> None:
     live(play)
 
 
-def test_when_the_attempts_are_used_up_it_dies_at_once_with_its_history() -> None:
+def test_the_last_failed_attempt_dead_letters_at_once_with_history() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", RETRY)
@@ -72,7 +72,7 @@ def test_when_the_attempts_are_used_up_it_dies_at_once_with_its_history() -> Non
     live(play)
 
 
-def test_without_a_policy_there_is_no_topic_and_no_wait() -> None:
+def test_without_a_policy_there_is_no_topic_and_no_delay() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings())
         await send(desk, "work", b"body")
@@ -83,7 +83,7 @@ def test_without_a_policy_there_is_no_topic_and_no_wait() -> None:
     live(play)
 
 
-def test_a_policy_that_comes_later_brings_its_topic() -> None:
+def test_a_later_policy_creates_its_topic() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("work", QueueSettings())
         await desk.configure("work", QueueSettings(retry=RetryPolicy(first_ms=500)))
@@ -94,7 +94,7 @@ def test_a_policy_that_comes_later_brings_its_topic() -> None:
     live(play)
 
 
-def test_a_name_too_long_for_the_topic_is_refused_before_anything_is_made() -> None:
+def test_a_name_too_long_for_the_side_topic_is_refused_first() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         name = "q" * 245
         assert await refused(desk.create(name, RETRY)) is Code.INVALID_CONFIGURATION
@@ -108,7 +108,7 @@ def test_a_name_too_long_for_the_topic_is_refused_before_anything_is_made() -> N
     live(play)
 
 
-def test_the_wait_and_its_record_survive_a_crash() -> None:
+def test_the_retry_delay_and_its_record_survive_a_crash() -> None:
     on = host.Desk()
 
     async def before(life: Life, desk: QueueService) -> None:

@@ -1,4 +1,4 @@
-"""What is settled gives its space back soon, whoever else is still outstanding, and whenever the node dies."""
+"""The space of settled messages is freed soon, despite outstanding messages and crashes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
-from longhall.broker.clean import Cleaner
-from longhall.broker.declare import configure_topic, create_topic
+from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.queues.service import QueueService as Queues
+from longhall.broker.topic_administration import configure_topic, create_topic
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import read_records
@@ -37,7 +37,7 @@ async def pass_through(queues: Queues, count: int) -> None:
         assert await queues.settle("q", [one.receipt for one in found]) == [None] * len(found)
 
 
-async def clean(life: Life, cleaner: Cleaner) -> None:
+async def clean(life: Life, cleaner: LogCleaner) -> None:
     """What the housekeeper does in a minute or two."""
     await checkpoint(life.hall)
     await cleaner.run()
@@ -64,13 +64,13 @@ async def given_again(life: Life, name: str = "q") -> list[Delivery]:
     return found
 
 
-def test_an_hour_of_traffic_behind_one_message_that_is_never_settled_keeps_no_disk() -> None:
+def test_traffic_behind_one_unsettled_message_is_freed() -> None:
     desk = Desk()
     sizes: list[tuple[int, int]] = []
 
     async def play(life: Life) -> None:
         queues = await declare(life)
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         await queues.send("q", [Outgoing(body=b"old")])
         assert len(await queues.receive("q", 1, 0, 43_200_000, "")) == 1
         for _ in range(12):
@@ -91,12 +91,12 @@ def test_an_hour_of_traffic_behind_one_message_that_is_never_settled_keeps_no_di
     desk.live(look)
 
 
-def test_what_is_still_wanted_keeps_its_offset_and_its_bytes() -> None:
+def test_live_messages_keep_offset_and_bytes() -> None:
     desk = Desk()
 
     async def play(life: Life) -> dict[bytes, str]:
         queues = await declare(life)
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         for at in range(0, 200, 10):
             await queues.send("q", [Outgoing(body=b"%d" % (at + step) + BODY) for step in range(10)])
         found: list[Delivery] = []
@@ -132,11 +132,11 @@ def test_what_is_still_wanted_keeps_its_offset_and_its_bytes() -> None:
     desk.live(look)
 
 
-def test_a_drained_queue_keeps_nothing() -> None:
+def test_a_drained_queue_uses_no_disk() -> None:
     async def play(life: Life) -> None:
         queues = Queues(life.hall)
         await queues.create("q", SETTINGS)
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         await pass_through(queues, 1100)
         assert on_disk(life)[0] > 1_000_000
         await clean(life, cleaner)
@@ -149,7 +149,7 @@ def test_a_drained_queue_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["keep", "topic", "both"])
-def test_what_others_may_still_want_is_not_freed(kind: str) -> None:
+def test_messages_that_other_readers_need_are_not_freed(kind: str) -> None:
     async def play(life: Life) -> None:
         settings = msgspec.structs.replace(SETTINGS, settled="keep" if kind == "keep" else "free")
         queues = Queues(life.hall)
@@ -162,16 +162,16 @@ def test_what_others_may_still_want_is_not_freed(kind: str) -> None:
             await queues.declare("other", "q", msgspec.structs.replace(SETTINGS, settled="keep"))
         topic = "t" if kind == "topic" else "q"
         await pass_through(queues, 100)
-        await clean(life, Cleaner(life.hall))
+        await clean(life, LogCleaner(life.hall))
         assert on_disk(life, topic)[0] == life.partition(topic).log.bytes_kept() > 100_000
 
     Desk().live(play)
 
 
-def test_a_queue_that_was_rewound_meanwhile_loses_nothing() -> None:
+def test_a_rewind_during_cleaning_loses_nothing() -> None:
     async def play(life: Life) -> None:
         queues = await declare(life)
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         await queues.send("q", [Outgoing(body=b"old")])
         await queues.receive("q", 1, 0, 43_200_000, "")
         await pass_through(queues, 100)
@@ -196,7 +196,7 @@ def test_batches_of_kafka_producers_are_opened() -> None:
         while more := await queues.receive("q", 10, 0, 43_200_000, ""):
             found += more
         await queues.settle("q", [one.receipt for one in found if one is not found[3]])
-        await clean(life, Cleaner(life.hall))
+        await clean(life, LogCleaner(life.hall))
         assert on_disk(life)[0] < 25_000
         (again,) = await given_again(life)
         assert again.message_id == found[3].message_id
@@ -229,7 +229,7 @@ def test_markers_of_aborted_transactions_outlive_their_segments() -> None:
         assert [one.body for one in found].count(b"1" + BODY) == 1
         assert b"0" + BODY not in [one.body for one in found], "what was aborted is no message"
         await queues.settle("q", [one.receipt for one in found])
-        await clean(life, Cleaner(life.hall))
+        await clean(life, LogCleaner(life.hall))
         headers = [header for header, _ in stored_batches(partition)]
         markers = [header for header in headers if header.is_control]
         assert len(markers) >= 1, "readers of committed messages know where it ended"
@@ -239,18 +239,18 @@ def test_markers_of_aborted_transactions_outlive_their_segments() -> None:
     Desk().live(play)
 
 
-def test_a_checkpoint_is_asked_for_when_space_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhall.broker.free.UNSAFE_BYTES_MAX", 50_000)
+def test_a_checkpoint_is_requested_to_free_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longhall.broker.settled_cleaner.UNSAFE_BYTES_MAX", 50_000)
 
     async def play(life: Life) -> None:
         queues = await declare(life)
         await queues.send("q", [Outgoing(body=b"old")])
         await queues.receive("q", 1, 0, 43_200_000, "")
         await pass_through(queues, 30)
-        await Cleaner(life.hall).run()
+        await LogCleaner(life.hall).run()
         assert not life.hall.checkpoint_wanted
         await pass_through(queues, 100)
-        await Cleaner(life.hall).run()
+        await LogCleaner(life.hall).run()
         assert life.hall.checkpoint_wanted
         await checkpoint(life.hall)
         assert not life.hall.checkpoint_wanted
@@ -259,12 +259,12 @@ def test_a_checkpoint_is_asked_for_when_space_waits_for_it(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("changes", [*range(1, 34), *range(34, 84, 3)])
-def test_whenever_the_node_dies_nothing_wanted_is_gone_and_nothing_settled_comes_back(changes: int) -> None:
+def test_a_crash_while_cleaning_neither_loses_nor_revives_messages(changes: int) -> None:
     desk = Desk(changes)
 
     async def fill(life: Life) -> None:
         queues = await declare(life)
-        cleaner = Cleaner(life.hall)
+        cleaner = LogCleaner(life.hall)
         for at in range(0, 150, 10):
             await queues.send("q", [Outgoing(body=b"%d" % (at + step) + BODY) for step in range(10)])
         found: list[Delivery] = []
@@ -282,7 +282,7 @@ def test_whenever_the_node_dies_nothing_wanted_is_gone_and_nothing_settled_comes
 
     async def look(life: Life) -> None:
         assert sorted(one.body for one in await given_again(life)) == sorted(bodies)
-        await clean(life, Cleaner(life.hall))
+        await clean(life, LogCleaner(life.hall))
         assert on_disk(life)[0] < 60_000
         files = life.world.disk.list(f"partitions/{life.partition('q').log.partition:016x}")
         bases = {f"{segment.base_offset:020d}" for segment in life.partition("q").log.segments}

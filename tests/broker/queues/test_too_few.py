@@ -1,4 +1,4 @@
-"""Too few hosts are left when a message is committed: whoever sent it is told so, and so is whoever asks again."""
+"""A message committed by too few replicas is refused, for the sender and for repeats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def be_short(life: Life) -> None:
     life.hall.is_short = True
 
 
-def test_who_sends_the_same_again_is_told_the_same_until_enough_are_back() -> None:
+def test_a_repeated_send_is_refused_until_enough_replicas_are_back() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("safe", QueueSettings(deduplication="id"))
         be_short(life)
@@ -33,7 +33,7 @@ def test_who_sends_the_same_again_is_told_the_same_until_enough_are_back() -> No
     live(play)
 
 
-def test_one_host_is_enough_for_a_queue_that_says_so() -> None:
+def test_one_host_suffices_with_acknowledge_one() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("fast", QueueSettings(acknowledge="one"))
         be_short(life)
@@ -42,7 +42,7 @@ def test_one_host_is_enough_for_a_queue_that_says_so() -> None:
     live(play)
 
 
-def test_an_upload_that_is_finished_again_is_not_safe_either() -> None:
+def test_a_repeated_finish_of_an_upload_is_refused_too() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("large", QueueSettings(whole_bytes_max=1 << 24))
         upload = await desk.begin("large")
@@ -56,7 +56,7 @@ def test_an_upload_that_is_finished_again_is_not_safe_either() -> None:
     live(play)
 
 
-def test_an_answer_that_is_given_again_is_not_safe_either() -> None:
+def test_a_repeated_answer_is_refused_too() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("replies", QueueSettings())
         await desk.create("work", QueueSettings())

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longhall.broker.gates import NEWEST, OLDEST, WORDS
-from longhall.broker.recover import FORMAT_MAX, Identity, read_identity, write_identity
+from longhall.broker.feature_gates import NEWEST, OLDEST, WORDS
+from longhall.broker.recovery import FORMAT_MAX, Identity, read_identity, write_identity
 from longhall.cluster.membership.candidates import Vote, best_of, most_complete
 from longhall.cluster.membership.feature_level import outlook
 from longhall.cluster.membership.joining import check_level, share_identity

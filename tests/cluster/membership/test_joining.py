@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhall.broker.recover import Identity
+from longhall.broker.recovery import Identity
 from longhall.cluster.membership.copy_report import FOLLOWER, HALTED, LEADER, NOTHING, CopyReport
 from longhall.cluster.membership.joining import (
     Ask,

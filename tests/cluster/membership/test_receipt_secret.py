@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from longhall.broker.gates import RECEIPT_SECRET_LEVEL
-from longhall.broker.recover import Identity
+from longhall.broker.feature_gates import RECEIPT_SECRET_LEVEL
+from longhall.broker.recovery import Identity
 from longhall.cluster.membership import receipt_secret
 from longhall.cluster.membership.joining import share_identity
 from longhall.cluster.membership.receipt_secret import (

@@ -12,11 +12,11 @@ import pytest
 
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import resolve
-from longhall.broker.declare import create_topic, delete_topic
 from longhall.broker.events import TopicCreated
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.placement import WING_STEP
+from longhall.broker.topic_administration import create_topic, delete_topic
 from longhall.cluster.membership.controller import Controller
 from longhall.cluster.placement import topic_presence
 from longhall.cluster.placement.group_reconciler import GroupReconciler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhall.broker.digest import BATCHES, CATALOGUE, LOG, Digests, differs, fold
+from longhall.broker.state_digest import BATCHES, CATALOGUE, LOG, Digests, differs, fold
 from longhall.cluster.replication.digests import judge
 
 SAME: Digests = {CATALOGUE: (0, 1), LOG: (0, 2)}

@@ -13,8 +13,8 @@ from longhall.broker.checkpoint import checkpoint
 from longhall.broker.events import EpochStarted, TopicCreated, encoder
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
-from longhall.broker.recover import Identity, identify
-from longhall.broker.rejoin import rejoin
+from longhall.broker.recovery import Identity, identify
+from longhall.broker.replica_recovery import recover_replica
 from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica, ReplicaOptions, Role
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import Agreed, Beat, Push
@@ -47,7 +47,7 @@ class Life:
     def __init__(self, world: SimulatedWorld) -> None:
         identify(world.disk, world.entropy, OPTIONS, IDENTITY)
         self.hall = Hall(world, OPTIONS)
-        rejoined = rejoin(self.hall)
+        rejoined = recover_replica(self.hall)
         peers = Peers(world, IDENTITY.hall_id, 1, 1)
         self.member = GroupReplica(self.hall, rejoined, 1, peers, Alone(), ReplicaOptions(in_sync_min=1))
         self.replica = self.member.replica

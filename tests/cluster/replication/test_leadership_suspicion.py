@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.cluster.replication import leadership_suspicion
 from longhall.cluster.replication.leadership_suspicion import LeadershipSuspicion
 from longhall.cluster.replication.roles import FollowerStatus, ReplicaStatus, Role

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.doors.kafka.not_leader import OF_A_WING
 from longhall.doors.kafka.operations import OPERATIONS
 from longhall.doors.kafka.wire.apis import API

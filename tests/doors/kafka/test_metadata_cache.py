@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longhall.broker.declare import add_partitions, create_topic, delete_topic
+from longhall.broker.topic_administration import add_partitions, create_topic, delete_topic
 from longhall.doors.kafka import metadata_cache
 from longhall.doors.kafka.handlers.metadata import TOPICS_A_TURN
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic

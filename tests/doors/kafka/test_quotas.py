@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import cast
 
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.broker.waiting import committed
 from longhall.doors.kafka.handlers.produce import DEBT_MS_MAX
 from longhall.doors.kafka.wire.apis import decode_response, encode_request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from longhall.broker.declare import create_topic, take_producer_id
 from longhall.broker.hall import Hall
+from longhall.broker.topic_administration import create_topic, take_producer_id
 from longhall.doors.kafka.wire.apis import encode_request
 from longhall.doors.kafka.wire.messages import cluster, commits, offsets, transaction_admin, transactions
 from longhall.errors import Code

@@ -15,24 +15,24 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending, completed, started
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
 from longhall.broker.queues.dead_letters.letters import Attributes, edit_letter, letter, letters
-from longhall.broker.queues.dead_letters.move import Mover
-from longhall.broker.queues.delays.stage import Stager
+from longhall.broker.queues.dead_letters.redrive import RedriveTasks
+from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.browse import Sought, browse
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.receive_any import WeightedReceive
 from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle
 from longhall.broker.queues.large_messages import upload
+from longhall.broker.queues.large_messages.chunk_collector import ChunkCollector
 from longhall.broker.queues.large_messages.reassembly import read_part
-from longhall.broker.queues.large_messages.sweep import Sweeper
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.answer import answer
-from longhall.broker.queues.sending.priority_copy import PriorityCopier
+from longhall.broker.queues.sending.queue_appends import QueueAppends
 from longhall.broker.queues.sending.send import send, send_parcel
-from longhall.broker.queues.upkeep import declare
-from longhall.broker.queues.upkeep.expire import Expirer
-from longhall.broker.queues.upkeep.measure import counts_of, depth_of
+from longhall.broker.queues.upkeep import queue_administration
+from longhall.broker.queues.upkeep.expirer import Expirer
+from longhall.broker.queues.upkeep.measurement import counts_of, depth_of
 from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
-from longhall.broker.queues.upkeep.resize import Resizer
+from longhall.broker.queues.upkeep.resizer import Resizer
 from longhall.broker.queues.upkeep.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed, when_committed
@@ -78,13 +78,12 @@ class QueueService:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        hall.on_lift = PriorityCopier(hall).append
-        self.stager = Stager(hall)
-        self.mover = Mover(hall)
-        self.sweeper = Sweeper(hall)
+        self.stager = DelayStager(hall)
+        self.mover = RedriveTasks(hall)
+        self.sweeper = ChunkCollector(hall)
         self.expirer = Expirer(hall)
         self.resizer = Resizer(hall)
-        hall.on_chosen = self.resizer.on_chosen
+        hall.queue_appender = QueueAppends(hall, self.resizer)
         self._service = WeightedReceive(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
         self._deleted = RecentDeletions(hall.world.clock)
@@ -111,17 +110,17 @@ class QueueService:
         """Create a queue. QUEUE_EXISTS if the name is taken, QUEUE_DELETED_RECENTLY if it was until a moment ago."""
         if self._hall.running_queue(name) is None:
             self._deleted.check(name, deleted_before_ms)
-        return _view(await declare.create(self._hall, name, settings))
+        return _view(await queue_administration.create(self._hall, name, settings))
 
     async def declare(self, name: str, topic: str, settings: QueueSettings) -> QueueView:
         """Let a topic be consumed as a queue under this name."""
-        return _view(await declare.declare(self._hall, name, topic, settings))
+        return _view(await queue_administration.declare(self._hall, name, topic, settings))
 
     async def delete(self, name: str) -> None:
         """The queue and everything in it; what its dead letters want goes there first."""
         queue = self._find(name)
         try:
-            await declare.delete(self._hall, queue)
+            await queue_administration.delete(self._hall, queue)
         except (LonghallError, OSError, asyncio.CancelledError):
             self.stager.arm(queue)  # It is still there, and its delays go on.
             raise
@@ -149,7 +148,7 @@ class QueueService:
 
     async def configure(self, name: str, settings: QueueSettings) -> None:
         """Other settings from now on."""
-        await declare.configure(self._hall, self._find(name), settings)
+        await queue_administration.configure(self._hall, self._find(name), settings)
 
     async def switch(self, name: str, paused: bool) -> None:
         """Pause a queue, or resume it; sending goes on meanwhile."""

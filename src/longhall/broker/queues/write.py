@@ -1,4 +1,4 @@
-"""Writing for queues: events and messages that stand or fall together."""
+"""Writes of the queue service: events and messages, in atomic writes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.send import append
 from longhall.errors import Code, LonghallError
+from longhall.queues.auxiliary_events import StagingEvent, UploadEvent, WholeEvent
 from longhall.queues.envelope import whole_of
 from longhall.queues.events import QueueEvent
-from longhall.queues.steps import StagingEvent, UploadEvent, WholeEvent
 from longhall.records.batch import build_batch, parse_header
 from longhall.records.record import Record
 from longhall.shards.shard import PARCELS, QUEUES, STAGING
@@ -20,8 +20,8 @@ from longhall.shards.shard import PARCELS, QUEUES, STAGING
 
 @contextmanager
 def together(hall: Hall) -> Iterator[None]:
-    """What is written inside survives a crash as a whole or not at all. Nothing inside may wait. An error that nobody
-    expected stops the node when a part of it is written already.
+    """An atomic write: all appends inside survive a crash, or none. Nothing inside may await. An unexpected error stops
+    the node if a part is appended already.
     """
     appended = hall.wal.appended
     hall.wal.hold()
@@ -38,7 +38,7 @@ def together(hall: Hall) -> Iterator[None]:
 
 
 def write_queue(hall: Hall, queue: RunningQueue, events: Iterable[QueueEvent]) -> None:
-    """Append and apply what the cursor decided."""
+    """Append and apply events of a queue."""
     for event in events:
         hall.append_event(queue.shard, QUEUES, event)
         try:
@@ -47,11 +47,11 @@ def write_queue(hall: Hall, queue: RunningQueue, events: Iterable[QueueEvent]) -
             hall.halt(error)
             raise
     if queue.has_marks and queue.queue.state.marks.has_advanced() and len(queue.waiters):
-        queue.waiters.offer()  # What stood above a mark may go out now.
+        queue.waiters.offer()  # Messages above the mark may be deliverable now.
 
 
 def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent]) -> None:
-    """Append and apply what the staging decided."""
+    """Append and apply events of a queue's staging."""
     for event in events:
         hall.append_event(queue.shard, STAGING, event)
         try:
@@ -62,7 +62,7 @@ def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent
 
 
 def write_upload(hall: Hall, shard: int, event: UploadEvent) -> None:
-    """Append and apply what was decided about a large message that is not whole yet."""
+    """Append and apply an event of an upload."""
     hall.append_event(hall.shards[shard], PARCELS, event)
     try:
         hall.uploads[shard - 1].apply(event)
@@ -72,17 +72,17 @@ def write_upload(hall: Hall, shard: int, event: UploadEvent) -> None:
 
 
 def write_whole(hall: Hall, shard: int, event: WholeEvent) -> None:
-    """Append and apply what was decided about one that is."""
+    """Append and apply an event of a large message."""
     hall.append_event(hall.shards[shard], PARCELS, event)
     try:
-        hall.wholes[shard - 1].apply(event)
+        hall.chunked_messages[shard - 1].apply(event)
     except Exception as error:
         hall.halt(error)
         raise
 
 
 def shard_of_whole(hall: Hall, name: str) -> int:
-    """The shard that knows a large message: its number stands before the dot of the name. 0 for what is no name."""
+    """The shard of a large message, from the hexadecimal prefix of its name; 0 for an invalid name."""
     digits = name.partition(".")[0]
     if not 0 < len(digits) <= 4 or not digits.isalnum() or not digits.isascii():
         return 0
@@ -94,11 +94,11 @@ def shard_of_whole(hall: Hall, name: str) -> int:
 
 
 def _hold(hall: Hall, lane: int, base: int, records: Sequence[Record]) -> None:
-    """Those of these records that stand for large messages keep them from now on."""
+    """Add references from these records to their large messages."""
     for at, record in enumerate(records):
         name = whole_of(record)[0]
         shard = shard_of_whole(hall, name) if name else 0
-        held = hall.wholes[shard - 1].decide_hold(name, (lane, base + at)) if shard else Code.INVALID_REQUEST
+        held = hall.chunked_messages[shard - 1].decide_hold(name, (lane, base + at)) if shard else Code.INVALID_REQUEST
         if not isinstance(held, Code):
             write_whole(hall, shard, held)
 
@@ -106,9 +106,9 @@ def _hold(hall: Hall, lane: int, base: int, records: Sequence[Record]) -> None:
 def write_records(
     hall: Hall, partition: Partition, records: Sequence[Record], now_ms: int, message: bool = True
 ) -> int:
-    """Append these records as one batch and return the offset of the first; LonghallError if they are not taken.
+    """Append these records as one batch and return the offset of the first. Raises LonghallError if it is refused.
 
-    `message` is False for what was acknowledged before and only moves: it may use the space kept for that.
+    `message` is False for moves of acknowledged messages, which may use the reserved space.
     """
     base = partition.log.next_offset
     placed = [
@@ -117,9 +117,9 @@ def write_records(
     ]
     batch = build_batch(placed, base_offset=base)
     code = append(hall, partition, parse_header(batch, 0), batch, 0, now_ms, message)
-    if code is not None:  # Raised, so that nobody settles what was not written elsewhere.
+    if code is not None:  # Raised, so that the caller settles nothing that was not copied.
         raise LonghallError(code)
-    if not message and any(hall.wholes):
+    if not message and any(hall.chunked_messages):
         _hold(hall, partition.log.partition, base, records)
     partition.traffic.messages_in += len(records)
     partition.traffic.bytes_in += len(batch)

@@ -25,7 +25,7 @@ def upgrade(
     Until then the old version can be started again on every node. Afterwards it is refused, and the level never goes
     down. `longhall cluster status` shows the level, and what each node knows.
     """
-    from longhall.broker.gates import WORDS
+    from longhall.broker.feature_gates import WORDS
     from longhall.cli.desk import open_desk
     from longhall.console.api.upgrading import Upgraded
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol, final
 
 import msgspec
 
-from longhall.broker.gates import ACKNOWLEDGE_LEVEL
+from longhall.broker.feature_gates import ACKNOWLEDGE_LEVEL
 from longhall.broker.leadership import NOBODY
 from longhall.cluster.membership.candidates import ANSWER_S, STAND, Vote, VoteRequest, most_complete
 from longhall.cluster.membership.copy_report import LEADER

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from longhall.broker.gates import OLDEST
+from longhall.broker.feature_gates import OLDEST
 from longhall.coordination.ports import Coordinator, FeatureLevel, MemberDescription, ShardState
 from longhall.errors import Code, LonghallError
 

@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.gates import OLDEST
-from longhall.broker.recover import Identity
+from longhall.broker.feature_gates import OLDEST
+from longhall.broker.recovery import Identity
 from longhall.cluster.membership.copy_report import FOLLOWER, LEADER, CopyReport
 from longhall.cluster.membership.feature_level import level_of
 from longhall.cluster.membership.member_file import MemberFile

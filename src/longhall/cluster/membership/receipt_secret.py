@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.gates import RECEIPT_SECRET_LEVEL
-from longhall.broker.recover import Identity
+from longhall.broker.feature_gates import RECEIPT_SECRET_LEVEL
+from longhall.broker.recovery import Identity
 from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import decode

@@ -9,10 +9,10 @@ import asyncio
 from typing import final
 
 from longhall.broker.catalogue import Topic
-from longhall.broker.declare import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
-from longhall.broker.queues.upkeep import declare
+from longhall.broker.queues.upkeep import queue_administration
+from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.cluster.placement.topic_operations import TopicSpec, fingerprint
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
@@ -73,12 +73,12 @@ class GroupTopics:
         if spec.queue is None:
             await create_topic(self._hall, spec.name, spec.partitions, spec.configuration, topic_id=spec.topic_id)
         else:
-            await declare.create(self._hall, spec.name, spec.queue, topic_id=spec.topic_id)
+            await queue_administration.create(self._hall, spec.name, spec.queue, topic_id=spec.topic_id)
 
     async def _apply_queue(self, name: str, settings: QueueSettings) -> None:
         view = self._queues.view(name)
         if view is None:
-            await declare.declare(self._hall, name, name, settings)
+            await queue_administration.declare(self._hall, name, name, settings)
         elif view.settings != settings:
             await self._queues.configure(name, settings)
 

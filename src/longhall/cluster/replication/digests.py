@@ -24,10 +24,20 @@ from typing import Final, NamedTuple, final
 
 import msgspec
 
-from longhall.broker.digest import FORM, Digests, Tables, differing, differs, digest_slice, fold, pass_mark, slices_of
 from longhall.broker.events import StateMarked, encoder
-from longhall.broker.gates import REPLICAS_LEVEL
+from longhall.broker.feature_gates import REPLICAS_LEVEL
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.state_digest import (
+    FORM,
+    Digests,
+    Tables,
+    differing,
+    differs,
+    digest_slice,
+    fold,
+    pass_mark,
+    slices_of,
+)
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import decode
 from longhall.errors import Code, LonghallError
@@ -54,7 +64,7 @@ class DigestReport(msgspec.Struct, kw_only=True):
 
     epoch: int
     index: int
-    form: int  # Of the digests: see `broker.digest`.
+    form: int  # Of the digests: see `broker.state_digest`.
     digests: Digests
 
 
@@ -124,7 +134,7 @@ class Comparison:
         on_divergent: Callable[[int, str], None],
         interval_ms: int,
     ) -> None:
-        self.undecided: frozenset[int] = frozenset()  # Who differ without a majority against any of them.
+        self.uncommitted: frozenset[int] = frozenset()  # Who differ without a majority against any of them.
         self.failures = 0  # Digests that could not be had.
         self.compared = 0  # Votes that came to an end.
         self._hall = hall
@@ -218,7 +228,7 @@ class Comparison:
         if verdict.divergent:
             self._employ(self._announce(leading, index, vote, verdict))
         elif vote.is_complete:
-            self.undecided = frozenset()
+            self.uncommitted = frozenset()
 
     async def _announce(self, leading: CommitTracker, index: int, vote: _Vote, verdict: Verdict) -> None:
         named: dict[int, str] = dict.fromkeys(verdict.divergent, "")
@@ -231,7 +241,7 @@ class Comparison:
         if self._leading() is not leading or self._ended:
             return
         if not verdict.decided:
-            self.undecided = frozenset(vote.reports)
+            self.uncommitted = frozenset(vote.reports)
             told = {"index": index, "nodes": sorted(vote.reports), "differences": sorted(set(named.values()))}
             _log.error("replicas differ, and none has a majority: compare them with longhall doctor", extra=told)
             return

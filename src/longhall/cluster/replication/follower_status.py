@@ -29,7 +29,7 @@ def status_of(
         in_sync=sorted(leading.in_sync) if leading is not None else [],
         followers=followers_of(leading, connected, member.index, now_ms) if leading is not None else [],
         fetching=fetching if leading is not None else None,
-        divergent=sorted({*member.exclusion.reasons, *member.comparison.undecided}) if leading is not None else [],
+        divergent=sorted({*member.exclusion.reasons, *member.comparison.uncommitted}) if leading is not None else [],
         compared=member.comparison.compared,
     )
 

@@ -26,7 +26,7 @@ import msgspec
 from longhall.broker.apply import ReplicaFailed
 from longhall.broker.events import CommittedTo, EpochStarted, Truncated, encoder
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.rejoin import Rejoined
+from longhall.broker.replica_recovery import RecoveredReplica
 from longhall.cluster.replication.acknowledgement_release import AcknowledgementRelease
 from longhall.cluster.replication.applier import Applier
 from longhall.cluster.replication.digests import Comparison
@@ -61,10 +61,16 @@ _log = logging.getLogger("longhall.member")
 
 @final
 class GroupReplica(Feed):
-    """See the module. Made from a hall that `broker.rejoin` has filled."""
+    """See the module. Made from a hall that `broker.replica_recovery` has filled."""
 
     def __init__(
-        self, hall: Hall, rejoined: Rejoined, node: int, peers: Peers, registrar: Registrar, options: ReplicaOptions
+        self,
+        hall: Hall,
+        rejoined: RecoveredReplica,
+        node: int,
+        peers: Peers,
+        registrar: Registrar,
+        options: ReplicaOptions,
     ) -> None:
         super().__init__()
         assert hall.replica is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, final
 
-from longhall.broker.gates import REPLICAS_LEVEL
+from longhall.broker.feature_gates import REPLICAS_LEVEL
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.coordination.ports import Coordinator, Progress
 from longhall.shards.replica import epoch_at

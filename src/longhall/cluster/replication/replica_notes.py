@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.events import ReplicasNoted
-from longhall.broker.gates import REPLICAS_LEVEL
+from longhall.broker.feature_gates import REPLICAS_LEVEL
 from longhall.broker.hall import Hall
 from longhall.names import CATALOGUE_SHARD
 from longhall.shards.commit_tracker import CommitTracker

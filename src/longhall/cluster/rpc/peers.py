@@ -17,7 +17,7 @@ from typing import Final, final
 
 import msgspec
 
-from longhall.broker.gates import NEWEST, OLDEST
+from longhall.broker.feature_gates import NEWEST, OLDEST
 from longhall.cluster.rpc.authentication import (
     CROWD,
     GARBAGE,

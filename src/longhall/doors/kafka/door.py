@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import final
 
-from longhall.broker.coordinate import Coordinator
 from longhall.broker.fetch_filter import FetchFilters
+from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import NODE_ID, Hall
-from longhall.broker.transact import Transactor
+from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.doors.kafka.metadata_cache import MetadataCache
 from longhall.errors import Code
@@ -25,8 +25,8 @@ class Door:
     def __init__(
         self,
         hall: Hall,
-        coordinator: Coordinator,
-        transactor: Transactor,
+        coordinator: GroupCoordinator,
+        transactor: TransactionCoordinator,
         data: str,
         settings: Mapping[str, str],
         service: Router,

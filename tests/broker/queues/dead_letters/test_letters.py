@@ -1,4 +1,4 @@
-"""Dead letters as an operator meets them: what is known of each, and how one is put right."""
+"""Dead letters for operators: their history, and edits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, r
 WORK = QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=2))
 
 
-def test_a_dead_letter_tells_everything_of_its_life() -> None:
+def test_a_dead_letter_has_its_complete_history() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", WORK)
@@ -66,7 +66,7 @@ def test_the_history_survives_a_crash_and_a_checkpoint() -> None:
     assert live(rest, on) == ["returned", "returned"]
 
 
-def test_only_the_last_attempts_are_told_but_all_are_counted() -> None:
+def test_only_the_last_attempts_are_stored_but_all_are_counted() -> None:
     async def play(life: Life, desk: QueueService) -> Letter:
         await desk.create("dead", QueueSettings())
         await desk.create("work", QueueSettings(dead_letters=DeadLetters(queue="dead", attempts_max=20)))
@@ -100,7 +100,7 @@ def test_pages_show_every_message_once_and_none_that_is_settled() -> None:
     live(play)
 
 
-def test_an_edited_letter_takes_the_place_of_the_old_one() -> None:
+def test_an_edited_letter_replaces_the_old_one() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("dead", QueueSettings())
         await desk.create("work", WORK)
@@ -124,7 +124,7 @@ def test_an_edited_letter_takes_the_place_of_the_old_one() -> None:
     live(play)
 
 
-def test_what_cannot_be_edited_is_refused_and_stays_as_it_is() -> None:
+def test_invalid_edits_are_refused_and_change_nothing() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("q", QueueSettings(message_bytes_max=1024))
         (sent,) = await send(desk, "q", b"body")
@@ -142,7 +142,7 @@ def test_what_cannot_be_edited_is_refused_and_stays_as_it_is() -> None:
     live(play)
 
 
-def test_a_message_far_behind_others_can_be_edited_and_the_order_stays() -> None:
+def test_a_message_behind_many_others_can_be_edited_and_the_order_stays() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("q", QueueSettings())
         ids = await send(desk, "q", *[b"%d" % number for number in range(30)])
@@ -158,7 +158,7 @@ def test_a_message_far_behind_others_can_be_edited_and_the_order_stays() -> None
 
 @pytest.mark.parametrize("changes", range(5))
 @pytest.mark.parametrize("seed", range(4))
-def test_a_death_while_editing_leaves_the_old_letter_or_the_new(
+def test_a_crash_during_an_edit_leaves_the_old_or_the_new_letter(
     changes: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_finely(monkeypatch)

@@ -64,7 +64,7 @@ def test_each_message_is_shown_with_its_state_and_stays() -> None:
 
 
 @pytest.mark.parametrize("cold", [0.0, 0.5])
-def test_pages_follow_one_another_to_the_end(cold: float) -> None:
+def test_pages_cover_the_queue(cold: float) -> None:
     rig = Rig(cold=cold)
     sent = [f"{number:05}" + "x" * 3000 for number in range(150)]
 
@@ -85,7 +85,7 @@ def test_pages_follow_one_another_to_the_end(cold: float) -> None:
     rig.live(second)
 
 
-def test_what_is_settled_is_shown_on_request() -> None:
+def test_settled_messages_are_shown_on_request() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", KEEP)
         await queues.send("q", "a", "b")
@@ -96,7 +96,7 @@ def test_what_is_settled_is_shown_on_request() -> None:
     Rig().live(play)
 
 
-def test_leases_are_listed_without_walking_through_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leases_are_listed_without_reading_waiting_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browse, "LOOKED_AT_MAX", 600)
 
     async def play(queues: Queues) -> None:
@@ -141,7 +141,7 @@ def test_search_by_attributes_by_body_and_by_time() -> None:
     Rig().live(play)
 
 
-def test_one_look_is_bounded_and_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_bounded_and_has_the_next_position(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browse, "LOOKED_AT_MAX", 40)
 
     async def play(queues: Queues) -> None:
@@ -158,7 +158,7 @@ def test_one_look_is_bounded_and_says_where_to_go_on(monkeypatch: pytest.MonkeyP
     Rig().live(play)
 
 
-def test_what_is_no_place_or_no_filter_is_refused() -> None:
+def test_invalid_positions_and_filters_are_refused() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         desk = queues.desk

@@ -18,7 +18,7 @@ async def fill(queues: Queues, count: int) -> None:
         await queues.send(name, *(f"{name} {number}" for number in range(count)))
 
 
-def test_service_follows_the_weights_and_the_lowest_is_still_served() -> None:
+def test_deliveries_follow_the_weights_and_none_starves() -> None:
     async def play(queues: Queues) -> None:
         await fill(queues, 80)
         served: Counter[str] = Counter()
@@ -34,7 +34,7 @@ def test_service_follows_the_weights_and_the_lowest_is_still_served() -> None:
     Rig().live(play)
 
 
-def test_what_one_queue_has_not_the_others_get() -> None:
+def test_an_empty_queue_leaves_its_share_to_the_others() -> None:
     async def play(queues: Queues) -> None:
         await fill(queues, 3)
         await queues.desk.switch("high", True)
@@ -47,7 +47,7 @@ def test_what_one_queue_has_not_the_others_get() -> None:
     Rig().live(play)
 
 
-def test_it_waits_at_all_of_them_and_takes_nobodys_turn() -> None:
+def test_a_wait_covers_all_queues_and_takes_no_turn() -> None:
     async def play(queues: Queues) -> None:
         await fill(queues, 0)
         waiting = asyncio.ensure_future(queues.desk.receive_any(WEIGHTS, 1, 20_000, 30_000))

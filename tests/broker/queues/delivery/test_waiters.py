@@ -18,7 +18,7 @@ def bodies(found: list[Delivery]) -> list[bytes]:
     return [one.body for one in found]
 
 
-def test_messages_go_to_as_many_receivers_as_they_are_enough_for() -> None:
+def test_only_as_many_receivers_wake_as_there_are_messages() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -37,7 +37,7 @@ def test_messages_go_to_as_many_receivers_as_they_are_enough_for() -> None:
     rig.live(play)
 
 
-def test_one_that_went_away_leaves_its_turn_to_the_next() -> None:
+def test_a_cancelled_receiver_passes_its_turn_on() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -53,7 +53,7 @@ def test_one_that_went_away_leaves_its_turn_to_the_next() -> None:
     rig.live(play)
 
 
-def test_the_end_of_a_lease_and_of_a_wait_for_a_retry_wake_who_waits() -> None:
+def test_the_end_of_a_lease_or_retry_delay_wakes_receivers() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -74,7 +74,7 @@ def test_the_end_of_a_lease_and_of_a_wait_for_a_retry_wake_who_waits() -> None:
     rig.live(play)
 
 
-def test_a_lease_that_begins_while_others_wait_wakes_them_at_its_end() -> None:
+def test_the_end_of_a_later_lease_wakes_waiting_receivers() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -96,7 +96,7 @@ def test_a_lease_that_begins_while_others_wait_wakes_them_at_its_end() -> None:
     rig.live(play)
 
 
-def test_what_was_promised_to_one_is_not_promised_to_another() -> None:
+def test_messages_are_promised_to_one_receiver() -> None:
     async def play() -> None:
         waiters = Waiters(lambda: 1)
         tasks = [asyncio.ensure_future(waiters.wait([], 5.0)) for _ in range(3)]

@@ -1,10 +1,10 @@
-"""What is sent in one call stands in one batch, and yet each message has its own fate."""
+"""The messages of one call are one batch, and each has its own result."""
 
 from __future__ import annotations
 
 import asyncio
 
-from longhall.broker.declare import configure_topic
+from longhall.broker.topic_administration import configure_topic
 from longhall.errors import Code
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
@@ -39,7 +39,7 @@ def test_the_messages_of_one_call_are_one_batch_in_their_order() -> None:
     rig.live(last)
 
 
-def test_a_repeat_within_one_call_is_answered_as_the_first_was() -> None:
+def test_a_repeat_within_one_call_gets_the_first_reply() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -52,7 +52,7 @@ def test_a_repeat_within_one_call_is_answered_as_the_first_was() -> None:
     rig.live(play)
 
 
-def test_one_that_is_too_large_is_refused_and_the_others_are_taken() -> None:
+def test_a_too_large_message_is_refused_and_the_others_are_accepted() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -64,7 +64,7 @@ def test_one_that_is_too_large_is_refused_and_the_others_are_taken() -> None:
     rig.live(play)
 
 
-def test_a_delayed_one_among_others_waits_alone() -> None:
+def test_a_delayed_message_in_a_batch_waits_alone() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:
@@ -78,7 +78,7 @@ def test_a_delayed_one_among_others_waits_alone() -> None:
     rig.live(play)
 
 
-def test_what_is_over_the_quota_is_refused_and_the_rest_is_taken() -> None:
+def test_messages_over_the_quota_are_refused_and_the_rest_is_accepted() -> None:
     rig = Rig()
 
     async def play(queues: Queues) -> None:

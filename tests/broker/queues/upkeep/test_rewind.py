@@ -14,7 +14,7 @@ from tests.broker.queues.rig import KEEP, Queues, Rig
 ALL = [str(number) for number in range(25)]
 
 
-def test_all_settled_and_rewound_is_all_again() -> None:
+def test_a_rewind_redelivers_all_settled_messages() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", KEEP)
         await queues.send("q", *ALL)
@@ -27,7 +27,7 @@ def test_all_settled_and_rewound_is_all_again() -> None:
     Rig().live(play)
 
 
-def test_a_rewind_survives_a_kill_and_so_do_settles_behind_it() -> None:
+def test_a_rewind_and_later_settles_survive_a_kill() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -51,7 +51,7 @@ def test_a_rewind_survives_a_kill_and_so_do_settles_behind_it() -> None:
     rig.live(third)
 
 
-def test_an_offset_and_a_time_are_places_too() -> None:
+def test_a_rewind_takes_offsets_and_times() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", KEEP)
         await queues.send("q", "a", "b")
@@ -70,7 +70,7 @@ def test_an_offset_and_a_time_are_places_too() -> None:
     Rig().live(play)
 
 
-def test_receipts_of_before_a_rewind_are_superseded() -> None:
+def test_earlier_receipts_are_superseded_by_a_rewind() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", KEEP)
         await queues.send("q", "a")
@@ -82,7 +82,7 @@ def test_receipts_of_before_a_rewind_are_superseded() -> None:
     Rig().live(play)
 
 
-def test_what_cannot_be_rewound_is_refused_and_nothing_changes() -> None:
+def test_invalid_rewinds_are_refused_and_change_nothing() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("free", QueueSettings())
         await queues.desk.create("q", KEEP)
@@ -101,7 +101,7 @@ def test_what_cannot_be_rewound_is_refused_and_nothing_changes() -> None:
     Rig().live(play)
 
 
-def test_a_fork_has_a_cursor_of_its_own() -> None:
+def test_a_fork_has_its_own_cursor() -> None:
     rig = Rig()
 
     async def first(queues: Queues) -> None:
@@ -125,7 +125,7 @@ def test_a_fork_has_a_cursor_of_its_own() -> None:
     rig.live(second)
 
 
-def test_a_queue_with_forks_is_not_deleted_under_them() -> None:
+def test_a_queue_with_forks_cannot_be_deleted() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", KEEP)
         await queues.send("q", "a")

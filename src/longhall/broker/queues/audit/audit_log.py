@@ -1,8 +1,7 @@
-"""Ledger: everything that happens to the messages of an audited queue stands in its audit topic, from the same step.
+"""The audit log: records of everything that happens to the messages of an audited queue, in its audit topic.
 
-Each of these is called inside the step that writes the event, so that after a crash there is no event without its
-record and no record without its event. Whoever calls asks `audits` first: a queue that is not audited pays for one
-comparison.
+Each function is called inside the atomic write of the event, so that a crash leaves neither an event without its record
+nor a record without its event. Callers check `audits` first: a queue without audit costs one comparison.
 """
 
 from __future__ import annotations
@@ -10,70 +9,70 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.delivery.recall import Place
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.delivery.message_lookup import Place
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep.side_topics import side_topic
 from longhall.broker.queues.write import write_records
 from longhall.queues.audit import SUFFIX, Audited, Kind, audit_record
+from longhall.queues.delivery_reports import MessageInfo, message_info_of
 from longhall.queues.envelope import decode_record, derive_message_id
 from longhall.queues.events import Leased
-from longhall.queues.fates import Trace, trace_of
 from longhall.queues.outcomes import Outcome
 from longhall.records.record import Record
 
-UNSEEN = "unseen"  # Why it is returned, when nobody was shown it.
+UNSEEN = "unseen"  # The reason of a return without a delivery.
 
 
 def audits(queue: RunningQueue) -> bool:
-    """Whether anything is to be written."""
+    """True if the queue has an audit topic."""
     return queue.settings.audit != "off"
 
 
 def note_deliveries(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str) -> None:
-    """What was given out; with at most once, that it is settled too."""
+    """Write records of deliveries; with at-most-once delivery, of the settles too."""
     deadlines = {event.lane: event.deadline_ms for event in outcome.events if isinstance(event, Leased)}
     settles = queue.settings.delivery == "at-most-once"
     written: list[Audited] = []
     for given in outcome.given:
         record = given.candidate.payload
         assert isinstance(record, Record)
-        trace = trace_of(decode_record(record, given.lane))
+        info = message_info_of(decode_record(record, given.lane))
         place = (given.lane, record.offset)
         until_ms = deadlines[given.lane]
         written.append(
-            audited(hall, queue, "delivered", place, trace, given.attempts, consumer=consumer, until_ms=until_ms)
+            audited(hall, queue, "delivered", place, info, given.attempts, consumer=consumer, until_ms=until_ms)
         )
         if settles:
-            written.append(audited(hall, queue, "settled", place, trace, given.attempts, consumer=consumer))
+            written.append(audited(hall, queue, "settled", place, info, given.attempts, consumer=consumer))
     note(hall, queue, written)
 
 
 def note_settles(
     hall: Hall,
     queue: RunningQueue,
-    traces: Mapping[Place, Trace],
+    infos: Mapping[Place, MessageInfo],
     attempts: Mapping[Place, int],
     consumer: str,
     reason: str = "",
 ) -> None:
-    """Those whose attempts are given were settled."""
+    """Write records of settles, for the messages in `attempts`."""
     note(
         hall,
         queue,
         [
-            audited(hall, queue, "settled", place, _known(traces, place), count, reason=reason, consumer=consumer)
+            audited(hall, queue, "settled", place, _known(infos, place), count, reason=reason, consumer=consumer)
             for place, count in attempts.items()
         ],
     )
 
 
-def _known(traces: Mapping[Place, Trace], place: Place) -> Trace:
-    return traces.get(place) or Trace(message_id=derive_message_id(*place))
+def _known(infos: Mapping[Place, MessageInfo], place: Place) -> MessageInfo:
+    return infos.get(place) or MessageInfo(message_id=derive_message_id(*place))
 
 
 def note_lanes(hall: Hall, queue: RunningQueue, kind: Kind, positions: Iterable[Place]) -> None:
-    """A purge or a rewind, with the offset in each lane."""
-    note(hall, queue, [audited(hall, queue, kind, place, Trace(message_id=""), 0) for place in positions])
+    """Write records of a purge or a rewind, with the offset in each lane."""
+    note(hall, queue, [audited(hall, queue, kind, place, MessageInfo(message_id=""), 0) for place in positions])
 
 
 def audited(
@@ -81,7 +80,7 @@ def audited(
     queue: RunningQueue,
     kind: Kind,
     place: Place,
-    trace: Trace,
+    info: MessageInfo,
     attempt: int,
     *,
     reason: str = "",
@@ -89,28 +88,28 @@ def audited(
     until_ms: int = 0,
     target: str = "",
 ) -> Audited:
-    """One record to be."""
+    """One audit record."""
     return Audited(
         kind=kind,
         queue=queue.entry.name,
         time_ms=hall.time.now_ms(),
-        message_id=trace.message_id,
+        message_id=info.message_id,
         lane=place[0],
         partition=queue.lanes[place[0]].number,
         offset=place[1],
         attempt=attempt,
         reason=reason,
         consumer=consumer,
-        sent_ms=trace.sent_ms,
-        size_bytes=trace.size_bytes,
-        group=trace.group,
+        sent_ms=info.sent_ms,
+        size_bytes=info.size_bytes,
+        group=info.group,
         until_ms=until_ms,
         target=target,
     )
 
 
 def note(hall: Hall, queue: RunningQueue, written: Sequence[Audited]) -> None:
-    """Write these as one batch."""
+    """Write these records as one batch."""
     partition = side_topic(hall, queue, SUFFIX) if written else None
     if partition is not None:
         write_records(hall, partition, [audit_record(one) for one in written], hall.time.now_ms(), message=False)

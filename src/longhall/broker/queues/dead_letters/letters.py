@@ -1,7 +1,7 @@
-"""Letters: look at single messages of a queue, dead letters above all, and put them right.
+"""Letters: list, show and edit single messages of a queue, mainly dead letters.
 
-Editing is one step: the edited copy stands at the end of its lane and the old one is gone, or nothing has happened.
-What is leased belongs to its consumer, and is neither edited nor moved.
+An edit is one atomic write: the edited copy is appended to its lane and the old message removed. Leased messages are
+neither edited nor moved.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.audit.audit_log import audited, audits, note
-from longhall.broker.queues.delivery.recall import look, recall_record, warm
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.delivery.message_lookup import look, look_up_record, warm
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.delivery_reports import message_info_of
 from longhall.queues.envelope import decode_record, edited_record, locate_message_id
 from longhall.queues.events import Passed, Withdrawn
-from longhall.queues.fates import trace_of
 from longhall.queues.messages import Attempt, Attribute, Letter, LetterPage
 from longhall.queues.outcomes import Status
 from longhall.records.record import Record
 
 PAGE_MAX: Final = 1000
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-LOOKED_AT_MAX: Final = 200_000  # Messages looked at to find one by its id.
+LOOKED_AT_MAX: Final = 200_000  # Messages examined to find one by its id.
 STEP_MAX: Final = 500
 
 Attributes = Mapping[str, Attribute]
 
 
 async def letters(hall: Hall, queue: RunningQueue, count_max: int, from_: str) -> LetterPage:
-    """What is in the queue, lane after lane in the order of offsets, from a place that an earlier page told."""
+    """A page of messages, lane by lane in the order of offsets, from the `next_from` of an earlier page."""
     if not 1 <= count_max <= PAGE_MAX:
         raise LonghallError(Code.INVALID_REQUEST, f"a page has 1 to {PAGE_MAX} letters")
     page = LetterPage(letters=[])
@@ -64,7 +64,7 @@ async def letter(hall: Hall, queue: RunningQueue, message_id: str) -> Letter:
 async def edit_letter(
     hall: Hall, queue: RunningQueue, message_id: str, body: bytes | None, attributes: Attributes | None
 ) -> Letter:
-    """Another body, other attributes (all of them), or both. It keeps its id and what is known of its death."""
+    """Replace the body, all attributes, or both. The id and the history of deaths stay."""
     if body is not None and len(body) > queue.settings.message_bytes_max:
         reason = f"a message may have {queue.settings.message_bytes_max} bytes"
         raise LonghallError(Code.MESSAGE_TOO_LARGE, reason)
@@ -80,18 +80,18 @@ async def edit_letter(
         base = write_records(hall, target, [edited], now_ms, message=False)
         write_queue(hall, queue, [*passed, Withdrawn(queue=queue.number, lane=lane, offsets=[record.offset])])
         if audits(queue):
-            moved = audited(hall, queue, "moved", (lane, record.offset), trace_of(fields), 0, reason="edited")
+            moved = audited(hall, queue, "moved", (lane, record.offset), message_info_of(fields), 0, reason="edited")
             note(hall, queue, [moved])
     await committed(hall, queue.shard)
-    if fields.priority:  # It is given out from the lane of its level, wherever that copy is.
+    if fields.priority:  # It is delivered from the lane of its level.
         return await letter(hall, queue, message_id)
     return letter_of(queue, target.log.partition, Record(base, now_ms, edited.key, edited.value, edited.headers))
 
 
 async def live(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> tuple[list[Record], int]:
-    """Messages of a lane that are in the queue, of the next `count_max` from `offset` on, and where to go on (-1: end).
+    """The unsettled messages among the next `count_max` from `offset` on, and where to continue (-1: end).
 
-    Skips over what is settled without reading it.
+    Settled ranges are skipped without a read.
     """
     cursor = queue.queue.cursor(lane)
     if offset < cursor.scan:
@@ -107,28 +107,28 @@ async def live(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_ma
 
 
 def is_live(queue: RunningQueue, lane: int, offset: int) -> bool:
-    """Whether a message is in the queue: waiting, leased or given back."""
+    """True if a message is in the queue: waiting, leased or returned."""
     return not queue.queue.cursor(lane).is_settled(offset)
 
 
 async def reach(hall: Hall, queue: RunningQueue, lane: int, offset: int) -> list[Passed]:
-    """What has to be written so that a waiting message can be withdrawn: the scan passes it and those before.
+    """The events that make a waiting message outstanding, so that it can be withdrawn: the scan passes it.
 
-    Nothing may wait between this and the writing. Raises if the message is leased or gone by now.
+    The caller must not await before it writes them. Raises if the message is leased or gone.
     """
     while True:
         queue.queue.tick(hall.time.now_ms())
         if queue.removed or not is_live(queue, lane, offset):
             raise LonghallError(Code.UNKNOWN_MESSAGE, "The message is not in the queue any more.")
         if queue.queue.is_leased(lane, offset):
-            raise LonghallError(Code.MESSAGE_LEASED, "Somebody works on the message: try again when its lease is over.")
+            raise LonghallError(Code.MESSAGE_LEASED, "The message is leased: try again when its lease has ended.")
         if offset < queue.queue.cursor(lane).scan:
             return []
         decided = queue.queue.decide_pass(lane, offset + 1, queue.peek)
         if isinstance(decided, Passed):
             return [decided]
         if decided is not Status.COLD:
-            raise LonghallError(Code.TOO_MANY_IN_FLIGHT, "Too many messages lie before it: settle or move some first.")
+            raise LonghallError(Code.TOO_MANY_IN_FLIGHT, "Too many messages are before it: settle or move some first.")
         await warm(hall, queue, lane)
 
 
@@ -159,10 +159,10 @@ def letter_of(queue: RunningQueue, lane: int, record: Record) -> Letter:
 
 
 async def _find(hall: Hall, queue: RunningQueue, message_id: str) -> tuple[int, Record]:
-    """Lane and record of a message that is in the queue: where its id says, or wherever it is."""
+    """Lane and record of a message: at the position of its id, or by a search."""
     located = locate_message_id(message_id)
     if located is not None and located[0] in queue.lanes and is_live(queue, *located):
-        record = await recall_record(hall, queue, *located)
+        record = await look_up_record(hall, queue, *located)
         if record is not None and decode_record(record, located[0]).message_id == message_id:
             return located[0], record
     looked_at = 0
@@ -182,12 +182,12 @@ def _place(lanes: list[int], from_: str) -> tuple[int, int]:
         return 0, 0
     lane, _, offset = from_.partition(":")
     if not lane.isdecimal() or not offset.isdecimal() or len(from_) > 40 or int(lane) not in lanes:
-        raise LonghallError(Code.INVALID_REQUEST, f"'{from_}' is no place in this queue")
+        raise LonghallError(Code.INVALID_REQUEST, f"'{from_}' is not a position in this queue")
     return lanes.index(int(lane)), int(offset)
 
 
 def _attempts(history: str) -> list[Attempt]:
-    """What cannot be read, because somebody else wrote it, is left out."""
+    """The attempts of a history header; unreadable lines are skipped."""
     found: list[Attempt] = []
     for line in history.split("\n"):
         words = line.split(" ")

@@ -1,6 +1,6 @@
-"""Carry: what is due leaves the logs where it waited and becomes available, many messages in one step.
+"""Promotion of due messages from staging to the lanes of the queue, many messages in one atomic write.
 
-Only the loops over single messages; nothing here waits. What has to be waited for is told, and whoever asked does so.
+Only the loops over single messages; nothing here awaits. `DueMessages` tells the caller what to wait for.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
 from longhall.queues.envelope import released_record, sent_as
 from longhall.queues.outcomes import Candidate
@@ -16,33 +16,33 @@ from longhall.records.record import Record
 
 NOTHING: Final = -1
 AHEAD_MAX: Final = 500
-CARRIED_BYTES_MAX: Final = 512 * 1024  # In one step, and the message that goes beyond.
+PROMOTED_BYTES_MAX: Final = 512 * 1024  # In one atomic write, plus the message that exceeds it.
 
 Places = list[tuple[int, int]]
 
 
 @final
 class DueMessages:
-    """Messages that were found, for the places up to `behind`; and why it ends there, if not for its size."""
+    """The messages of the places up to `behind`, and why the list ends there, if not for its size."""
 
     def __init__(self, at: int) -> None:
         self.behind = at
         self.found: list[tuple[int, Record]] = []
-        self.cold = NOTHING  # The log that must be read from the disk first.
-        self.uncommitted = False  # The next one is due before its sync has ended: not to be seen yet.
+        self.cold = NOTHING  # The lane that must be read from disk first.
+        self.uncommitted = False  # The next message is due but not committed yet.
 
 
 def gather_due(queue: RunningQueue, places: Places, at: int) -> DueMessages:
-    """The messages that stand at these places, from the one with this number on. Those that are gone are passed over.
+    """The messages at these places, from the index `at` on. Missing ones are skipped.
 
-    What falls due together was mostly sent together and stands side by side, so a look ahead serves many.
+    Messages that are due together are mostly adjacent, so one read ahead serves many.
     """
     load = DueMessages(at)
     lane = NOTHING
     size = 0
     index = 0
     candidates: list[Candidate] = []
-    while load.behind < len(places) and size < CARRIED_BYTES_MAX:
+    while load.behind < len(places) and size < PROMOTED_BYTES_MAX:
         place = places[load.behind]
         offset = place[1]
         if (
@@ -73,12 +73,12 @@ def gather_due(queue: RunningQueue, places: Places, at: int) -> DueMessages:
 
 
 def promote(hall: Hall, queue: RunningQueue, load: DueMessages, places: Places) -> None:
-    """Append what was found to where it can be received and settle the staged copies of these places, in one step."""
+    """Append the messages to their lanes and settle the staged copies of these places, in one atomic write."""
     now_ms = hall.time.now_ms()
     targets: dict[int, list[Record]] = {}
     lanes = len(queue.route)
     for lane, record in load.found:
-        if not queue.staging.is_settled(lane, record.offset):  # A purge may have come while it was read.
+        if not queue.staging.is_settled(lane, record.offset):  # A purge may have happened during the read.
             group = sent_as(record)[1] if lanes > 1 else ""
             target = queue.lane_for(0, group).log.partition
             targets.setdefault(target, []).append(released_record(record, lane, now_ms))

@@ -1,8 +1,8 @@
-"""Browse: look at the messages of a queue, or search among them, without taking any.
+"""Browse: list or search the messages of a queue without a lease.
 
-Lanes are walked in the order in which they are served, each by offset, and then what is not due yet. A look is bounded
-in messages, in bytes and in what it passes over; it ends with a place from which the next goes on. What is not in
-memory is read beside the loop, through windows of its own, so that receivers are not disturbed.
+Lanes are read in the order of delivery, each by offset, then the delayed messages. A page is bounded in messages, bytes
+and examined messages; it has the position of the next page. Cold data is read in the background, through windows of its
+own, so that receivers keep their cache.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.delivery.window import Window
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import Fields, decode_record
 from longhall.queues.leases import LEASED
@@ -37,7 +37,7 @@ SETTLED: Final = "settled"
 
 @final
 class Sought:
-    """Which messages somebody looks for; with nothing said, all that are in the queue."""
+    """The search conditions of a browse; by default all messages of the queue match."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Sought:
         self._from_ms = from_ms
         self._until_ms = until_ms
         self.settled = settled
-        self.leased = leased  # Only what somebody has now.
+        self.leased = leased  # Only leased messages.
 
     def fits(self, fields: Fields) -> bool:
-        """Whether this is one of them."""
+        """True if the message matches."""
         if fields.sent_ms < self._from_ms or 0 < self._until_ms <= fields.sent_ms:
             return False
         if self._text and self._text not in fields.body:
@@ -69,9 +69,9 @@ class Sought:
 
 
 async def browse(hall: Hall, queue: RunningQueue, sought: Sought, count_max: int, from_offset: int | str = "") -> Page:
-    """At most `count_max` messages from a place on: an offset of the first lane, or what a page said comes next."""
+    """At most `count_max` messages from an offset of the first lane, or from the `next` of an earlier page."""
     if not 1 <= count_max <= COUNT_MAX:
-        raise LonghallError(Code.INVALID_REQUEST, f"a look shows 1 to {COUNT_MAX} messages")
+        raise LonghallError(Code.INVALID_REQUEST, f"a page has 1 to {COUNT_MAX} messages")
     look = _Look(hall, queue, sought, count_max)
     places = look.places()
     at, offset = _place(queue, places, from_offset)
@@ -87,26 +87,26 @@ async def browse(hall: Hall, queue: RunningQueue, sought: Sought, count_max: int
 
 
 def _place(queue: RunningQueue, places: list[tuple[int, int]], from_offset: int | str) -> tuple[int, int]:
-    """Index into the places, and the offset in it."""
+    """Index into the places, and the offset there."""
     if from_offset == "":
         return 0, 0
     lane_text, colon, offset_text = str(from_offset).rpartition(":")
     if not offset_text.isdecimal() or len(offset_text) > 18 or (colon and not lane_text.isdecimal()):
-        raise LonghallError(Code.INVALID_REQUEST, f"'{from_offset}' is no place in a queue")
+        raise LonghallError(Code.INVALID_REQUEST, f"'{from_offset}' is not a position in a queue")
     wanted = int(lane_text) if colon else queue.main_lane().log.partition
     for at, (lane, _) in enumerate(places):
         if lane == wanted:
             return at, int(offset_text)
     if not colon or wanted in queue.lanes:
-        raise LonghallError(Code.INVALID_REQUEST, f"'{from_offset}' is no place in this queue")
-    # A log of delayed messages that is gone by now: all of them became due, those of later ones may still be there.
+        raise LonghallError(Code.INVALID_REQUEST, f"'{from_offset}' is not a position in this queue")
+    # The log of delayed messages is gone, because all were due; later logs may exist.
     later = [at for at, (lane, _) in enumerate(places) if lane not in queue.lanes and lane > wanted]
     return (later[0] if later else len(places)), 0
 
 
 @final
 class _Look:
-    """One request."""
+    """The state of one browse request."""
 
     def __init__(self, hall: Hall, queue: RunningQueue, sought: Sought, count_max: int) -> None:
         self._hall = hall
@@ -117,18 +117,18 @@ class _Look:
         self.page = Page()
 
     def places(self) -> list[tuple[int, int]]:
-        """Where there is something to see: each log and where in it to begin, in the order of service."""
+        """The logs to read and the start offset in each, in the order of delivery."""
         queue = self._queue
         found: list[tuple[int, int]] = []
         for lane, _, _ in queue.queue.lanes():
             log = queue.lanes[lane].log
             found.append((lane, log.start_offset if self._sought.settled else queue.queue.cursor(lane).floor()))
         if self._sought.leased:
-            return found  # What is not due yet cannot be leased.
+            return found  # Delayed messages are not leased.
         return found + [(lane, queue.hidden[lane].log.start_offset) for lane in sorted(queue.hidden)]
 
     async def walk(self, lane: int, offset: int) -> int:
-        """Go through one log; where to go on when the look is full, or -1 at the end."""
+        """Read one log; returns where to continue when the page is full, or -1 at the end."""
         queue = self._queue
         partition = queue.lanes.get(lane) or queue.hidden.get(lane)
         if partition is None:
@@ -150,7 +150,7 @@ class _Look:
         return -1
 
     def _past_leases(self, lane: int, offset: int) -> bool:
-        """Whether nobody can have a message from here on; what waits behind is not walked through for nothing."""
+        """True if no message from here on can be leased."""
         return self._sought.leased and offset >= self._queue.queue.cursor(lane).scan
 
     async def _read(self, window: Window, offset: int) -> list[Candidate]:
@@ -198,7 +198,7 @@ class _Look:
         )
 
     def _state(self, lane: int, offset: int) -> tuple[str, int, int, int]:
-        """State, until when, deliveries so far and the time of the first."""
+        """State, end of that state, attempts, and the time of the first delivery."""
         queue = self._queue.queue
         cursor = queue.cursor(lane)
         row = cursor.find(offset)

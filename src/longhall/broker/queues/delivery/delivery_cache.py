@@ -1,35 +1,35 @@
-"""What was given out lately and will be asked for again when it is settled: so many messages, without their bodies."""
+"""A cache of recently delivered messages without bodies, for their settles."""
 
 from __future__ import annotations
 
 from typing import Final, final
 
-from longhall.queues.fates import Trace
+from longhall.queues.delivery_reports import MessageInfo
 
-TRACES_MAX: Final = 10_000  # A queue; what is older is read from the log again.
+MESSAGES_MAX: Final = 10_000  # In one queue; older messages are read from the log.
 
 
 @final
-class Traces:
-    """Of one queue. Only a cache: nothing depends on what is in it."""
+class DeliveryCache:
+    """The cache of one queue, oldest entry first. Correctness never depends on its contents."""
 
     def __init__(self) -> None:
-        self._traces: dict[tuple[int, int], Trace] = {}
+        self._infos: dict[tuple[int, int], MessageInfo] = {}
 
     def __len__(self) -> int:
-        return len(self._traces)
+        return len(self._infos)
 
-    def remember(self, lane: int, offset: int, trace: Trace) -> None:
-        """It will be asked for."""
-        if len(self._traces) >= TRACES_MAX:
-            del self._traces[next(iter(self._traces))]
-        self._traces[lane, offset] = trace
+    def remember(self, lane: int, offset: int, info: MessageInfo) -> None:
+        """Add a delivered message."""
+        if len(self._infos) >= MESSAGES_MAX:
+            del self._infos[next(iter(self._infos))]
+        self._infos[lane, offset] = info
 
-    def get(self, place: tuple[int, int]) -> Trace | None:
-        """If it is still known."""
-        return self._traces.get(place)
+    def get(self, place: tuple[int, int]) -> MessageInfo | None:
+        """The message at this place, if it is cached."""
+        return self._infos.get(place)
 
     def forget(self, lane: int, offset: int) -> None:
-        """It will not be asked for any more."""
-        if self._traces:
-            self._traces.pop((lane, offset), None)
+        """Remove a settled message."""
+        if self._infos:
+            self._infos.pop((lane, offset), None)

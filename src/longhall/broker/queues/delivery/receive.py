@@ -14,23 +14,23 @@ from typing import Final, final
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending
 from longhall.broker.queues.audit.audit_log import audits, note_deliveries
-from longhall.broker.queues.audit.report import report
-from longhall.broker.queues.dead_letters.bury import bury
+from longhall.broker.queues.audit.delivery_report import report
+from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
 from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
-from longhall.broker.queues.delivery.recall import warm
-from longhall.broker.queues.delivery.receiver_filters import wish_for
+from longhall.broker.queues.delivery.message_lookup import warm
+from longhall.broker.queues.delivery.receiver_filters import receiver_filter_for
 from longhall.broker.queues.large_messages.reassembly import Ration, fill
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.delivery_reports import SETTLED, message_info_of
+from longhall.queues.delivery_selection import Peek
 from longhall.queues.envelope import decode_record, wants_report
-from longhall.queues.fates import SETTLED, trace_of
-from longhall.queues.giving import Peek
 from longhall.queues.hours import is_open
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import Candidate, Given, Outcome, Status
-from longhall.queues.wish import ReceiverFilter
+from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.records.record import Record
 
 STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
@@ -51,9 +51,9 @@ def receive(
     `consumer` is the identity of the receiver, for the audit topic. A receiver that cannot read `in_parts` gets no
     message that is too large for one reply. It can be cancelled until a message is leased to it.
     """
-    wish = wish_for(queue, filter)
+    receiver_filter = receiver_filter_for(queue, filter)
     _check(hall, queue)
-    outcome = _decide(hall, queue, count_max, lease_ms, wish, consumer)
+    outcome = _decide(hall, queue, count_max, lease_ms, receiver_filter, consumer)
     pending: Pending[list[Delivery]] = Pending()
     if outcome.given:
         deliveries = [_delivery(queue, given) for given in outcome.given]
@@ -65,7 +65,7 @@ def receive(
         pending.decide([])
         when_committed(hall, queue.shard, pending)
         return pending
-    receiver = _Receiver(count_max, wait_ms, lease_ms, wish, consumer, in_parts)
+    receiver = _Receiver(count_max, wait_ms, lease_ms, receiver_filter, consumer, in_parts)
     pending.run(_receive_later(hall, queue, receiver, outcome, pending))
     return pending
 
@@ -75,12 +75,18 @@ class _Receiver:
     """What a receiver asked for."""
 
     def __init__(
-        self, count_max: int, wait_ms: int, lease_ms: int, wish: ReceiverFilter | None, consumer: str, in_parts: bool
+        self,
+        count_max: int,
+        wait_ms: int,
+        lease_ms: int,
+        receiver_filter: ReceiverFilter | None,
+        consumer: str,
+        in_parts: bool,
     ) -> None:
         self.count_max = count_max
         self.wait_ms = wait_ms
         self.lease_ms = lease_ms
-        self.wish = wish
+        self.receiver_filter = receiver_filter
         self.consumer = consumer
         self.in_parts = in_parts
 
@@ -91,7 +97,7 @@ async def _receive_later(
     """Go on from the first decision: read what is cold or large, and wait for messages."""
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + receiver.wait_ms / 1000
-    wish = receiver.wish
+    receiver_filter = receiver.receiver_filter
     for _ in range(STEPS_MAX):
         if outcome.given:
             pending.keep()
@@ -111,11 +117,13 @@ async def _receive_later(
             if left_s <= 0:
                 return []
             arm_lease_timer(hall, queue)
-            await queue.waiters.wait(list(queue.lanes.values()), left_s, receiver.count_max, wish is not None)
-        elif wish is not None:
+            await queue.waiters.wait(
+                list(queue.lanes.values()), left_s, receiver.count_max, receiver_filter is not None
+            )
+        elif receiver_filter is not None:
             await asyncio.sleep(0)  # A long scan is cut into pieces, so that other requests come between.
         _check(hall, queue)
-        outcome = _decide(hall, queue, receiver.count_max, receiver.lease_ms, wish, receiver.consumer)
+        outcome = _decide(hall, queue, receiver.count_max, receiver.lease_ms, receiver_filter, receiver.consumer)
     return []
 
 
@@ -127,26 +135,31 @@ def _check(hall: Hall, queue: RunningQueue) -> None:
 
 
 def _decide(
-    hall: Hall, queue: RunningQueue, count_max: int, lease_ms: int, wish: ReceiverFilter | None, consumer: str
+    hall: Hall,
+    queue: RunningQueue,
+    count_max: int,
+    lease_ms: int,
+    receiver_filter: ReceiverFilter | None,
+    consumer: str,
 ) -> Outcome:
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
-    look: Peek = Ration(queue).peek if wish is None and any(hall.wholes) else peek
+    look: Peek = Ration(queue).peek if receiver_filter is None and any(hall.chunked_messages) else peek
     now_ms = hall.time.now_ms()
     queue.follow_letters(
         queue.settings.dead_letters is not None and hall.running_queue(queue.settings.dead_letters.queue) is not None
     )
     opened = is_open(queue.settings.hours, now_ms)
-    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, look, opened, wish)
+    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, look, opened, receiver_filter)
     if outcome.given and (audits(queue) or queue.settings.delivery == "at-most-once"):
         _write_told(hall, queue, outcome, consumer)
     else:
         write_queue(hall, queue, outcome.events)
-    if wish is not None:
-        queue.queue.note_passed(wish)
+    if receiver_filter is not None:
+        queue.queue.note_passed(receiver_filter)
     if outcome.deaths:
-        bury(hall, queue, outcome.deaths)
+        dead_letter(hall, queue, outcome.deaths)
     if outcome.given and len(queue.waiters):
         arm_lease_timer(hall, queue)
     return outcome
@@ -162,8 +175,8 @@ def _write_told(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str
             for given in outcome.given:
                 record = given.candidate.payload
                 if isinstance(record, Record) and wants_report(record):
-                    trace = trace_of(decode_record(record, given.lane))
-                    report(hall, queue, trace, SETTLED, attempts=given.attempts)
+                    info = message_info_of(decode_record(record, given.lane))
+                    report(hall, queue, info, SETTLED, attempts=given.attempts)
 
 
 def _is_full(queue: RunningQueue) -> bool:
@@ -187,7 +200,7 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
     if queue.settings.delivery != "at-most-once":
         receipt = queue.receipts.encode(given.lane, record.offset, given.number, fields.report_fate)
         if fields.report_fate or audits(queue):
-            queue.traces.remember(given.lane, record.offset, trace_of(fields))
+            queue.delivery_cache.remember(given.lane, record.offset, message_info_of(fields))
     return Delivery(
         message_id=fields.message_id,
         receipt=receipt,

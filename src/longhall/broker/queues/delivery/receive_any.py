@@ -1,7 +1,6 @@
-"""Receive from several queues, one a priority: service follows their weights, and the lowest is still served.
+"""Weighted receive from several queues.
 
-Where the round stands is kept for each set of weights, so that receivers who name the same ones share it. It is not
-durable: a restart begins a new round.
+Receivers with the same weights share one round robin. Its state is not durable: a restart begins a new round.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from typing import Final, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.queues.delivery.receive import receive, until_change_s
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
-from longhall.queues.weights import WeightedService
+from longhall.queues.weighted_round_robin import WeightedRoundRobin
 
-ROUNDS_MAX: Final = 1024  # Sets of weights that are remembered.
+ROUNDS_MAX: Final = 1024  # Cached round robins.
 
 
 @final
 class WeightedReceive:
-    """See the module."""
+    """The round robins of all sets of weights, least recently used first."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._rounds: dict[tuple[tuple[str, int], ...], WeightedService] = {}
+        self._rounds: dict[tuple[tuple[str, int], ...], WeightedRoundRobin] = {}
 
     async def receive(
         self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
@@ -43,9 +42,9 @@ class WeightedReceive:
             await self._wait([self._find(name) for name in weights], left_s)
 
     async def _take(
-        self, round_: WeightedService, weights: Mapping[str, int], count_max: int, lease_ms: int, filter: str
+        self, round_: WeightedRoundRobin, weights: Mapping[str, int], count_max: int, lease_ms: int, filter: str
     ) -> list[tuple[str, Delivery]]:
-        """Ask whoever has something, in the order of turns; one that gives less than it should is asked no more."""
+        """Receive from the queues in the order of turns; a queue that delivers too few is skipped from then on."""
         waiting = {name: self._waiting(self._find(name)) for name in weights}
         found: list[tuple[str, Delivery]] = []
         while len(found) < count_max:
@@ -67,7 +66,7 @@ class WeightedReceive:
         return queue.queue.waiting([(lane, partition.high_watermark) for lane, partition in queue.lanes.items()])
 
     async def _wait(self, queues: list[RunningQueue], seconds: float) -> None:
-        """Until one of them may have something. They seek: none takes a turn from those who wait at one queue."""
+        """Wait until one of the queues may have messages, without a turn in their lists of receivers."""
         tasks = [
             asyncio.ensure_future(
                 queue.waiters.wait(
@@ -83,11 +82,11 @@ class WeightedReceive:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _round(self, weights: Mapping[str, int]) -> WeightedService:
+    def _round(self, weights: Mapping[str, int]) -> WeightedRoundRobin:
         key = tuple(sorted(weights.items()))
         found = self._rounds.pop(key, None)
         if found is None:
-            found = WeightedService(weights)
+            found = WeightedRoundRobin(weights)
             if len(self._rounds) >= ROUNDS_MAX:
                 self._rounds.pop(next(iter(self._rounds)))
         self._rounds[key] = found

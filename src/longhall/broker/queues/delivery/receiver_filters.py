@@ -1,23 +1,23 @@
-"""Filters of receivers: compiled once, and shared by all at a queue that name the same text."""
+"""Filters of receivers: compiled once, and shared by all receivers of a queue with the same text."""
 
 from __future__ import annotations
 
 from typing import Final, final
 
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.queues.envelope import decode_record
 from longhall.queues.filters import Filter
 from longhall.queues.outcomes import Candidate
+from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.queues.selector import compile_filter
-from longhall.queues.wish import ReceiverFilter
 from longhall.records.record import Record
 
-WISHES_MAX: Final = 16  # Of one queue; the one that was not asked for longest is forgotten first.
+FILTERS_MAX: Final = 16  # In one queue; the least recently used is dropped.
 
 
 @final
-class FilterWish(ReceiverFilter):
-    """Messages whose attributes fit."""
+class CompiledReceiverFilter(ReceiverFilter):
+    """The scan state of a compiled filter."""
 
     def __init__(self, filter: Filter) -> None:
         super().__init__()
@@ -28,14 +28,14 @@ class FilterWish(ReceiverFilter):
         return isinstance(record, Record) and self._filter.matches(decode_record(record, lane))
 
 
-def wish_for(queue: RunningQueue, text: str) -> ReceiverFilter | None:
-    """What a receiver of this queue with this filter asks for; None without a filter."""
+def receiver_filter_for(queue: RunningQueue, text: str) -> ReceiverFilter | None:
+    """The filter state of this text in this queue; None without a filter."""
     if not text:
         return None
-    wish = queue.wishes.pop(text, None)
-    if wish is None:
-        wish = FilterWish(compile_filter(text))
-        if len(queue.wishes) >= WISHES_MAX:
-            queue.wishes.pop(next(iter(queue.wishes)))
-    queue.wishes[text] = wish
-    return wish
+    receiver_filter = queue.receiver_filters.pop(text, None)
+    if receiver_filter is None:
+        receiver_filter = CompiledReceiverFilter(compile_filter(text))
+        if len(queue.receiver_filters) >= FILTERS_MAX:
+            queue.receiver_filters.pop(next(iter(queue.receiver_filters)))
+    queue.receiver_filters[text] = receiver_filter
+    return receiver_filter

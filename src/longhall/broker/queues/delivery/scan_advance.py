@@ -1,8 +1,8 @@
-"""Skim: messages with a priority leave the ordinary lane behind, also while nobody gets so far down as to scan it.
+"""Advances the scan of the ordinary lane of a queue with priorities, so that the originals of copies can be freed.
 
-Their originals stand there until the scan has passed them, and a queue that is busy with higher levels never scans. So
-now and then it is moved on from here, if there is much of it: past the originals, and past a bounded number of
-messages of the lowest level, which wait as outstanding ones and are given out in the same order as before.
+The originals stay in the log until the scan has passed them, and a queue that is busy with higher levels never scans
+the ordinary lane. The cleaner calls this for large logs: the scan passes the originals, and a bounded number of
+messages of the lowest level, which become outstanding and keep their order.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.delivery.recall import warm
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.delivery.message_lookup import warm
+from longhall.broker.queues.running_queue import RunningQueue, priority_queue_on
 from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed
 from longhall.queues.outcomes import Candidate
 
-BYTES_MIN: Final = 32 * 1024 * 1024  # A log with less is left alone.
-READY_MAX: Final = 10_000  # Half of what may be passed over: filters need some of it too.
+BYTES_MIN: Final = 32 * 1024 * 1024  # Smaller logs are skipped.
+READY_MAX: Final = 10_000  # Half of the bound of passed messages; filters need the other half.
 STEPS_MAX: Final = 400
 _STEP: Final = 500
 
 
-async def skim(hall: Hall, partition: Partition) -> None:
-    """Move on the scan of an ordinary lane of a queue with priorities."""
+async def advance_scan(hall: Hall, partition: Partition) -> None:
+    """Advance the scan of an ordinary lane."""
     lane = partition.log.partition
-    queue = _owner(partition)
+    queue = priority_queue_on(partition)
     if queue is None or queue.settings.settled != "free" or partition.log.bytes_kept() < BYTES_MIN:
         return
     for _ in range(STEPS_MAX):
@@ -48,7 +48,7 @@ async def skim(hall: Hall, partition: Partition) -> None:
 
 
 def _until(queue: RunningQueue, found: list[Candidate]) -> int:
-    """How far it may go."""
+    """The offset up to which the scan may move."""
     room = READY_MAX - queue.queue.state.leases.ready
     until = -1
     for candidate in found:
@@ -58,10 +58,3 @@ def _until(queue: RunningQueue, found: list[Candidate]) -> int:
             room -= 1
         until = candidate.next_offset
     return until
-
-
-def _owner(partition: Partition) -> RunningQueue | None:
-    for listener in partition.listeners:
-        if isinstance(listener, RunningQueue) and listener.lifts:
-            return listener
-    return None

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending
 from longhall.broker.queues.audit.audit_log import audits, note_settles
-from longhall.broker.queues.audit.report import report
+from longhall.broker.queues.audit.delivery_report import report
 from longhall.broker.queues.delivery.give_back import give_back
 from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
-from longhall.broker.queues.delivery.recall import Place, cached_traces, recall
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.delivery.message_lookup import Place, cached_traces, look_up_infos
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.delivery_reports import SETTLED, MessageInfo
 from longhall.queues.events import Settled
-from longhall.queues.fates import SETTLED, Trace
 from longhall.queues.receipts import Receipts
 
 
@@ -24,11 +24,11 @@ def settle(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str =
     """The consumer is done with these messages; one code for each receipt, None where it was settled."""
     pending: Pending[list[Code | None]] = Pending()
     places = _reported_places(queue, receipts)
-    traces = cached_traces(queue, places) if places else {}
-    if traces is None:
+    infos = cached_traces(queue, places) if places else {}
+    if infos is None:
         pending.run(_settle_cold(hall, queue, receipts, places, consumer))
     else:
-        pending.decide(_settle(hall, queue, receipts, traces, consumer))
+        pending.decide(_settle(hall, queue, receipts, infos, consumer))
         when_committed(hall, queue.shard, pending)
     return pending
 
@@ -37,7 +37,7 @@ async def _settle_cold(
     hall: Hall, queue: RunningQueue, receipts: list[str], places: list[Place], consumer: str
 ) -> list[Code | None]:
     """The same where headers of the messages have to be read from the disk first."""
-    codes = _settle(hall, queue, receipts, await recall(hall, queue, places), consumer)
+    codes = _settle(hall, queue, receipts, await look_up_infos(hall, queue, places), consumer)
     await committed(hall, queue.shard)
     return codes
 
@@ -55,14 +55,14 @@ def _reported_places(queue: RunningQueue, receipts: list[str]) -> list[Place]:
 
 
 def _settle(
-    hall: Hall, queue: RunningQueue, receipts: list[str], traces: Mapping[Place, Trace], consumer: str
+    hall: Hall, queue: RunningQueue, receipts: list[str], infos: Mapping[Place, MessageInfo], consumer: str
 ) -> list[Code | None]:
     _check_room(hall)
     verified = [queue.receipts.verify(receipt) for receipt in receipts]
     events, codes = queue.queue.decide_settle(hall.time.now_ms(), verified)
-    if traces:
+    if infos:
         with together(hall):
-            write_settles(hall, queue, events, traces, consumer)
+            write_settles(hall, queue, events, infos, consumer)
     else:
         write_queue(hall, queue, events)
     if events and len(queue.waiters):
@@ -74,7 +74,7 @@ def write_settles(
     hall: Hall,
     queue: RunningQueue,
     events: list[Settled],
-    traces: Mapping[Place, Trace],
+    infos: Mapping[Place, MessageInfo],
     consumer: str,
     reason: str = "",
 ) -> None:
@@ -86,12 +86,12 @@ def write_settles(
             attempts[event.lane, offset] = lease[2] if lease is not None else 0
     write_queue(hall, queue, events)
     if audits(queue):
-        note_settles(hall, queue, traces, attempts, consumer, reason)
+        note_settles(hall, queue, infos, attempts, consumer, reason)
     for place, count in attempts.items():
-        if place in traces:
-            queue.traces.forget(*place)
+        if place in infos:
+            queue.delivery_cache.forget(*place)
             if not reason:
-                report(hall, queue, traces[place], SETTLED, attempts=count)
+                report(hall, queue, infos[place], SETTLED, attempts=count)
 
 
 async def change_leases(

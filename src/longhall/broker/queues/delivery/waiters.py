@@ -1,8 +1,8 @@
-"""Receivers that wait for messages, in the order in which they came.
+"""Waiting receivers of a queue (long polls), in the order of arrival.
 
-As many are woken as there are messages for: a message that arrives at a hundred receivers costs one of them a look, not
-all. What a woken one will take is counted until it has looked, so that nobody else is woken for the same.
-Those with a filter stand apart: they may have no use for what there is, so they never take the place of another.
+Only as many receivers are woken as there are messages. The messages that a woken receiver will take are counted until
+it has received, so that no other is woken for them. Receivers with a filter wait separately, because the available
+messages may not match: they never take the turn of another.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final, final
 
 from longhall.broker.partition import Partition, Watcher
 
-EVERYBODY: Final = 1 << 30
+ALL_WAITERS: Final = 1 << 30
 
 
 @final
 class _Waiter:
-    """One who waits, for at most `wanted` messages."""
+    """One waiting receiver, for at most `wanted` messages."""
 
     __slots__ = ("future", "wanted")
 
@@ -30,26 +30,26 @@ class _Waiter:
 
 @final
 class Waiters(Watcher):
-    """Those who wait at one queue. Waking one that has gone away wakes the next instead."""
+    """The waiting receivers of one queue. A cancelled receiver passes its turn to the next."""
 
     def __init__(self, available: Callable[[], int]) -> None:
-        """`available` says for how many messages somebody may look, at least."""
+        """`available` returns the number of deliverable messages."""
         self._available = available
         self._waiting: deque[_Waiter] = deque()
         self._seeking: list[_Waiter] = []
-        self._promised = 0  # Messages that those who were woken will take.
+        self._promised = 0  # Messages that woken receivers will take.
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._seeking)
 
     def more(self, partition: Partition) -> None:
-        """Something was committed to one of the queue's logs."""
+        """Wake receivers after a commit to one of the queue's logs."""
         self.offer()
         if len(self):
             partition.watchers[self] = None
 
-    def offer(self, count_max: int = EVERYBODY) -> None:
-        """Let as many look as there are messages for, and everybody who seeks something of their own."""
+    def offer(self, count_max: int = ALL_WAITERS) -> None:
+        """Wake as many receivers as there are messages, and all receivers with a filter."""
         self._wake_seekers()
         if self._waiting:
             left = self._available() - self._promised
@@ -59,7 +59,7 @@ class Waiters(Watcher):
                 count_max -= 1 if taken else 0
 
     def wake(self, count: int) -> None:
-        """Let so many look again, whatever there is, and everybody who seeks something of their own."""
+        """Wake `count` receivers unconditionally, and all receivers with a filter."""
         self._wake_seekers()
         while count > 0 and self._waiting:
             count -= 1 if self._wake_next() else 0
@@ -71,7 +71,7 @@ class Waiters(Watcher):
                 seeker.future.set_result(None)
 
     def _wake_next(self) -> int:
-        """What the next one will take; nothing if it has gone away."""
+        """Wake the next receiver; returns the messages it wants, 0 if it was cancelled."""
         waiter = self._waiting.popleft()
         if waiter.future.done():
             return 0
@@ -80,7 +80,7 @@ class Waiters(Watcher):
         return waiter.wanted
 
     async def wait(self, partitions: list[Partition], seconds: float, wanted: int = 1, seeks: bool = False) -> None:
-        """Wait until there may be something, at most so long."""
+        """Wait until messages may be available, at most `seconds`. With `seeks` the receiver has a filter."""
         waiter = _Waiter(0 if seeks else wanted)
         if seeks:
             self._seeking.append(waiter)
@@ -94,7 +94,7 @@ class Waiters(Watcher):
             pass
         except asyncio.CancelledError:
             if not seeks and _was_woken(waiter):
-                self.wake(1)  # It was woken and went away: somebody else may have what it was woken for.
+                self.wake(1)  # A woken receiver was cancelled: wake another.
             raise
         finally:
             if _was_woken(waiter):

@@ -1,7 +1,7 @@
-"""Messages of one log as a queue sees them, read from memory where they are, with a little kept for the next look.
+"""The read cache of a queue on one log: decoded messages near the last read position.
 
-Only committed messages are shown, and of transactions only those that were committed. What would have to wait for the
-disk is left in `cold`; whoever asked fetches it and asks again.
+Only committed messages of committed transactions are visible. Data that is not in memory is described in `cold`; the
+caller reads it and retries.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from longhall.records.batch import BatchHeader, parse_header, read_records
 from longhall.records.record import Record
 
 READ_BYTES: Final = 256 * 1024
-KEPT_MAX: Final = 2  # Stretches of the log that are kept decoded.
+KEPT_MAX: Final = 2  # Cached decoded ranges of the log.
 
 
 class Sizing(Protocol):
-    """Who knows whether anybody counts bytes, and which messages of a log count."""
+    """The queue as a window sees it: whether it counts bytes, and which messages of a log it has."""
 
     @property
     def counts_bytes(self) -> bool: ...
@@ -34,29 +34,29 @@ class Sizing(Protocol):
 
 @final
 class _Stretch:
-    """Decoded messages from `first` up to `behind`, without gaps between: what is missing is there as a gap."""
+    """Decoded messages from `first` to `behind` (exclusive); offsets without a message are candidates too."""
 
     def __init__(self, first: int, behind: int, candidates: list[Candidate], limit: int) -> None:
         self.first = first
         self.behind = behind
         self.candidates = candidates
-        self.limit = limit  # How far readers could see when it was read.
+        self.limit = limit  # The last stable offset at the read.
 
 
 @final
 class Window:
-    """See the module."""
+    """The cached ranges of one log for one queue."""
 
     def __init__(self, partition: Partition, sizing: Sizing) -> None:
         self.partition = partition
         self._sizing = sizing
         self.cold: Cold | None = None
         self.supplied: Supplied | None = None
-        self.warming: asyncio.Future[None] | None = None  # Done when somebody has read the cold stretch.
+        self.warming: asyncio.Future[None] | None = None  # Done when the current read of cold data has ended.
         self._kept: list[_Stretch] = []
 
     def look(self, offset: int, count_max: int) -> list[Candidate] | None:
-        """Messages from `offset` on, as many as are at hand and wanted; None when they are cold."""
+        """At most `count_max` messages from `offset` on that are in memory; None if the first is not."""
         stretch = self._find(offset)
         if stretch is None:
             found = self._read(offset)
@@ -90,8 +90,8 @@ class Window:
             return None
         self.supplied = None
         if read.code is Code.STORAGE_DAMAGED:
-            if self.partition.tell_damage(offset, self.partition.wake):
-                return []  # Nothing is passed over that another node has.
+            if self.partition.report_damage(offset, self.partition.wake):
+                return []  # A message under repair is not skipped.
             return [Candidate(offset, log.behind_damage(offset), -1)]
         if read.code is not None or not read.size_bytes:
             return []
@@ -126,7 +126,7 @@ class Window:
         judged = self._sizing.judges(self.partition)
         for record in records:
             if judged and not self._sizing.takes(self.partition, header, record):
-                continue  # What comes next says that there is nothing before it.
+                continue  # The gap is added before the next message.
             if record.offset > behind:
                 _leave_out(candidates, behind, record.offset)
             group, expires_ms = peek_fields(record)
@@ -150,7 +150,7 @@ class Window:
 
 
 def _leave_out(candidates: list[Candidate], start: int, behind: int) -> None:
-    """There is nothing to give out here. Neighbours become one, so that a long stretch costs one step."""
+    """Add a range without messages; adjacent ranges are merged."""
     last = candidates[-1] if candidates else None
     if last is not None and last.size_bytes < 0 and last.next_offset == start:
         last.next_offset = behind

@@ -1,7 +1,7 @@
-"""Join: large messages on their way out, whole in one answer if they are not too large for that, or part by part.
+"""Reassembly of large messages on delivery: in one reply if they are small enough, else part by part.
 
-A consumer gets the whole message or none of it: a record that stands for chunks that are not here any more is no
-message, and one whose chunks cannot be read now is withheld, and comes again.
+A consumer gets the complete message or none: a record whose chunks are gone is removed, and one whose chunks cannot be
+read now is withheld and redelivered.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Final, final
 from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.dead_letters.bury import bury
-from longhall.broker.queues.delivery.withhold import Withheld
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
+from longhall.broker.queues.delivery.withheld_messages import Withheld
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import shard_of_whole
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.log.segment_reads import Supplied
+from longhall.queues.chunked_messages import ChunkedMessage
 from longhall.queues.chunks import ChunkManifest, join
 from longhall.queues.envelope import whole_of
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import GONE, Candidate, Death, Given
-from longhall.queues.wholes import Whole
 from longhall.records.batch import read_records
 from longhall.records.record import Record
 
-JOINED_BYTES_MAX: Final = 16 * 1024 * 1024  # Of large messages in one answer; what is more is given in parts.
+JOINED_BYTES_MAX: Final = 16 * 1024 * 1024  # Of large messages in one reply; beyond it they are delivered in parts.
 READ_BYTES: Final = 1024 * 1024
 
 _log = logging.getLogger("longhall.queues")
@@ -36,14 +36,14 @@ _log = logging.getLogger("longhall.queues")
 
 @final
 class Ration:
-    """Large messages of one answer: when they are enough, what follows waits for the next."""
+    """Bounds the bytes of large messages in one reply."""
 
     def __init__(self, queue: RunningQueue) -> None:
         self._queue = queue
         self._taken_bytes = 0
 
     def peek(self, lane: int, offset: int, count: int) -> list[Candidate] | None:
-        """As the window shows them; None, as if it were cold, where the next one would be too much."""
+        """The messages of the window; None, as if it were cold, where the next one exceeds the bound."""
         candidates = self._queue.window(lane).look(offset, count)
         if candidates is None:
             return candidates
@@ -58,9 +58,9 @@ class Ration:
 async def fill(
     hall: Hall, queue: RunningQueue, given: list[Given], deliveries: list[Delivery], consumer: str, in_parts: bool
 ) -> list[Delivery]:
-    """The deliveries with the bodies of large ones; those that are not whole are left out.
+    """The deliveries with the bodies of large messages; incomplete ones are removed.
 
-    What cannot be read now is withheld, and so is what is too large, unless it may be given in parts.
+    Unreadable messages are withheld; so are too large ones, unless the consumer can read parts.
     """
     filled: list[Delivery] = []
     left_bytes = JOINED_BYTES_MAX
@@ -71,7 +71,7 @@ async def fill(
         name = whole_of(record)[0]
         whole = find_whole(hall, name, one.lane, record.offset) if name else None
         if name and whole is None:
-            _bury(hall, queue, one)
+            _remove(hall, queue, one)
             continue
         if withheld.stops(one):
             withheld.add(one)
@@ -95,48 +95,48 @@ async def fill(
             left_bytes -= whole.size_bytes
         filled.append(delivery)
     if withheld.count:
-        await committed(hall, queue.shard)  # Else a crash would count attempts that nobody saw.
+        await committed(hall, queue.shard)  # Else a crash would count attempts that no consumer saw.
     return filled
 
 
-def _bury(hall: Hall, queue: RunningQueue, given: Given) -> None:
-    """It stands for nothing, and leaves."""
+def _remove(hall: Hall, queue: RunningQueue, given: Given) -> None:
+    """Remove a record whose chunks are gone."""
     death = Death(given.lane, given.candidate.offset, GONE, given.attempts, given.first_ms, None)
-    bury(hall, queue, [death])
+    dead_letter(hall, queue, [death])
 
 
 async def read_part(hall: Hall, queue: RunningQueue, receipt: str, number: int) -> bytes:
-    """One part of a message that was given out, for whoever holds its receipt."""
+    """One part of a leased message, by its receipt."""
     verified = queue.receipts.verify(receipt)
     if isinstance(verified, Code):
-        raise LonghallError(verified, "the receipt is not of this queue")
+        raise LonghallError(verified, "the receipt is of another queue")
     lane, offset, lease = verified
     held = queue.queue.lease_of(lane, offset) if lane in queue.lanes else None
-    settles = queue.settings.delivery == "at-most-once"  # Then it is settled, and its parts stay for a moment only.
+    settles = queue.settings.delivery == "at-most-once"  # Then it is settled, and its parts are collected soon.
     if (held is None and not settles) or (held is not None and held[0] != lease):
-        raise LonghallError(Code.RECEIPT_SUPERSEDED, "the message is settled, or somebody else has it")
-    for wholes in hall.wholes:
-        whole = wholes.at((lane, offset))
+        raise LonghallError(Code.RECEIPT_SUPERSEDED, "the message is settled, or another consumer has it")
+    for messages in hall.chunked_messages:
+        whole = messages.at((lane, offset))
         if whole is not None:
             return await _read_chunk(hall, whole, number)
     raise LonghallError(Code.INVALID_REQUEST, "the message has no parts")
 
 
-def find_whole(hall: Hall, name: str, lane: int, offset: int) -> Whole | None:
-    """The large message that the record at this place stands for."""
+def find_whole(hall: Hall, name: str, lane: int, offset: int) -> ChunkedMessage | None:
+    """The large message of the record at this position."""
     shard = shard_of_whole(hall, name)
-    whole = hall.wholes[shard - 1].get(name) if shard else None
+    whole = hall.chunked_messages[shard - 1].get(name) if shard else None
     return whole if whole is not None and (lane, offset) in whole.places else None
 
 
-async def read_whole(hall: Hall, whole: Whole) -> bytes:
-    """All of it, in order; a few are read at a time, because each takes its size in memory twice."""
+async def read_whole(hall: Hall, whole: ChunkedMessage) -> bytes:
+    """The complete body. Concurrent reads are bounded, because each takes twice its size in memory."""
     async with hall.joins:
         chunks = [await _read_chunk(hall, whole, number) for number in range(whole.count)]
         return join(chunks, whole.size_bytes)
 
 
-async def _read_chunk(hall: Hall, whole: Whole, number: int) -> bytes:
+async def _read_chunk(hall: Hall, whole: ChunkedMessage, number: int) -> bytes:
     partition = hall.partitions.get(whole.parts)
     offset = whole.offset_of(number)
     if partition is None or offset < 0:
@@ -153,7 +153,7 @@ async def _read_record(hall: Hall, partition: Partition, offset: int) -> Record:
             supplied = await supply(hall, PartitionFetch(partition, 0, 0, -1), read.cold)
             continue
         if read.code is Code.STORAGE_DAMAGED:
-            partition.tell_damage(offset)
+            partition.report_damage(offset)
         if read.code is not None or not read.size_bytes:
             raise LonghallError(read.code or Code.STORAGE_DAMAGED, f"a part of a large message is missing at {offset}")
         for record in read_records(b"".join(read.buffers), 0):
@@ -163,7 +163,7 @@ async def _read_record(hall: Hall, partition: Partition, offset: int) -> Record:
 
 
 async def digest_of(hall: Hall, manifest: ChunkManifest) -> str:
-    """The SHA-256 of the body that these chunks make: what tells messages apart by their content."""
+    """The SHA-256 of the body of these chunks, for deduplication by content."""
     digest = hashlib.sha256()
     partition = hall.partitions[manifest.lane]
     for offset in manifest.offsets:

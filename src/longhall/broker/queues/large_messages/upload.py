@@ -1,13 +1,12 @@
-"""Upload: the parts of a message that is larger than one record may be, stored until it is whole.
+"""Uploads of large messages: their parts are stored in a hidden log until the message is complete.
 
-    begin      a log of its own is made for the parts, which nobody sees
-    store      each part is durable when it is answered; one that comes again takes the place of the first
-    complete   the record that stands for the message, the end of the upload and the whole are one step
-    give_up    the log goes, with everything in it
+    begin      creates a hidden log for the parts
+    store      returns when the part is durable; a repeated part replaces the first
+    complete   the record of the message, the end of the upload and the large message are one atomic write
+    give_up    removes the log
 
-A sender that dies half-way leaves an upload that runs out (`queues.chunks`); `sweep` sees to that. The parts of one
-message never share a log with others, so that all their space comes back at once, and a move of the message to another
-queue moves no bytes.
+An abandoned upload expires (`queues.chunks`), and the chunk collector removes it. Each message has its own log, so that
+its space is freed at once, and a move to another queue copies no chunks.
 """
 
 from __future__ import annotations
@@ -17,18 +16,20 @@ from typing import Final, final
 from longhall.broker.events import PartsDropped, PartsMade
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import shard_of_whole, together, write_records, write_upload, write_whole
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.auxiliary_events import UploadEnded
+from longhall.queues.chunked_messages import ChunkedMessage
 from longhall.queues.chunks import CHUNK_BYTES, ChunkManifest, Uploads, split
-from longhall.queues.steps import UploadEnded
-from longhall.queues.wholes import Whole
 from longhall.records.record import Record
 
 PART_BYTES_MAX: Final = CHUNK_BYTES
-PARTS_UNDER_WAY_MAX: Final = 4  # Of a body that we cut ourselves: so many are written before the first is waited for.
-REPEATED_SHARE_MAX: Final = 2  # Parts that come again may take so many times the room of the message in all.
+PARTS_UNDER_WAY_MAX: Final = 4  # Of a body that the broker splits: parts written before a wait for the commit.
+REPEATED_SHARE_MAX: Final = (
+    2  # The log of the parts may have this many times the size of the message, for repeated parts.
+)
 
 
 async def begin(hall: Hall, queue: RunningQueue) -> str:
@@ -43,8 +44,8 @@ async def begin(hall: Hall, queue: RunningQueue) -> str:
     number = hall.catalogue.next_partition
     now_ms = hall.time.now_ms()
     started = uploads_of(hall, queue).decide_start(upload_id, number, bytes_max, now_ms, queue=queue.number)
-    if isinstance(started, Code) or hall.wholes[shard.number - 1].is_full:
-        raise LonghallError(Code.OVERLOADED, "too many large messages are here or under way")
+    if isinstance(started, Code) or hall.chunked_messages[shard.number - 1].is_full:
+        raise LonghallError(Code.OVERLOADED, "too many large messages are stored or uploading")
     with together(hall):
         hall.append_catalogue(PartsMade(partition=number, shard=shard.number), Commit())
         write_upload(hall, shard.number, started)
@@ -53,7 +54,7 @@ async def begin(hall: Hall, queue: RunningQueue) -> str:
 
 
 async def store(hall: Hall, queue: RunningQueue, upload_id: str, number: int, part: bytes | memoryview) -> None:
-    """Keep one part; it is durable when this returns."""
+    """Store one part; it is durable when this returns."""
     store_nowait(hall, queue, upload_id, number, part)
     await committed(hall, queue.shard)
 
@@ -69,16 +70,16 @@ def store_nowait(hall: Hall, queue: RunningQueue, upload_id: str, number: int, p
     if refusal is not None:
         raise LonghallError(refusal, _why_not(refusal, queue))
     if partition.log.bytes_kept() + len(part) > REPEATED_SHARE_MAX * (queue.settings.whole_bytes_max + PART_BYTES_MAX):
-        raise LonghallError(Code.MESSAGE_TOO_LARGE, "too many parts came again: begin anew")
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, "too many parts were repeated: begin a new upload")
     with together(hall):
         offset = write_records(hall, partition, [Record(-1, now_ms, None, bytes(part), ())], now_ms)
         stored = uploads.decide_chunk(upload_id, number, offset, len(part), now_ms)
-        assert not isinstance(stored, Code), "it was checked a moment ago"
+        assert not isinstance(stored, Code), "check_chunk accepted it"
         write_upload(hall, queue.shard.number, stored)
 
 
 async def store_body(hall: Hall, queue: RunningQueue, body: bytes) -> tuple[str, int]:
-    """Cut a body that is at hand and keep its parts. Returns the upload and how many parts it has."""
+    """Split a body and store its parts. Returns the upload id and the number of parts."""
     upload_id = await begin(hall, queue)
     parts = split(body)
     try:
@@ -86,21 +87,21 @@ async def store_body(hall: Hall, queue: RunningQueue, body: bytes) -> tuple[str,
             store_nowait(hall, queue, upload_id, number, part)
             if number % PARTS_UNDER_WAY_MAX == PARTS_UNDER_WAY_MAX - 1:
                 await committed(hall, queue.shard)
-    except BaseException:  # Also when it is called off: nobody else knows of this upload.
+    except BaseException:  # Also on cancellation: only this call knows the upload.
         give_up(hall, upload_id)
         raise
     return upload_id, len(parts)
 
 
 async def abort(hall: Hall, queue: RunningQueue, upload_id: str) -> None:
-    """The sender does not want to go on."""
+    """Abort an upload for its sender."""
     _parts_of(hall, queue, upload_id)
     give_up(hall, upload_id)
     await committed(hall, queue.shard)
 
 
 def give_up(hall: Hall, upload_id: str, expired: bool = False) -> None:
-    """End an upload that did not become a message; nothing happens if it did, or is gone."""
+    """End an upload without a message; no effect if it has ended."""
     shard = shard_of_whole(hall, upload_id)
     if shard == 0:
         return
@@ -114,8 +115,8 @@ def give_up(hall: Hall, upload_id: str, expired: bool = False) -> None:
 
 
 @final
-class Parcel:
-    """An upload on its way to become a message of its queue."""
+class UploadCompletion:
+    """Completes an upload: makes its parts a message of the queue."""
 
     def __init__(self, hall: Hall, queue: RunningQueue, upload_id: str, parts: int) -> None:
         self.upload_id = upload_id
@@ -124,30 +125,30 @@ class Parcel:
         self._queue = queue
 
     def manifest(self) -> ChunkManifest:
-        """What it is made of; LonghallError if something is missing."""
+        """The chunks of the upload. Raises LonghallError if some are missing."""
         uploads = uploads_of(self._hall, self._queue)
         _parts_of(self._hall, self._queue, self.upload_id)
         manifest = uploads.decide_finish(self.upload_id, self.parts, self._hall.time.now_ms())
         if isinstance(manifest, Code):
             missing = uploads.missing(self.upload_id, self.parts)[:10]
-            said = f"parts are missing: {missing} ..." if missing else "it has another number of parts, or ran out"
-            raise LonghallError(manifest, f"The message is not whole: {said}.")
+            said = f"parts are missing: {missing} ..." if missing else "it has another number of parts, or has expired"
+            raise LonghallError(manifest, f"The message is not complete: {said}.")
         return manifest
 
     def complete(self, manifest: ChunkManifest, lane: int, offset: int) -> None:
-        """It is whole, and this record stands for it. In one step with that record."""
+        """Make the chunks a large message with this record. In one atomic write with the record."""
         number = self._queue.shard.number
         write_upload(self._hall, number, manifest.ended)
-        wholes = self._hall.wholes[number - 1]
-        write_whole(self._hall, number, wholes.decide_make(self.upload_id, manifest, (lane, offset)))
+        messages = self._hall.chunked_messages[number - 1]
+        write_whole(self._hall, number, messages.decide_make(self.upload_id, manifest, (lane, offset)))
 
-    def made_before(self) -> Whole | None:
-        """What it became, if it was finished already and somebody asks again."""
-        return self._hall.wholes[self._queue.shard.number - 1].get(self.upload_id)
+    def made_before(self) -> ChunkedMessage | None:
+        """The large message, if the upload was finished before."""
+        return self._hall.chunked_messages[self._queue.shard.number - 1].get(self.upload_id)
 
 
 def uploads_of(hall: Hall, queue: RunningQueue) -> Uploads:
-    """The uploads that live in the shard of this queue."""
+    """The uploads of the shard of this queue."""
     return hall.uploads[queue.shard.number - 1]
 
 
@@ -155,11 +156,11 @@ def _parts_of(hall: Hall, queue: RunningQueue, upload_id: str) -> Partition:
     place = uploads_of(hall, queue).place(upload_id)
     partition = hall.partitions.get(place[1]) if place is not None and place[0] == queue.number else None
     if partition is None:
-        raise LonghallError(Code.INVALID_REQUEST, f"Queue '{queue.entry.name}' has no such upload; it may be over.")
+        raise LonghallError(Code.INVALID_REQUEST, f"Queue '{queue.entry.name}' has no such upload; it may have ended.")
     return partition
 
 
 def _why_not(code: Code, queue: RunningQueue) -> str:
     if code is Code.MESSAGE_TOO_LARGE:
         return f"a message of this queue may have {queue.settings.whole_bytes_max} bytes in all"
-    return "the upload ran out, or a part has a number that is not possible"
+    return "the upload has expired, or the part number is not allowed"

@@ -1,8 +1,7 @@
-"""Answer: what a consumer has to say goes to the reply queue that the message names, and the message is settled.
+"""Answer: a consumer's reply goes to the reply queue of the message, and the message is settled.
 
-Both are one step: an answer without its settle, or a settle without its answer, cannot be. An answer stands for the
-fate of the message, so no report follows it. Where the reply queue is gone nothing changes and the consumer is told: it
-may settle.
+Both are one atomic write. An answer replaces the delivery report. If the reply queue is gone, nothing changes and the
+consumer gets an error; it may settle instead.
 """
 
 from __future__ import annotations
@@ -10,39 +9,39 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.delays.stage import Stager
-from longhall.broker.queues.delivery.recall import recall_record
+from longhall.broker.queues.delays.staging import DelayStager
+from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.delivery.settle import settle, write_settles
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.send import Rider, send_with
 from longhall.broker.waiting import acknowledged, committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.delivery_reports import message_info_of
 from longhall.queues.envelope import Fields, decode_record
 from longhall.queues.events import Settled
-from longhall.queues.fates import trace_of
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.shards.shard import ALL
 
 
 async def answer(
-    hall: Hall, stager: Stager, queue: RunningQueue, receipt: str, message: Outgoing, consumer: str = ""
+    hall: Hall, stager: DelayStager, queue: RunningQueue, receipt: str, message: Outgoing, consumer: str = ""
 ) -> Accepted:
-    """Send the answer and settle; an answer that was given already is not given again."""
+    """Send the answer and settle. For a settled message nothing is sent."""
     place = queue.receipts.verify(receipt)
     if isinstance(place, Code):
         raise LonghallError(place, "The receipt is not one of this queue.")
     rider = _Settling(hall, queue, place, consumer)
     if rider.is_settled():
-        await acknowledged(hall, queue.shard, ALL)  # It may be under way yet.
+        await acknowledged(hall, queue.shard, ALL)  # The earlier answer may not be committed yet.
         return Accepted(repeated=True)
-    record = await recall_record(hall, queue, place[0], place[1])
+    record = await look_up_record(hall, queue, place[0], place[1])
     if record is None:
         raise LonghallError(Code.UNKNOWN_MESSAGE, "The message is gone.")
     fields = decode_record(record, place[0])
     rider.fields = fields
     target = _address(hall, fields, message)
     accepted = await send_with(hall, stager, target, message, rider)
-    if accepted.repeated:  # The reply queue has the answer: only the settle is missing.
+    if accepted.repeated:  # The reply queue has the answer; only the settle is missing.
         (code,) = await settle(hall, queue, [receipt], consumer)
         if code is not None:
             raise LonghallError(code)
@@ -53,7 +52,7 @@ async def answer(
 
 
 def _address(hall: Hall, fields: Fields, message: Outgoing) -> RunningQueue:
-    """Where the answer goes; it is given what the reply queue needs and the sender did not say."""
+    """The reply queue of a message; fills in the fields of the answer that the queue needs."""
     if not fields.reply_to:
         raise LonghallError(Code.INVALID_REQUEST, "The message names no reply queue.")
     target = hall.running_queue(fields.reply_to)
@@ -69,7 +68,7 @@ def _address(hall: Hall, fields: Fields, message: Outgoing) -> RunningQueue:
 
 @final
 class _Settling(Rider):
-    """The settle that goes with an answer."""
+    """The settle in the atomic write of an answer."""
 
     def __init__(self, hall: Hall, queue: RunningQueue, place: tuple[int, int, int], consumer: str) -> None:
         self._hall = hall
@@ -80,10 +79,10 @@ class _Settling(Rider):
         self.fields: Fields | None = None
 
     def is_settled(self) -> bool:
-        """Whether that happened before. Raises if somebody else has the message by now."""
+        """True if the message is settled already. Raises if another consumer has it."""
         self._events, (code,) = self._queue.queue.decide_settle(self._hall.time.now_ms(), [self._place])
         if code is not None:
-            raise LonghallError(code, "The lease has gone to somebody else.")
+            raise LonghallError(code, "Another consumer has the message now.")
         return not self._events
 
     def check(self) -> None:
@@ -94,5 +93,5 @@ class _Settling(Rider):
 
     def write(self) -> None:
         assert self.fields is not None
-        traces = {self._place[:2]: trace_of(self.fields)}
-        write_settles(self._hall, self._queue, self._events, traces, self._consumer, "answered")
+        infos = {self._place[:2]: message_info_of(self.fields)}
+        write_settles(self._hall, self._queue, self._events, infos, self._consumer, "answered")

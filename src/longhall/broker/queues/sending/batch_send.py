@@ -10,11 +10,11 @@ from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.delays.stage import Stager
-from longhall.broker.queues.running import EXPIRES, RunningQueue
+from longhall.broker.queues.delays.staging import DelayStager
+from longhall.broker.queues.running_queue import EXPIRES, RunningQueue
 from longhall.broker.queues.write import together, write_records
 from longhall.errors import Code, LonghallError
-from longhall.queues.deduplication import Remembered, deduplication_id, fingerprint
+from longhall.queues.deduplication import FirstSend, deduplication_id, fingerprint
 from longhall.queues.envelope import derive_message_id, encode_record
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.records.record import Record
@@ -23,7 +23,7 @@ ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, howe
 GATHERED_BYTES_MAX: Final = 512 * 1024  # Of the bodies in one batch, or one message if that is larger.
 
 
-def send_batch(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted] | None:
+def send_batch(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted] | None:
     """Append these messages as batches; they are not committed yet. None if they have to be sent one by one."""
     settings = queue.settings
     if settings.messages_max or settings.bytes_max or queue.removed:
@@ -42,7 +42,7 @@ def send_batch(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[O
 class _BatchSend:
     """The messages of one call. An answer is complete when what it is about is written."""
 
-    def __init__(self, hall: Hall, stager: Stager, queue: RunningQueue) -> None:
+    def __init__(self, hall: Hall, stager: DelayStager, queue: RunningQueue) -> None:
         self._hall = hall
         self._stager = stager
         self._queue = queue
@@ -171,7 +171,7 @@ def repeated_send(queue: RunningQueue, message: Outgoing, now_ms: int) -> Accept
     mark = fingerprint(message.deduplication_id, scope)
     refuses = settings.repeated_sends == "refuse"
     decided = queue.sent.decide(mark, now_ms, settings.deduplication_window_ms, refuses)
-    if isinstance(decided, Remembered):
+    if isinstance(decided, FirstSend):
         sequence = queue.sequence_of(decided.lane, decided.sequence)
         return Accepted(message_id=decided.message_id, sequence=sequence, repeated=True)
     if isinstance(decided, Code):

@@ -1,9 +1,8 @@
-"""Lift: a message with a priority is given out from the lane of its level.
+"""Priority copies: a message with a priority is delivered from the lane of its level.
 
-The message itself stands in the topic like every other, in the order of availability: Kafka readers, forks and whoever
-else reads the log see each message once. In the same step a copy of it is appended to the log of its level, which the
-topic does not show, under the id of the original; the queue gives out the copy and passes over the original. So what a
-queue acknowledges is in both or in neither, whoever sent it and through which door. A level's log is made on first use.
+The message itself is in the topic like every other, so that Kafka readers and forks see each message once. In the same
+atomic write a copy with the same id is appended to the hidden log of its level; the queue delivers the copy and skips
+the original. This holds for sends through every door. The log of a level is created on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final, final
 from longhall.broker.events import LaneMade
 from longhall.broker.hall import EVENT_ROOM_BYTES, LEVEL, Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue, priority_queue_on
 from longhall.broker.queues.write import write_queue
 from longhall.broker.send import append_here
 from longhall.broker.waiting import Commit
@@ -23,12 +22,12 @@ from longhall.queues.events import LaneOpened
 from longhall.records.batch import BatchHeader, build_batch, parse_header, read_records
 from longhall.records.record import Record
 
-TOGETHER_BYTES_MAX: Final = 4 * 1024 * 1024 + 512 * 1024  # Of a batch and its copies, which stand in one frame.
+TOGETHER_BYTES_MAX: Final = 4 * 1024 * 1024 + 512 * 1024  # Of a batch and its copies, which are in one frame.
 
 
 @final
 class PriorityCopier:
-    """See the module."""
+    """Appends batches to the lanes of queues with priorities, with the copies."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -36,9 +35,9 @@ class PriorityCopier:
     def append(
         self, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
     ) -> Code | None:
-        """Append a batch, and copies of those of its messages that have a priority, in one step."""
+        """Append a batch and the copies of its messages with a priority, in one atomic write."""
         hall = self._hall
-        queue = _owner(partition)
+        queue = priority_queue_on(partition)
         levels = _by_level(queue, partition, header, frame, at, now_ms) if queue is not None else {}
         if queue is None or not levels:
             return append_here(hall, partition, header, frame, at, now_ms, message)
@@ -65,7 +64,7 @@ class PriorityCopier:
             for level, batch in copies.items():
                 lane = self._lane(queue, level)
                 code = append_here(hall, lane, parse_header(batch, 0), batch, 0, now_ms, False)
-                if code is not None:  # The message is in the log and its copy is not: recovery drops both.
+                if code is not None:  # The message is appended and its copy is not: recovery drops both.
                     hall.halt(LonghallError(code, "a copy of a message with a priority could not be stored"))
                     return code
         finally:
@@ -74,7 +73,7 @@ class PriorityCopier:
         return None
 
     def _lane(self, queue: RunningQueue, level: int) -> Partition:
-        """The log of a level, made if this is its first message."""
+        """The log of a level, created on first use."""
         lane = queue.levels.get(level)
         if lane is None:
             hall = self._hall
@@ -87,23 +86,16 @@ class PriorityCopier:
         return lane
 
 
-def _owner(partition: Partition) -> RunningQueue | None:
-    for listener in partition.listeners:
-        if isinstance(listener, RunningQueue) and listener.lifts:
-            return listener
-    return None
-
-
 def _by_level(
     queue: RunningQueue, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int
 ) -> dict[int, list[Record]]:
-    """The copies, by the level to whose lane they go."""
+    """The copies, by level."""
     found: dict[int, list[Record]] = {}
     if header.is_control or header.is_transactional:
         return found
     try:
         records = read_records(frame, at)
-    except LonghallError:  # Nobody will be able to read it; it is passed over when it is given out.
+    except LonghallError:  # An unreadable batch is skipped on delivery.
         return found
     base_offset = parse_header(frame, at).base_offset
     number = partition.log.partition

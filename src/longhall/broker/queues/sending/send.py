@@ -9,12 +9,12 @@ import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending
-from longhall.broker.queues.dead_letters.bury import bury, letters_of
-from longhall.broker.queues.delays.stage import Stager
-from longhall.broker.queues.delivery.recall import warm
+from longhall.broker.queues.dead_letters.dead_lettering import dead_letter, dead_letter_queue_of
+from longhall.broker.queues.delays.staging import DelayStager
+from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.large_messages.reassembly import digest_of
-from longhall.broker.queues.large_messages.upload import Parcel, give_up, store_body
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.large_messages.upload import UploadCompletion, give_up, store_body
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.batch_send import (
     ONE_RECORD_BYTES_MAX,
     charge_quota,
@@ -47,7 +47,7 @@ class Rider:
         raise NotImplementedError
 
 
-def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> Pending[list[Accepted]]:
+def send(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]) -> Pending[list[Accepted]]:
     """Accept or refuse each of these messages; done when all that were accepted may be acknowledged."""
     pending: Pending[list[Accepted]] = Pending()
     answers = send_batch(hall, stager, queue, messages)
@@ -59,23 +59,25 @@ def send(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoin
     return pending
 
 
-async def _send_one_by_one(hall: Hall, stager: Stager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted]:
+async def _send_one_by_one(
+    hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]
+) -> list[Accepted]:
     """The same where each message may have to wait: for room in the queue, or until its parts are stored."""
     answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
     await acknowledged(hall, queue.shard, queue.acknowledgers)
     return answers
 
 
-async def send_with(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, rider: Rider) -> Accepted:
+async def send_with(hall: Hall, stager: DelayStager, queue: RunningQueue, message: Outgoing, rider: Rider) -> Accepted:
     """Take one message, together with something else. Not yet committed when this answers; raises what `send` tells."""
     return await _send_any(hall, stager, queue, message, rider)
 
 
 async def send_parcel(
-    hall: Hall, stager: Stager, queue: RunningQueue, upload_id: str, parts: int, message: Outgoing
+    hall: Hall, stager: DelayStager, queue: RunningQueue, upload_id: str, parts: int, message: Outgoing
 ) -> Accepted:
     """Let the parts of an upload be a message: `message` says everything of it but the body."""
-    parcel = Parcel(hall, queue, upload_id, parts)
+    parcel = UploadCompletion(hall, queue, upload_id, parts)
     before = parcel.made_before()
     if before is not None:  # The answer was lost, and it is asked again.
         await acknowledged(hall, queue.shard, queue.acknowledgers)
@@ -89,7 +91,7 @@ async def send_parcel(
     return answer
 
 
-async def _send_by_itself(hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing) -> Accepted:
+async def _send_by_itself(hall: Hall, stager: DelayStager, queue: RunningQueue, message: Outgoing) -> Accepted:
     try:
         return await _send_any(hall, stager, queue, message)
     except LonghallError as error:
@@ -97,7 +99,7 @@ async def _send_by_itself(hall: Hall, stager: Stager, queue: RunningQueue, messa
 
 
 async def _send_any(
-    hall: Hall, stager: Stager, queue: RunningQueue, message: Outgoing, rider: Rider | None = None
+    hall: Hall, stager: DelayStager, queue: RunningQueue, message: Outgoing, rider: Rider | None = None
 ) -> Accepted:
     settings = queue.settings
     size = len(message.body)
@@ -116,17 +118,17 @@ async def _send_any(
     upload_id, parts = await store_body(hall, queue, message.body)
     bodiless = msgspec.structs.replace(message, body=b"")  # The sender may still want to look at its own.
     try:
-        return await _send_one(hall, stager, queue, bodiless, Parcel(hall, queue, upload_id, parts), rider)
+        return await _send_one(hall, stager, queue, bodiless, UploadCompletion(hall, queue, upload_id, parts), rider)
     finally:
         give_up(hall, upload_id)  # Nothing is left of it if it became a message.
 
 
 async def _send_one(
     hall: Hall,
-    stager: Stager,
+    stager: DelayStager,
     queue: RunningQueue,
     message: Outgoing,
-    parcel: Parcel | None = None,
+    parcel: UploadCompletion | None = None,
     rider: Rider | None = None,
 ) -> Accepted:
     settings = queue.settings
@@ -184,7 +186,9 @@ async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> bool:
         if decided is None:
             return has_waited
         has_waited = True
-        if isinstance(decided, Code) or (settings.when_full == "dead-letter" and letters_of(hall, queue) is None):
+        if isinstance(decided, Code) or (
+            settings.when_full == "dead-letter" and dead_letter_queue_of(hall, queue) is None
+        ):
             raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full.")
         if decided.wait:
             if loop.time() >= ends_s:
@@ -202,7 +206,7 @@ async def _drop_oldest(hall: Hall, queue: RunningQueue, overflow: Overflow) -> b
 
     outcome = queue.queue.decide_drop(hall.time.now_ms(), overflow.messages, overflow.bytes, peek)
     write_queue(hall, queue, outcome.events)
-    bury(hall, queue, outcome.deaths)
+    dead_letter(hall, queue, outcome.deaths)
     if outcome.status is Status.COLD:
         await warm(hall, queue, outcome.cold_lane)
         return True

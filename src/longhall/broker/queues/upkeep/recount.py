@@ -1,19 +1,19 @@
-"""Recount: what retention, or somebody who trims a log, took from a queue is not in it any more."""
+"""Recount: updates the counts of queues after retention or a trim removed messages of their log."""
 
 from __future__ import annotations
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed, Recounted
 
 
 def recount(hall: Hall, partition: Partition, began: int) -> None:
-    """Let every queue on this log know that it begins later now; it began at `began` before.
+    """Update every queue on this log, whose start has moved from `began`.
 
-    What is outstanding there dies when somebody looks at it. What was never looked at is passed over at once, so that
-    nobody counts it as waiting, and so that a queue that was full has room again.
+    Outstanding messages that are gone die at their next delivery. The scan passes the others at once, so that they do
+    not count as waiting and a full queue has room again.
     """
     lane = partition.log.partition
     start = partition.log.start_offset

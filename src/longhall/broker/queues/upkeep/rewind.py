@@ -1,8 +1,8 @@
-"""Rewind and fork: what a queue keeps after it was settled is given out again, to the same consumers or to others.
+"""Rewind and fork: settled messages that a queue keeps are delivered again, to the same queue or to a new one.
 
-Rewinding moves the cursor back: leases on what lies behind it are over, and receipts of before are superseded. A fork
-is a second queue with a cursor of its own over the same log, from a place that the caller chooses. Both need a queue
-that keeps what is settled; how long it keeps it is its retention.
+A rewind moves the scan back: leases above the new position end, and earlier receipts are superseded. A fork is a second
+queue with its own cursor on the same log, from a chosen position. Both require a queue with `settled: keep`; its
+retention limits how far back they reach.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.locate import locate
+from longhall.broker.offset_lookup import look_up_offset
 from longhall.broker.partition import Partition
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
-from longhall.broker.queues.running import RunningQueue
-from longhall.broker.queues.upkeep.declare import declare_from
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.upkeep.queue_administration import declare_from
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -31,7 +31,7 @@ Destination = str | int | Mapping[int, int]
 
 
 async def rewind(hall: Hall, queue: RunningQueue, to: Destination) -> None:
-    """Give out again everything from there on, settled or not."""
+    """Deliver everything from there on again, settled or not."""
     check_kept(queue)
     places = await _places(hall, list(queue.lanes.values()), to)
     if queue.removed:
@@ -48,7 +48,7 @@ async def rewind(hall: Hall, queue: RunningQueue, to: Destination) -> None:
 
 
 def _decide(queue: RunningQueue, places: dict[int, int], strict: bool) -> list[Rewound]:
-    """All of them or none. A place that the scan has not reached yet is no error where a time chose it."""
+    """Decide for all lanes or none. Positions above the scan are an error only with `strict`."""
     events: list[Rewound] = []
     messages = queue.queue.state.messages
     size = queue.queue.state.bytes
@@ -61,7 +61,7 @@ def _decide(queue: RunningQueue, places: dict[int, int], strict: bool) -> list[R
         size += again * _mean_bytes(queue.lanes[lane]) if queue.counts_bytes else 0
         rewound = queue.queue.decide_rewind(lane, offset, messages, size)
         if isinstance(rewound, Code):
-            raise LonghallError(rewound, f"Nothing at or above offset {cursor.scan} has been given out yet.")
+            raise LonghallError(rewound, f"Nothing at or above offset {cursor.scan} has been delivered yet.")
         events.append(rewound)
     return events
 
@@ -69,9 +69,9 @@ def _decide(queue: RunningQueue, places: dict[int, int], strict: bool) -> list[R
 async def fork(
     hall: Hall, queue: RunningQueue, name: str, start: Destination, settings: QueueSettings | None = None
 ) -> RunningQueue:
-    """A queue of this name over the same log, from there on; with the same settings if none are given.
+    """Create a queue of this name on the same log, from there on; by default with the same settings.
 
-    Priorities are left out of it: in the log that the two share, messages stand in the order of their availability.
+    A fork has no priorities: it delivers in the order of the shared log.
     """
     check_kept(queue)
     route = [partition for partition in queue.lanes.values() if partition.number >= 0]
@@ -93,26 +93,26 @@ async def fork(
 
 
 def check_kept(queue: RunningQueue) -> None:
-    """Only what is kept can be given out again."""
+    """Raises NOT_KEPT if the queue frees settled messages."""
     if queue.settings.settled != "keep":
         raise LonghallError(
-            Code.NOT_KEPT, f"Queue '{queue.entry.name}' frees what is settled: it would need 'settled: keep'."
+            Code.NOT_KEPT, f"Queue '{queue.entry.name}' frees settled messages: it needs 'settled: keep'."
         )
 
 
 async def _places(hall: Hall, lanes: list[Partition], to: Destination) -> dict[int, int]:
-    """Offsets by log; a log is not in it when nothing in it is as new as the time, or when it was not named."""
+    """Offsets by log, without logs that have no message as new as the time, or that are not named."""
     if isinstance(to, Mapping):
         return _named(lanes, to)
     if isinstance(to, str):
         if to != START:
-            raise LonghallError(Code.INVALID_REQUEST, f"'{to}' is no place: 'start', a time or offsets are.")
+            raise LonghallError(Code.INVALID_REQUEST, f"'{to}' is not a position: give 'start', a time or offsets.")
         return {partition.log.partition: partition.log.start_offset for partition in lanes}
     if to < 0:
-        raise LonghallError(Code.INVALID_REQUEST, "a time is not negative")
+        raise LonghallError(Code.INVALID_REQUEST, "a time must not be negative")
     places: dict[int, int] = {}
     for partition in lanes:
-        found = await locate(hall, partition, to, False, -1)
+        found = await look_up_offset(hall, partition, to, False, -1)
         if found is not None:
             places[partition.log.partition] = found[0]
     return places

@@ -1,8 +1,7 @@
-"""Topics beside a queue, called after it: what happened to its messages, and which of them wait to be tried again.
+"""Side topics of a queue, named after it: `QUEUE.deliveries` (audit) and `QUEUE.retry` (messages in a retry delay).
 
-A side_topic is an ordinary topic with one partition, in the queue's shard. It is made with the queue, or when it is
-first needed; one that is there already is used as it is, so that an owner may choose its retention beforehand. It
-outlives the queue: its retention decides when it is empty.
+A side topic is an ordinary topic with one partition, in the queue's shard. It is created with the queue, or on first
+use; an existing topic is used as it is, so that an operator can set its retention beforehand. It outlives the queue.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running import RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.waiting import Commit
 from longhall.errors import Code, LonghallError
 from longhall.names import is_legal_name
@@ -22,7 +21,7 @@ RETRY: Final = ".retry"
 
 
 def check_side_topics(name: str, settings: QueueSettings) -> None:
-    """Whether topics beside a queue of this name can be called after it. Raises INVALID_CONFIGURATION."""
+    """Raises INVALID_CONFIGURATION if the names of the side topics would be illegal."""
     for suffix in _wanted(settings):
         if not is_legal_name(name + suffix):
             raise LonghallError(
@@ -31,13 +30,13 @@ def check_side_topics(name: str, settings: QueueSettings) -> None:
 
 
 def make_side_topics(hall: Hall, queue: RunningQueue) -> None:
-    """Those that the queue's settings ask for. Inside a step."""
+    """Create the side topics of the queue's settings. Inside an atomic write."""
     for suffix in _wanted(queue.settings):
         side_topic(hall, queue, suffix)
 
 
 def side_topic(hall: Hall, queue: RunningQueue, suffix: str) -> Partition | None:
-    """The log of a topic beside the queue, made if it is not there; None if it cannot be made. Inside a step."""
+    """The log of a side topic, created if needed; None if it cannot be created. Inside an atomic write."""
     name = queue.entry.name + suffix
     partition = hall.partition(name, 0)
     if partition is None:

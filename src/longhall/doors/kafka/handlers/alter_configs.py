@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from longhall.broker.configuration import LIST, PLACEMENT, SETTINGS, WINGS, defaults
-from longhall.broker.declare import configure_topic
+from longhall.broker.topic_administration import configure_topic
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.declare import add_partitions
+from longhall.broker.topic_administration import add_partitions
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of

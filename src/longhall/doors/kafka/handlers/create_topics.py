@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import READ_ONLY, SETTINGS, defaults
-from longhall.broker.declare import create_topic
+from longhall.broker.topic_administration import create_topic
 from longhall.broker.topic_placement import is_for_wings
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.declare import delete_topic
+from longhall.broker.topic_administration import delete_topic
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of

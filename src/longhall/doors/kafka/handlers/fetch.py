@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from longhall.broker.fetch import Fetch, PartitionFetch
-from longhall.broker.fetch_filter import SIFTED_BYTES_MAX, filter_batches
+from longhall.broker.fetch_filter import FILTERED_BYTES_MAX, filter_batches
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -50,7 +50,7 @@ def handle(door: Door, call: Call) -> None:
         hall,
         wanted,
         request.min_bytes,
-        request.max_bytes if filter is None else min(request.max_bytes, SIFTED_BYTES_MAX),
+        request.max_bytes if filter is None else min(request.max_bytes, FILTERED_BYTES_MAX),
         min(request.max_wait_ms, WAIT_MS_MAX),
         request.isolation_level == 1,
         answer if filter is None else partial(_sift, call, filter, answer),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.declare import take_producer_id
+from longhall.broker.topic_administration import take_producer_id
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.locate import locate
+from longhall.broker.offset_lookup import look_up_offset
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -34,7 +34,7 @@ async def _locate(
         row.error_code = error_of(door.unknown(False))
         return row
     try:
-        place = await locate(door.hall, partition, part.timestamp, committed, part.current_leader_epoch)
+        place = await look_up_offset(door.hall, partition, part.timestamp, committed, part.current_leader_epoch)
     except LonghallError as error:
         row.error_code = error_of(error.code)
         return row

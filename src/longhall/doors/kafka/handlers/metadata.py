@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, cast
 
-from longhall.broker.declare import create_topic
 from longhall.broker.partition import Partition
+from longhall.broker.topic_administration import create_topic
 from longhall.doors.kafka.brokers import Places, brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door

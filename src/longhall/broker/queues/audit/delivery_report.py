@@ -1,0 +1,25 @@
+"""Delivery reports to the reply queue of a message, in the same atomic write as the event.
+
+A reply queue that is gone or full gets no report; this is counted and does not block the event.
+"""
+
+from __future__ import annotations
+
+from longhall.broker.hall import Hall
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.write import write_records
+from longhall.queues.delivery_reports import MessageInfo, report_record
+
+
+def report(hall: Hall, queue: RunningQueue, info: MessageInfo, fate: str, reason: str = "", attempts: int = 0) -> None:
+    """Send a delivery report if the sender asked for one. Inside an atomic write."""
+    if not info.reply_to:
+        return
+    now_ms = hall.time.now_ms()
+    record = report_record(info, queue.entry.name, fate, reason, attempts, now_ms)
+    target = hall.running_queue(info.reply_to)
+    if target is None or target.queue.decide_send(1, len(record.value or b"")) is not None:
+        queue.fates_lost += 1
+        return
+    write_records(hall, target.lane_for(0, info.correlation_id or info.message_id), [record], now_ms, message=False)
+    queue.fates[fate] = queue.fates.get(fate, 0) + 1

@@ -1,0 +1,97 @@
+"""Dead-lettering: messages that cannot be delivered leave their queue, to the dead-letter queue if there is one.
+
+Each message is one atomic write: the dead letter, the removal from its queue, the delivery report and the audit record.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from longhall.broker.hall import Hall
+from longhall.broker.queues.audit.audit_log import audited, audits, note
+from longhall.broker.queues.audit.delivery_report import report
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.queues.delivery_reports import MessageInfo, fate_of_death, message_info_of
+from longhall.queues.envelope import Fields, dead_letter_record, decode_record, derive_message_id
+from longhall.queues.events import Died
+from longhall.queues.leases import RETURNED_BY_HAND
+from longhall.queues.outcomes import LENGTH, Death
+from longhall.records.record import Record
+
+HOW: Final = {True: "returned", False: "lapsed"}
+
+
+def dead_letter(hall: Hall, queue: RunningQueue, deaths: list[Death]) -> None:
+    """Move each message to the dead-letter queue in one atomic write; without such a queue it is dropped."""
+    for death in deaths:
+        if queue.queue.lease_of(death.lane, death.offset) is None:
+            continue  # It has left the queue already.
+        queue.deaths[death.reason] = queue.deaths.get(death.reason, 0) + 1
+        record = death.candidate.payload if death.candidate is not None else None
+        fields = decode_record(record, death.lane) if isinstance(record, Record) else None
+        with together(hall):
+            target = _move(hall, queue, death, record, fields) if isinstance(record, Record) and fields else ""
+            died = Died(queue=queue.number, lane=death.lane, offsets=[death.offset], reason=death.reason)
+            write_queue(hall, queue, [died])
+            _report(hall, queue, death, fields, target)
+
+
+def dead_letter_staged(hall: Hall, queue: RunningQueue, record: Record, fields: Fields, reason: str) -> None:
+    """Move a delayed message to the dead-letter queue, if there is one. Inside an atomic write."""
+    letters = dead_letter_queue_of(hall, queue)
+    if letters is not None:
+        now_ms = hall.time.now_ms()
+        dead = dead_letter_record(record, fields.message_id, now_ms, queue.entry.name, reason, 0)
+        write_records(hall, letters.lane_for(0, fields.group), [dead], now_ms, message=False)
+    name = letters.entry.name if letters is not None else ""
+    report(hall, queue, message_info_of(fields), fate_of_death(reason, bool(name)), reason)
+
+
+def dead_letter_queue_of(hall: Hall, queue: RunningQueue) -> RunningQueue | None:
+    """The dead-letter queue of a queue, if it exists."""
+    letters = queue.settings.dead_letters
+    return hall.running_queue(letters.queue) if letters is not None else None
+
+
+def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields: Fields) -> str:
+    """Copy a message to the dead-letter queue; returns the name of that queue, empty without one."""
+    target = dead_letter_queue_of(hall, queue)
+    if target is None or (death.reason == LENGTH and queue.settings.when_full == "drop-oldest"):
+        return ""
+    now_ms = hall.time.now_ms()
+    dead = dead_letter_record(
+        record,
+        fields.message_id,
+        now_ms,
+        queue.entry.name,
+        death.reason,
+        death.attempts,
+        death.first_ms,
+        _history(queue, death),
+    )
+    write_records(hall, target.lane_for(0, fields.group), [dead], now_ms, message=False)
+    return target.entry.name
+
+
+def _history(queue: RunningQueue, death: Death) -> str:
+    """A line for each attempt: received, ended and how."""
+    return "\n".join(
+        f"{received_ms} {ended_ms} {HOW[how == RETURNED_BY_HAND]}"
+        for received_ms, ended_ms, how in queue.queue.history_of(death.lane, death.offset)
+    )
+
+
+def _report(hall: Hall, queue: RunningQueue, death: Death, fields: Fields | None, target: str) -> None:
+    place = (death.lane, death.offset)
+    info = message_info_of(fields) if fields is not None else queue.delivery_cache.get(place)
+    if info is not None:
+        report(hall, queue, info, fate_of_death(death.reason, bool(target)), death.reason, death.attempts)
+    if audits(queue):
+        info = info or MessageInfo(message_id=derive_message_id(death.lane, death.offset))
+        note(
+            hall,
+            queue,
+            [audited(hall, queue, "died", place, info, death.attempts, reason=death.reason, target=target)],
+        )
+    queue.delivery_cache.forget(death.lane, death.offset)

@@ -1,0 +1,298 @@
+"""One queue on this node: its cursor, staging, deduplication window and logs.
+
+State and folds only; the operations are in the packages beside this file. `on_batch` is the fold over the logs: it is
+called for every appended batch of any producer, and again in a replay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Any, Final, final
+
+import msgspec
+
+from longhall.broker.partition import Listener, Partition
+from longhall.broker.queue_catalogue import QueueEntry
+from longhall.broker.queues.delivery.delivery_cache import DeliveryCache
+from longhall.broker.queues.delivery.waiters import Waiters
+from longhall.broker.queues.delivery.window import Window
+from longhall.queues.deduplication import NO_LANE, DeduplicationWindow, fingerprint
+from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, sent_as, whole_of
+from longhall.queues.messages import QueueView
+from longhall.queues.outcomes import Candidate
+from longhall.queues.queue import Queue
+from longhall.queues.receipts import Receipts
+from longhall.queues.receiver_filter import ReceiverFilter
+from longhall.queues.selector import compile_filter
+from longhall.queues.settings import QueueSettings
+from longhall.queues.staging import Staging
+from longhall.records.batch import BatchHeader, read_records
+from longhall.records.control import parse_marker
+from longhall.records.record import Record
+from longhall.shards.shard import Shard
+
+PRIORITY_BYTES_MAX: Final = 1024 * 1024  # Larger messages are delivered without their priority.
+
+NEVER_EXPIRES: Final = 0
+MAY_EXPIRE: Final = 1  # Not checked since the start.
+EXPIRES: Final = 2
+
+
+@final
+class RunningQueue(Listener):
+    """The state of one queue. `lanes` are delivered; `hidden` logs have delayed messages."""
+
+    def __init__(self, entry: QueueEntry, shard: Shard, secret: bytes) -> None:
+        self.entry = entry
+        self.shard = shard
+        self.number = entry.number
+        self.queue = Queue(entry.number, entry.settings)
+        self.staging = Staging(entry.number)
+        self.sent = DeduplicationWindow()
+        self.receipts = Receipts(secret, entry.number)
+        self.lanes: dict[int, Partition] = {}  # The delivered logs, by partition id.
+        self.route: list[Partition] = []  # The lanes that are partitions of the topic.
+        self.open_parts = 0  # The number of parts of the route that accept messages; 0: all. From the catalogue.
+        self.has_marks = False  # True if FIFO groups can change their log, so that marks may exist.
+        self.levels: dict[int, Partition] = {}  # The lanes of priority levels.
+        self.hidden: dict[int, Partition] = {}  # The logs of delayed messages.
+        self.windows: dict[int, Window] = {}
+        self.waiters = Waiters(self.available)
+        self.lease_timer: tuple[float, asyncio.Handle] | None = (
+            None  # When the timer of the next lease end fires, and its handle.
+        )
+        self.receiver_filters: dict[str, ReceiverFilter] = {}  # By filter text.
+        self.deaths: dict[str, int] = {}  # By reason, since the start, for the metrics.
+        self.sends = 0  # Since the start, like `deaths`.
+        self.oldest: dict[
+            int, tuple[int, int]
+        ] = {}  # By lane: the oldest waiting message and its time; see `measurement`.
+        self.view: QueueView | None = None  # Cached for `Desk`.
+        self.delivery_cache = DeliveryCache()
+        self.fates: dict[str, int] = {}  # Delivery reports sent since the start.
+        self.fates_lost = 0  # Reports whose reply queue was gone or full.
+        self.expiry = MAY_EXPIRE  # Whether the queue has messages with a time to live; see `expirer`.
+        self.removed = False
+        self._letters_exist = entry.settings.dead_letters is not None
+        self._turn = 0
+        self._filter_text = entry.settings.filter
+        self.filter = compile_filter(entry.settings.filter) if entry.settings.filter else None
+
+    @property
+    def acknowledgers(self) -> int:
+        """The acknowledgement level of sends (see `shards.shard`), which is that of the topic."""
+        return self.route[0].options.acknowledge
+
+    @property
+    def counts_bytes(self) -> bool:
+        """True if the queue has a bound of bytes."""
+        return self.settings.bytes_max > 0
+
+    @property
+    def settings(self) -> QueueSettings:
+        """The current settings."""
+        return self.entry.settings
+
+    def configured(self) -> None:
+        """Take the new settings of the catalogue."""
+        self._letters_exist = self.settings.dead_letters is not None
+        self.queue.configure(self.settings)
+        for partition in self.route:
+            partition.parted = partition.parted or self.grows
+        if self.settings.filter != self._filter_text:
+            self._filter_text = self.settings.filter
+            self.filter = compile_filter(self._filter_text) if self._filter_text else None
+            self.windows = {}  # Their contents depend on the filter.
+
+    def follow_letters(self, exist: bool) -> None:
+        """Follow the existence of the dead-letter queue: without it messages are redelivered, not lost."""
+        if exist != self._letters_exist:
+            self._letters_exist = exist
+            settings = self.settings if exist else msgspec.structs.replace(self.settings, dead_letters=None)
+            self.queue.configure(settings)
+
+    def add_lane(self, partition: Partition) -> None:
+        """Add a delivered log."""
+        self.lanes[partition.log.partition] = partition
+        partition.listeners.append(self)
+        if len(self.waiters):
+            partition.watchers[self.waiters] = None  # Waiting receivers wait for this log too.
+        if partition.number < 0:
+            self.levels[-partition.number] = partition
+        else:
+            self.route.append(partition)
+            self.has_marks = self.settings.fifo and len(self.route) > 1
+            partition.has_priority_lanes = partition.has_priority_lanes or self.has_priority_lanes
+            partition.parted = partition.parted or self.grows
+
+    def add_hidden(self, partition: Partition) -> None:
+        """Add a log of delayed messages."""
+        self.hidden[partition.log.partition] = partition
+        partition.listeners.append(self)
+
+    def drop_hidden(self, number: int) -> None:
+        """Remove an empty log of delayed messages."""
+        self.hidden.pop(number, None)
+        self.windows.pop(number, None)
+
+    def main_lane(self) -> Partition:
+        """The first partition."""
+        return self.route[0]
+
+    def lane_for(self, priority: int, group: str) -> Partition:
+        """The log for a message: by the hash of its group if there are several, so that a group stays in order.
+
+        Messages with a priority go there too, and a copy goes to the lane of the level: see `priority_copy`.
+        """
+        lanes = self.route
+        parts = self.open_parts or len(lanes)
+        if parts == 1:
+            return lanes[0]
+        if group or self.settings.fifo:
+            turn = zlib.crc32(group.encode())
+        else:
+            self._turn += 1
+            turn = self._turn
+        lane = lanes[turn % parts]
+        if lane.elsewhere:  # A wing stores only some of the partitions.
+            own = [one for one in lanes if not one.elsewhere]
+            lane = own[turn % len(own)]
+        return lane
+
+    def sequence_of(self, lane: int, offset: int) -> int:
+        """The sequence number of a message."""
+        return self.queue.state.marks.sequence(lane, offset) if self.has_marks and lane != NO_LANE else offset
+
+    def available(self) -> int:
+        """The number of deliverable messages; expired leases count after the next tick."""
+        return self.queue.waiting([(lane, partition.high_watermark) for lane, partition in self.lanes.items()])
+
+    def window(self, number: int) -> Window:
+        """The read cache of a log."""
+        window = self.windows.get(number)
+        if window is None:
+            partition = self.lanes.get(number) or self.hidden[number]
+            window = self.windows[number] = Window(partition, self)
+        return window
+
+    def peek(self, number: int, offset: int, count_max: int) -> list[Candidate] | None:
+        """Messages of a lane for the delivery selection; None if they are not in memory."""
+        return self.window(number).look(offset, count_max)
+
+    @property
+    def wants_bodies(self) -> bool:
+        """True: the fold reads every message, so batches must be complete in the write-ahead log.
+
+        This covers the hidden logs too.
+        """
+        return True
+
+    def on_batch(self, partition: Partition, header: BatchHeader, stored: bytes, now_ms: int) -> None:
+        """Apply an appended batch of one of the logs."""
+        number = partition.log.partition
+        if header.is_control:
+            self._end(number, header, stored)
+            return
+        if number in self.hidden:
+            self.shard.opened += header.record_count
+            for record in read_records(stored, 0):
+                self.staging.appended(number, record.offset, due_of(record), now_ms)
+        else:
+            self._count(partition, header, stored)
+        if self.settings.deduplication != "off" and partition.number >= 0:
+            self.shard.opened += header.record_count
+            self._remember(stored, number)
+
+    def _count(self, partition: Partition, header: BatchHeader, stored: bytes) -> None:
+        judged = self.judges(partition)
+        if not judged and not self.settings.bytes_max:  # Counting needs only the header.
+            self._sent(partition, header, header.record_count, 0)
+            return
+        records = read_records(stored, 0)
+        if judged:
+            records = [record for record in records if self.takes(partition, header, record)]
+        size = sum(body_bytes_of(record) for record in records) if self.settings.bytes_max else 0
+        self._sent(partition, header, len(records), size)
+
+    def _sent(self, partition: Partition, header: BatchHeader, count: int, size: int) -> None:
+        self.queue.apply_sent(count, size)
+        if header.is_transactional:
+            self.queue.state.uncommitted.sent(partition.log.partition, header.producer_id, count, size)
+
+    def _end(self, number: int, header: BatchHeader, stored: bytes) -> None:
+        state = self.queue.state
+        if len(state.uncommitted):
+            marker = parse_marker(stored, 0, header)
+            if marker is not None:
+                state.apply_ended(number, header.producer_id, marker.commit)
+
+    @property
+    def grows(self) -> bool:
+        """True if the queue changes the number of its parts."""
+        return self.settings.parts_max > 1 and self.entry.owns_topic
+
+    # Membership of messages
+
+    @property
+    def has_priority_lanes(self) -> bool:
+        """True if messages with a priority are delivered from lanes of their own."""
+        return self.settings.priorities > 1 and self.entry.owns_topic
+
+    def judges(self, partition: Partition) -> bool:
+        """True if some messages of this log are not delivered from it: filtered, or copied to a priority lane."""
+        if partition.number < 0 or partition.log.partition not in self.lanes:
+            return False
+        return self.has_priority_lanes or self.filter is not None
+
+    def takes(self, partition: Partition, header: BatchHeader, record: Record) -> bool:
+        """True if this message is delivered from this log."""
+        if self.has_priority_lanes and self.level_of(header, record):
+            return False
+        return self.filter is None or self.filter.matches(decode_record(record, partition.log.partition))
+
+    def level_of(self, header: BatchHeader, record: Record) -> int:
+        """The priority level to whose lane a message is copied; 0: none.
+
+        The level follows from the record and never changes, because the scan of the ordinary lane depends on it.
+        Transactional messages are not copied, because they may be aborted; large ones are not copied either.
+        """
+        if header.is_transactional or not record.headers:
+            return 0
+        priority = priority_of(record)
+        if not priority or len(record.value or b"") > PRIORITY_BYTES_MAX or whole_of(record)[0]:
+            return 0
+        return min(priority, self.settings.priorities - 1)
+
+    def on_sent(self, count: int) -> None:
+        """Count sent messages."""
+        self.sends += count
+
+    def _remember(self, stored: bytes, number: int) -> None:
+        """Add sends with a deduplication id to the window. Moves within the queue are not sends."""
+        settings = self.settings
+        by_group = settings.deduplication_scope == "group"
+        window_ms = settings.deduplication_window_ms
+        for record in read_records(stored, 0):
+            identity, group, message_id = sent_as(record)
+            if identity:
+                mark = fingerprint(identity, group if by_group else "")
+                self.sent.remember(mark, message_id, record.offset, record.timestamp_ms, window_ms, number)
+
+    def snapshot(self) -> list[Any]:
+        """For `restore`."""
+        return [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot()]
+
+    def restore(self, state: list[Any]) -> None:
+        """Take the state of a `snapshot`."""
+        self.queue.restore(state[0])
+        self.staging.restore(state[1])
+        self.sent.restore(state[2])
+
+
+def priority_queue_on(partition: Partition) -> RunningQueue | None:
+    """The queue with priority lanes on this partition; None if there is none."""
+    for listener in partition.listeners:
+        if isinstance(listener, RunningQueue) and listener.has_priority_lanes:
+            return listener
+    return None

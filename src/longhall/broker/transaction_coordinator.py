@@ -1,0 +1,279 @@
+"""The transaction coordinator: several partitions and the offsets of groups change together, or not at all.
+
+    init           the earlier producer of the transactional id is fenced, and its open transaction aborted
+    add            partitions and groups become part of the open transaction
+    end            the outcome is committed (prepared); then every partition gets a marker and every group the outcome;
+                   then the transaction is complete
+    time out       the coordinator aborts the transaction and fences the producer
+
+A prepared outcome cannot change: after a crash the markers are written again. A request that meets an unfinished
+outcome waits for it here, instead of an error that makes the client retry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Final, final
+
+from longhall.broker.deadline_timer import DeadlineTimer
+from longhall.broker.group_coordinator import GroupCoordinator
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
+from longhall.broker.send import append
+from longhall.broker.topic_administration import take_producer_id
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.records.batch import parse_header
+from longhall.records.control import build_marker
+from longhall.shards.shard import TRANSACTIONS, Shard
+from longhall.topics.decisions import Decision, EndRequest, InitRequest, Markers, TransactionDescription
+from longhall.topics.effects import CommitRequest, CommitResult
+from longhall.topics.events import TransactionEvent, TransactionPrepared
+
+TRIES_MAX: Final = 3  # How often a request waits for an outcome before the client must retry.
+
+
+@final
+class TransactionCoordinator(HallObserver):
+    """All transaction operations of one hall. `_finishing` has the task of each prepared outcome."""
+
+    def __init__(self, hall: Hall, coordinator: GroupCoordinator) -> None:
+        self._hall = hall
+        self._coordinator = coordinator
+        self._timer = DeadlineTimer(hall.time, self._tick)
+        self._finishing: dict[str, asyncio.Task[None]] = {}
+        hall.observers.append(self)
+
+    def transaction_changed(self) -> None:
+        self.arm()
+
+    def start(self) -> None:
+        """Write the markers that a crash left out, and start the timer."""
+        for transactions in self._hall.transactions:
+            for markers in transactions.unfinished():
+                self._finish_soon(markers.transactional_id)
+        self.arm()
+
+    async def stop(self) -> None:
+        """Stop the timer and wait for prepared outcomes."""
+        self._timer.cancel()
+        await asyncio.gather(*self._finishing.values(), return_exceptions=True)
+
+    # Requests
+
+    async def init(
+        self, transactional_id: str, timeout_ms: int, expected_producer_id: int, expected_producer_epoch: int
+    ) -> Decision:
+        """InitProducerId with a transactional id."""
+
+        async def decide() -> Decision:
+            request = InitRequest(
+                transactional_id=transactional_id,
+                timeout_ms=timeout_ms,
+                fresh_producer_id=await take_producer_id(self._hall),
+                expected_producer_id=expected_producer_id,
+                expected_producer_epoch=expected_producer_epoch,
+            )
+            transactions = self._hall.transactions_of(transactional_id)
+            return transactions.decide_init(request, self._hall.time.now_ms())
+
+        return await self._decide(transactional_id, decide)
+
+    async def add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[tuple[str, int]] = (),
+        groups: Iterable[str] = (),
+    ) -> Decision:
+        """Add partitions or groups to the transaction."""
+        partitions, groups = list(partitions), list(groups)
+
+        async def decide() -> Decision:
+            transactions = self._hall.transactions_of(transactional_id)
+            now_ms = self._hall.time.now_ms()
+            return transactions.decide_add(transactional_id, producer_id, producer_epoch, now_ms, partitions, groups)
+
+        return await self._decide(transactional_id, decide)
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[tuple[str, int]]
+    ) -> dict[tuple[str, int], Code | None]:
+        """For each partition None, or the error if it is not part of the transaction."""
+        transactions = self._hall.transactions_of(transactional_id)
+        return {
+            (topic, number): transactions.verify_partition(transactional_id, producer_id, producer_epoch, topic, number)
+            for topic, number in partitions
+        }
+
+    async def hold_offsets(
+        self, transactional_id: str, request: CommitRequest, producer_id: int, producer_epoch: int, joins: bool
+    ) -> CommitResult:
+        """Store offsets that count on commit; with `joins` the group is added to the transaction first."""
+        if joins:
+            decision = await self.add(transactional_id, producer_id, producer_epoch, groups=[request.group_id])
+            if decision.code is not None:
+                return CommitResult(code=decision.code)
+        # Checked after the wait above: nothing may happen between this check and the offsets.
+        transactions = self._hall.transactions_of(transactional_id)
+        code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
+        if code is not None:
+            return CommitResult(code=code)
+        return await self._coordinator.hold_offsets(request, producer_id, producer_epoch)
+
+    async def end(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, raises_epoch: bool
+    ) -> Decision:
+        """Commit or abort; returns when readers can see the outcome."""
+
+        async def decide() -> Decision:
+            request = EndRequest(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                committed=commit,
+                raises_epoch=raises_epoch,
+                fresh_producer_id=await take_producer_id(self._hall) if raises_epoch else -1,
+            )
+            return self._hall.transactions_of(transactional_id).decide_end(request, self._hall.time.now_ms())
+
+        decision = await self._decide(transactional_id, decide)
+        finishing = self._finishing.get(transactional_id)
+        if decision.code is None and finishing is not None:
+            await asyncio.shield(finishing)
+        return decision
+
+    async def abort(self, transactional_id: str) -> Decision:
+        """Abort a hanging transaction for an administrator."""
+
+        async def decide() -> Decision:
+            transactions = self._hall.transactions_of(transactional_id)
+            return transactions.decide_force_abort(transactional_id, self._hall.time.now_ms())
+
+        return await self._decide(transactional_id, decide)
+
+    async def mark_partition(
+        self, topic: str, number: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, commit: bool
+    ) -> Code | None:
+        """Write one marker for an administrator, when a transaction hangs without a coordinator."""
+        partition = self._hall.partition(topic, number)
+        if partition is None:
+            return Code.UNKNOWN_TOPIC
+        if partition.elsewhere:
+            return Code.NOT_LEADER
+        refused = partition.table().decide_marker(producer_id, producer_epoch, coordinator_epoch)
+        if refused is not None:
+            return refused
+        now_ms = self._hall.time.now_ms()
+        marker = build_marker(commit, producer_id, producer_epoch, max(coordinator_epoch, 0), now_ms)
+        append(self._hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
+        await committed(self._hall, partition.shard)
+        return None
+
+    def list_transactions(
+        self, states: Iterable[str], producer_ids: Iterable[int], duration_min_ms: int
+    ) -> list[TransactionDescription]:
+        """The transactions of all shards that match."""
+        states, producer_ids = list(states), list(producer_ids)
+        now_ms = self._hall.time.now_ms()
+        return [
+            row
+            for transactions in self._hall.transactions
+            for row in transactions.list_transactions(now_ms, states, producer_ids, duration_min_ms)
+        ]
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription | None:
+        """One transaction."""
+        return self._hall.transactions_of(transactional_id).describe_transaction(transactional_id)
+
+    # Writing and finishing
+
+    async def _decide(self, transactional_id: str, decide: Callable[[], Awaitable[Decision]]) -> Decision:
+        """Decide, write, and wait for the commit; on CONCURRENT_TRANSACTIONS wait for the outcome and retry."""
+        if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
+            return Decision(code=Code.NOT_READY)
+        decision = await decide()
+        for _ in range(TRIES_MAX):
+            self._write(transactional_id, decision.events)
+            finishing = self._finishing.get(transactional_id)
+            if decision.code is not Code.CONCURRENT_TRANSACTIONS or finishing is None:
+                break
+            await asyncio.shield(finishing)
+            decision = await decide()
+        else:
+            self._write(transactional_id, decision.events)
+        await committed(self._hall, self._hall.shard_of(transactional_id))
+        return decision
+
+    def _write(self, transactional_id: str, events: Iterable[TransactionEvent]) -> None:
+        shard = self._hall.shard_of(transactional_id)
+        for event in events:
+            self._hall.append_event(shard, TRANSACTIONS, event)
+            try:
+                self._hall.transactions_of(transactional_id).apply(event)
+            except Exception as error:
+                self._hall.halt(error)
+                raise
+            if isinstance(event, TransactionPrepared):
+                self._finish_soon(transactional_id)
+        self.arm()
+
+    def _finish_soon(self, transactional_id: str) -> None:
+        before = self._finishing.get(transactional_id)
+        task = self._hall.background.start("finish transactions", partial(self._finish, transactional_id, before))
+        self._finishing[transactional_id] = task
+
+    async def _finish(self, transactional_id: str, before: asyncio.Task[None] | None) -> None:
+        """Finish a prepared outcome: after its commit write the markers, and after theirs complete the transaction."""
+        if before is not None:
+            await before
+        transactions = self._hall.transactions_of(transactional_id)
+        await committed(self._hall, self._hall.shard_of(transactional_id))
+        markers = transactions.markers_of(transactional_id)
+        if markers is not None:
+            for shard in self._mark(markers):
+                await committed(self._hall, shard)
+            written = transactions.decide_markers_written(markers, self._hall.time.now_ms())
+            self._write(transactional_id, written.events)
+        if self._finishing.get(transactional_id) is asyncio.current_task():
+            del self._finishing[transactional_id]
+
+    def _mark(self, markers: Markers) -> list[Shard]:
+        """Write a marker to every partition and the outcome to every group; returns the shards to wait for."""
+        hall = self._hall
+        coordinator_epoch = hall.shard_of(markers.transactional_id).epoch
+        now_ms = hall.time.now_ms()
+        shards: dict[int, Shard] = {}
+        for topic, number in markers.partitions:
+            partition = hall.partition(topic, number)
+            if partition is None or partition.elsewhere:
+                continue  # The topic was deleted meanwhile; a new one of this name may be in a wing.
+            refused = partition.table().decide_marker(markers.producer_id, markers.producer_epoch, coordinator_epoch)
+            if refused is not None:
+                continue  # A newer epoch has written its own marker.
+            marker = build_marker(
+                markers.committed, markers.producer_id, markers.producer_epoch, coordinator_epoch, now_ms
+            )
+            code = append(hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
+            if code is not None:  # All markers are retried; duplicates are harmless.
+                raise LonghallError(code, "the outcome of a transaction could not be written")
+            shards[partition.shard.number] = partition.shard
+        for group_id in markers.groups:
+            shard = self._coordinator.end_transaction(group_id, markers.producer_id, markers.committed)
+            shards[shard.number] = shard
+        return list(shards.values())
+
+    # Time
+
+    def arm(self) -> None:
+        """Set the timer to the next transaction timeout."""
+        self._timer.arm(transactions.next_deadline_ms() for transactions in self._hall.transactions)
+
+    def _tick(self) -> None:
+        now_ms = self._hall.time.now_ms()
+        for transactions in self._hall.transactions:
+            for event in transactions.tick(now_ms):
+                self._write(event.transactional_id, [event])
+        self.arm()

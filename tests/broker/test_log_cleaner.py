@@ -1,0 +1,146 @@
+"""Retention and compaction in a hall that may die at any step of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from longhall.broker.checkpoint import checkpoint
+from longhall.broker.log_cleaner import LogCleaner
+from longhall.broker.topic_administration import create_topic
+from longhall.log.layout import segment_path
+from longhall.records.batch import read_records
+from tests.broker.desk import Desk, Life, batch_of, stored_batches
+
+COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": "3000"}
+
+
+async def fill(life: Life, rounds: int = 30) -> None:
+    partition = life.partition("t")
+    for number in range(rounds):
+        await life.send(partition, batch_of(b"%d" % number + b"." * 400, key=b"key-%d" % (number % 4)))
+
+
+def table(life: Life) -> dict[bytes, int]:
+    """What a reader makes of the topic: the last value of each key."""
+    rows: dict[bytes, int] = {}
+    for header, batch in stored_batches(life.partition("t")):
+        for record in [] if header.record_count == 0 else read_records(batch, 0):
+            assert record.key is not None
+            assert record.value is not None
+            rows[record.key] = int(record.value.partition(b".")[0])
+    return rows
+
+
+def expected(rounds: int = 30) -> dict[bytes, int]:
+    return {b"key-%d" % (number % 4): number for number in range(rounds)}
+
+
+def sizes(life: Life) -> list[tuple[int, int]]:
+    """What the node believes of closed segments and what their files have."""
+    log = life.partition("t").log
+    disk = life.world.disk
+    return [
+        (segment.size_bytes, disk.open(segment_path(log.partition, segment.base_offset)).size())
+        for segment in log.segments[:-1]
+    ]
+
+
+def test_compaction_keeps_the_last_message_of_every_key() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, COMPACT)
+        await fill(life)
+        before = life.partition("t").log.bytes_kept()
+        await LogCleaner(life.hall).run()
+        assert life.partition("t").log.bytes_kept() == before, "what the log still refers to is not touched"
+        await checkpoint(life.hall)
+        await LogCleaner(life.hall).run()
+        assert life.partition("t").log.bytes_kept() < before // 2
+        assert table(life) == expected()
+        assert all(believed == real for believed, real in sizes(life))
+
+    desk.live(play)
+
+
+@pytest.mark.parametrize("end", ["kill", "cut"])
+def test_a_crash_at_any_step_of_a_compaction_is_harmless(end: str) -> None:
+    for changes in range(0, 400, 3):
+        desk = Desk(changes)
+
+        async def play(life: Life, changes: int = changes, desk: Desk = desk) -> bool:
+            await create_topic(life.hall, "t", 1, COMPACT)
+            await fill(life)
+            await checkpoint(life.hall)
+            await fill(life, 2)
+            desk.host.faults.cut_after_changes = changes
+            await LogCleaner(life.hall).run()
+            desk.host.faults.cut_after_changes = -1
+            return True
+
+        done = desk.live(play, end=end)
+        desk.host.faults.cut_after_changes = -1
+
+        async def look(life: Life) -> None:
+            wanted = {**expected(), **expected(2)}
+            assert table(life) == wanted
+            await LogCleaner(life.hall).run()
+            assert table(life) == wanted
+            await checkpoint(life.hall)
+            await fill(life, 9)
+            await checkpoint(life.hall)
+            await LogCleaner(life.hall).run()
+            assert table(life) == {**wanted, **expected(9)}
+            assert all(believed == real for believed, real in sizes(life))
+            names = life.world.disk.list(segment_path(life.partition("t").log.partition, 0).rpartition("/")[0])
+            assert not [name for name in names if name.endswith((".cleaned", ".new"))]
+            assert life.partition("t").log.bytes_kept() < 8_000, "segments with old sizes are cleaned like others"
+
+        desk.live(look, end=end)
+        if done:
+            return
+    raise AssertionError("the cleaning never came to its end")
+
+
+def test_retention_is_committed_and_a_checkpoint_removes_the_files() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"segment.bytes": "3000", "retention.bytes": "6000"})
+        await fill(life)
+        await LogCleaner(life.hall).run()
+        log = life.partition("t").log
+        assert log.start_offset > 10
+        assert log.bytes_kept() < 10_000
+        assert life.world.disk.exists(segment_path(log.partition, 0))
+
+    desk.live(play, end="cut")
+
+    async def look(life: Life) -> None:
+        log = life.partition("t").log
+        assert log.start_offset > 10
+        await checkpoint(life.hall)
+        assert not life.world.disk.exists(segment_path(log.partition, 0))
+        assert stored_batches(life.partition("t"))[0][0].base_offset == log.start_offset
+
+    desk.live(look)
+
+
+def test_a_damaged_segment_does_not_keep_other_partitions_from_being_cleaned() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "bad", 1, COMPACT)
+        await create_topic(life.hall, "t", 1, COMPACT)
+        for number in range(30):
+            await life.send(life.partition("bad"), batch_of(b"." * 400, key=b"%d" % (number % 3)))
+        await fill(life)
+        await checkpoint(life.hall)
+        before = life.partition("t").log.bytes_kept()
+        path = segment_path(life.partition("bad").log.partition, 0)
+        life.hall.files.forget(path)
+        life.world.disk.remove(path)
+        await LogCleaner(life.hall).run()
+        assert life.partition("t").log.bytes_kept() < before // 2
+
+    desk.live(play)
