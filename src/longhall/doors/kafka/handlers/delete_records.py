@@ -27,10 +27,10 @@ async def _trim(door: Door, name: str, number: int, offset: int) -> DeleteRecord
     partition = door.hall.partition(name, number)
     if partition is None:
         code = error_of(door.unknown(False))
-        return DeleteRecordsResponsePartition(partition_index=number, low_watermark=-1, error_code=code)
+        return DeleteRecordsResponsePartition(partition_index=number, error_code=code)
     try:
         start = await trim_log(door.hall, partition, offset)
     except LonghallError as error:
         code = error_of(error.code)
-        return DeleteRecordsResponsePartition(partition_index=number, low_watermark=-1, error_code=code)
+        return DeleteRecordsResponsePartition(partition_index=number, error_code=code)
     return DeleteRecordsResponsePartition(partition_index=number, low_watermark=start)

@@ -43,7 +43,7 @@ def handle(door: Door, call: Call) -> None:
     try:
         filter = door.sieves.of(request.rack_id)
     except LonghallError as error:
-        _refuse(door, call, request.parts, wanted, error.code)
+        _refuse_all(door, call, request.parts, wanted, error.code)
         return
     answer = partial(_answer, door, call, request.parts)
     fetch = Fetch(
@@ -57,6 +57,20 @@ def handle(door: Door, call: Call) -> None:
     )
     call.on_close = fetch.cancel
     fetch.start()
+
+
+def refuse(door: Door, call: Call) -> None:
+    """Refuse every partition with NOT_LEADER_OR_FOLLOWER: another node leads."""
+    header = call.header
+    request = parse_fetch(call.frame, call.at, header.version)
+    call.frame = b""
+    call.connection.begin(call)
+    door.hall.traffic.fetches += 1
+    code = error_of(Code.NOT_LEADER)
+    parts = [
+        FetchedPart(part.topic, part.topic_id, part.partition, code, -1, -1, -1, None, []) for part in request.parts
+    ]
+    call.ready(encode_fetch_response(header.correlation_id, header.version, 0, 0, NO_SESSION, parts))
 
 
 def _sift(call: Call, filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
@@ -79,7 +93,7 @@ async def _sifted(filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch)
     answer(fetch)
 
 
-def _refuse(door: Door, call: Call, parts: list[FetchPart], wanted: list[PartitionFetch], code: Code) -> None:
+def _refuse_all(door: Door, call: Call, parts: list[FetchPart], wanted: list[PartitionFetch], code: Code) -> None:
     """The same error for every partition."""
     fetch = Fetch(door.hall, wanted, 0, 0, 0, False, partial(_answer, door, call, parts))
     for one in wanted:

@@ -20,5 +20,5 @@ async def handle(door: Door, request: InitProducerIdRequest, call: Call) -> Init
     )
     code = fenced_as(decision.code, call.header.version >= FENCED_FROM)
     if code is not None:
-        return InitProducerIdResponse(error_code=error_of(code), producer_id=-1, producer_epoch=-1)
+        return InitProducerIdResponse(error_code=error_of(code))
     return InitProducerIdResponse(producer_id=decision.producer_id, producer_epoch=decision.producer_epoch)

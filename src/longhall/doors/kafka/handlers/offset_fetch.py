@@ -89,9 +89,7 @@ def _unknown(topic_id: bytes, numbers: list[int]) -> OffsetFetchResponseGroupTop
     return OffsetFetchResponseGroupTopic(
         topic_id=topic_id,
         partitions=[
-            OffsetFetchResponseGroupTopicPartition(
-                partition_index=number, committed_offset=-1, error_code=error_of(Code.UNKNOWN_TOPIC_ID)
-            )
+            OffsetFetchResponseGroupTopicPartition(partition_index=number, error_code=error_of(Code.UNKNOWN_TOPIC_ID))
             for number in numbers
         ],
     )

@@ -125,6 +125,21 @@ def handle(door: Door, call: Call) -> None:
         call.connection.close()  # Without answers this is the only way to tell.
 
 
+def refuse(door: Door, call: Call) -> None:
+    """Refuse every batch with NOT_LEADER_OR_FOLLOWER: another node leads."""
+    header = call.header
+    request = parse_produce(call.frame, call.at, header.version)
+    call.frame = b""
+    door.hall.traffic.sends += 1
+    if not request.acks:
+        call.connection.close()  # Without answers this is the only way to tell.
+        return
+    call.connection.begin(call)
+    for part in request.parts:
+        part.error_code = error_of(Code.NOT_LEADER)
+    call.ready((encode_produce_response(header.correlation_id, header.version, request.parts),))
+
+
 def _slow_down(call: Call, produced: Produced) -> None:
     """More was sent than a quota or the backlog allows: say so with the answer, and read no more from whoever sent it
     for so long.

@@ -77,7 +77,7 @@ class OffsetFetchRequest(Message, flexible=6):
 
 class OffsetFetchResponsePartition(Message):
     partition_index: int = int32("0-7")
-    committed_offset: int = int64("0-7")
+    committed_offset: int = int64("0-7", default=-1)
     committed_leader_epoch: int = int32("5-7", default=-1)
     metadata: str | None = string("0-7", null="0-7")
     error_code: int = int16("0-7")
@@ -90,7 +90,7 @@ class OffsetFetchResponseTopic(Message):
 
 class OffsetFetchResponseGroupTopicPartition(Message):
     partition_index: int = int32("8+")
-    committed_offset: int = int64("8+")
+    committed_offset: int = int64("8+", default=-1)
     committed_leader_epoch: int = int32("8+", default=-1)
     metadata: str | None = string("8+", null="8+")
     error_code: int = int16("8+")

@@ -103,7 +103,7 @@ class DeleteRecordsRequest(Message, flexible=2):
 
 class DeleteRecordsResponsePartition(Message):
     partition_index: int = int32("0+")
-    low_watermark: int = int64("0+")
+    low_watermark: int = int64("0+", default=-1)
     error_code: int = int16("0+")
 
 
