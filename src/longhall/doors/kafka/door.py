@@ -43,8 +43,8 @@ class Door:
         self.main: GroupClient | None = None  # Of another group's process: the hall answers all but records.
         self.sieves = FetchFilters()
         self.fairness = Fairness()
-        self.told = MetadataCache()
-        self.long_answers = asyncio.Lock()  # Whoever asks for much waits for others who do.
+        self.metadata_cache = MetadataCache()
+        self.long_responses = asyncio.Lock()  # Requests for many topics are answered one after the other.
         self._settings = settings
 
     @property

@@ -8,6 +8,7 @@ from longhall.errors import Code
 
 NONE: Final = 0
 UNKNOWN_SERVER_ERROR: Final = -1
+LEADER_NOT_AVAILABLE: Final = 5
 COORDINATOR_NOT_AVAILABLE: Final = 15
 UNSUPPORTED_VERSION: Final = 35
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.declare import take_producer_id
+from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
@@ -13,7 +13,7 @@ FENCED_FROM = 4
 
 async def handle(door: Door, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
     if request.transactional_id is None:
-        producer_id = await take_producer_id(door.hall)
+        producer_id = await topic_operations.take_producer_id(door.hall)
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
     decision = await door.transactor.init(
         request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
