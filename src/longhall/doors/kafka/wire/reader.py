@@ -122,6 +122,14 @@ class Reader:
         except UnicodeDecodeError:
             raise WireError(f"The string that ends at {self.at} is not UTF-8.") from None
 
+    def count(self, flexible: bool, size_min: int) -> int:
+        """The number of elements of an array that may not be null; each takes `size_min` bytes at least."""
+        count = self.size(flexible)
+        if count < 0:
+            raise WireError(f"Null at {self.at}, where an array is required.")
+        self.take_elements(count, size_min)
+        return count
+
     def take_elements(self, count: int, size_min: int) -> None:
         """Refuse an array that its bytes cannot hold, before anything is made for it."""
         if count > (self.end - self.at) // size_min:
