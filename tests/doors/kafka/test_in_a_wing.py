@@ -1,4 +1,4 @@
-"""The door of a wing: it takes and gives the records that it keeps, and everything else comes from the main hall."""
+"""The door of another replication group: it serves its own records, and the main hall answers everything else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_wing_serves_its_own_lane_and_no_other(tmp_path: Path) -> None:
         assert ends == [1, 0, 1]
 
 
-async def test_what_a_wing_does_not_know_is_elsewhere(tmp_path: Path) -> None:
+async def test_partitions_that_a_group_does_not_know_are_refused_with_not_leader(tmp_path: Path) -> None:
     async with hall_and_wings(tmp_path) as halls:
         wing = halls.first
         assert await produce(wing, ("unknown", 0)) == [NOT_LEADER]
@@ -146,14 +146,14 @@ async def test_what_is_asked_of_one_broker_is_about_that_broker(tmp_path: Path) 
         about.resource_name = str(broker_of(FIRST))
         (row,) = (await ask(wing, configs.DescribeConfigsRequest(resources=[about]), 2)).results
         assert (row.error_code, bool(row.configs)) == (0, True)
-        # Whoever wants these asks every broker: the main hall has them all.
+        # Clients ask every broker for these lists: the main hall has all rows.
         assert (await ask(wing, group_admin.ListGroupsRequest(), 3)).groups == []
         assert (await ask(wing, transaction_admin.ListTransactionsRequest(), 0)).transaction_states == []
         assert halls.way.carried == 0
 
 
 async def test_without_a_way_to_the_main_hall(tmp_path: Path) -> None:
-    """Clients are hung up on, and ask another broker; records are taken and given all the same."""
+    """Connections are closed, and clients ask another broker; records are served nevertheless."""
     async with hall_and_wings(tmp_path) as halls:
         await create_topic(halls.main.hall, "there", 2, PLACED)
         halls.way.refusal = Code.NOT_READY

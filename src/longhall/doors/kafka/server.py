@@ -1,7 +1,7 @@
-"""The Kafka door: accepts connections, cuts no corners, and gives every request to its handler.
+"""The Kafka door: accepts connections and passes every request to its handler.
 
 Invariant: whatever bytes a client sends, no exception leaves `serve`. A request that cannot be understood ends its own
-connection and nothing else; one that fails inside us is answered with an error where the protocol has room for one.
+connection and nothing else, and so does one whose handler fails.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from longhall.front.connection_registry import ConnectionRegistry
 from longhall.meters import Histogram
 from longhall.world.ports import Network
 
-FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
-FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then,
+FIRST_REQUEST_S: Final = 10.0  # A connection without a request by then is closed.
+FRAME_S: Final = 30.0  # A request that has begun to arrive must be complete by then,
 FRAME_RATE_BYTES: Final = 1024 * 1024  # and a second later for each of these that has come.
 SWEEP_S: Final = 5.0
-VAIN_S: Final = 1.0  # After so long an answer that cannot be had here is not waited for.
+VAIN_S: Final = 1.0  # An answer that a deposed leader owes is given up after this time.
 SPARE_BYTES_MIN: Final = 256 * 1024  # From here on a piece of a request is worth a buffer that is used again.
 SPARE_BUFFERS_MAX: Final = 8
 
@@ -40,7 +40,7 @@ _log = logging.getLogger("longhall.kafka")
 
 @final
 class KafkaServer(Gate):
-    """See the module."""
+    """The listener with all its connections, their limits, and the dispatch of requests."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class KafkaServer(Gate):
         return bound
 
     def entrance(self) -> asyncio.BaseProtocol:
-        """A connection that nobody has come in by yet."""
+        """A new connection, for a transport that is not connected yet."""
         return cast(asyncio.BaseProtocol, Connection(self, self._loop))
 
     def stop_accepting(self) -> None:
@@ -88,7 +88,7 @@ class KafkaServer(Gate):
                 timer.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Wait until nothing is under way, then hang up on everybody."""
+        """Wait until no request is under way, then close all connections."""
         await self.connections.drain(seconds)
 
     def _sweep(self) -> None:
@@ -106,14 +106,14 @@ class KafkaServer(Gate):
                 connection.close()
 
     def _look(self) -> None:
-        """Give up requests that hold memory and do not get on while others wait."""
+        """Give up requests that hold memory and make no progress while others wait."""
         now_s = self._loop.time()
         self.budget.drop_slow(now_s)
         self.budget.unauthenticated.drop_slow(now_s)
         self._looker = self._loop.call_later(SLOW_CHECK_S, self._look)
 
     def let_go(self) -> None:
-        """Hang up on whoever waits in vain: a client that is hung up on asks again, and asks who leads before."""
+        """Close the connections that wait in vain for a commit: their clients ask for metadata and try again."""
         before_s = self._loop.time() - VAIN_S
         for connection in list(self.connections.registered):
             if connection.owed_since_s < before_s:
@@ -204,7 +204,7 @@ class KafkaServer(Gate):
                 self._answer(call, answer)
         except asyncio.CancelledError:
             raise
-        except LonghallError as error:  # Nobody here can answer it; a client that is hung up on asks again.
+        except LonghallError as error:  # No process can answer it now; a client whose connection is closed tries again.
             _log.info("a request is not answered", extra={"peer": call.connection.peer, "reason": str(error)})
             call.connection.close()
         except Exception:
@@ -224,5 +224,5 @@ class KafkaServer(Gate):
 
 
 def _cancel(task: asyncio.Task[None]) -> None:
-    """Nobody waits for the answer any more."""
+    """The client has gone away."""
     task.cancel()

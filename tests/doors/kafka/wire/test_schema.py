@@ -1,4 +1,4 @@
-"""Messages by table: what is written can be read, and what cannot be read is refused in one way only."""
+"""Messages by table: encoded messages can be decoded, and every other input raises WireError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: other settings for topics, from now on."""
+"""AlterConfigs and IncrementalAlterConfigs: change the settings of topics."""
 
 from __future__ import annotations
 

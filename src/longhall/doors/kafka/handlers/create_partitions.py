@@ -1,4 +1,4 @@
-"""CreatePartitions: a topic gets more of them."""
+"""CreatePartitions: add partitions to topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: the beginning of logs moves forward."""
+"""DeleteRecords: move the start offset of logs forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteTopics: topics and everything in them."""
+"""DeleteTopics: delete topics with everything in them."""
 
 from __future__ import annotations
 

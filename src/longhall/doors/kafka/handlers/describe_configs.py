@@ -1,4 +1,4 @@
-"""DescribeConfigs: how topics and this broker are configured, and where each value comes from."""
+"""DescribeConfigs: the settings of topics and of this broker, with the source of each value."""
 
 from __future__ import annotations
 

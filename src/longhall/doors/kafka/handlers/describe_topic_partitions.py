@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: metadata in pages, as newer clients ask for it."""
+"""DescribeTopicPartitions: the metadata of topics in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FindCoordinator: who looks after a group or a transactional id; on a lone node always this one."""
+"""FindCoordinator: the coordinator of a group or a transactional id; a lone node coordinates all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer's number and epoch, with or without a transactional id."""
+"""InitProducerId: the id and epoch of a producer, with or without a transactional id."""
 
 from __future__ import annotations
 

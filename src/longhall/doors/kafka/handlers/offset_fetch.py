@@ -1,4 +1,4 @@
-"""OffsetFetch: where groups go on."""
+"""OffsetFetch: the committed offsets of groups."""
 
 from __future__ import annotations
 

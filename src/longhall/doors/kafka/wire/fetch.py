@@ -1,7 +1,7 @@
-"""Fetch, by hand: requests that come with every poll, and answers that carry record data without copying it.
+"""Fetch, by hand: requests that come with every poll, and responses that carry record data without a copy.
 
-An answer is a list of buffers to be written one after another. The first one begins with the size of all of them;
-record data appears in it as the very objects that the log gave.
+A response is a list of buffers that are written one after another. The first one begins with the size of all of them;
+record data is in the list as the objects that the log returned.
 
     request    [replica int32 (-14)] max wait int32, min bytes int32, max bytes int32, isolation int8,
                [session id int32, session epoch int32 (7+)], topics: (name | id (13+), parts: (index int32,

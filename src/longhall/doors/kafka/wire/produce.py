@@ -1,7 +1,7 @@
-"""Produce, by hand: the one request whose codec decides how many records a second a node takes.
+"""Produce, by hand: the codec of this request limits how many records a second a node accepts.
 
-Record batches are not copied: a part tells where its records lie in the frame. The answer is made from the same parts,
-after the server has filled in their results, so that one object a batch is all that is allocated.
+Record batches are not copied: a part has the position of its records in the frame. The response is made from the same
+parts, after the handler has filled in their results, so that one object a batch is allocated.
 
     request    [transactional id (3+)], acks int16, timeout int32, topics: (name | id (13+),
                parts: (index int32, records))
@@ -35,7 +35,7 @@ _ONE_FLEXIBLE: Final = Struct(
 
 @final
 class ProducePart(TopicPart):
-    """One batch to append: where it lies in the frame, and then what became of it."""
+    """One batch to append: its position in the frame, and later its result."""
 
     def __init__(self, topic: str, topic_id: bytes, partition: int, records_at: int, records_size: int) -> None:
         self.topic = topic
@@ -121,7 +121,7 @@ def encode_produce_response(correlation_id: int, version: int, parts: list[Produ
 
 
 def _encode_one(correlation_id: int, version: int, part: ProducePart, throttle_ms: int) -> bytes:
-    """One part without an error message, from version 5 on: what nearly every answer is."""
+    """One part without an error message, from version 5 on: nearly every response is one of these."""
     name = part.topic.encode()
     if version < FLEXIBLE_FROM:
         tail = _ONE_5.pack(

@@ -1,4 +1,4 @@
-"""Positions that groups remember."""
+"""Committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message, flexible=6):
-    """An offset of -1 means none is known."""
+    """An offset of -1 means that none is committed."""
 
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetFetchResponseTopic] = array("0-7", OffsetFetchResponseTopic)
@@ -127,7 +127,7 @@ class OffsetDeleteRequestTopic(Message):
 
 
 class OffsetDeleteRequest(Message):
-    """Forget what a group knows about these partitions."""
+    """Deletes the committed offsets of a group for these partitions."""
 
     group_id: str = string("0+")
     topics: list[OffsetDeleteRequestTopic] = array("0+", OffsetDeleteRequestTopic)
