@@ -91,7 +91,9 @@ class ScriptedBroker:
                 error_code=error, producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1
             )
         self.next_producer_id += 1
-        return transactions.InitProducerIdResponse(error_code=error, producer_id=self.next_producer_id)
+        return transactions.InitProducerIdResponse(
+            error_code=error, producer_id=self.next_producer_id, producer_epoch=0
+        )
 
     def _produce(self, version: int, request: data.ProduceRequest, error: int) -> Message:
         topic = request.topic_data[0]

@@ -21,7 +21,8 @@ from longhall.console.sources import (
     TopicStatus,
     Traffic,
 )
-from longhall.doors.kafka.brokers import Places, brokers_of
+from longhall.doors.kafka.brokers import brokers_of
+from longhall.doors.kafka.placements import Placements
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.kafka.wire.apis import API
 from longhall.front.admission import Budget
@@ -70,7 +71,7 @@ class NodeStatus:
     def topics(self) -> Iterator[TopicStatus]:
         # One by one over a copy: the console lets the loop run in between, and topics come and go.
         for name, route in list(self._hall.routes.items()):
-            places = Places(self._server.door)
+            placements = Placements(self._server.door.hall, self._server.door.node_id)
             partitions = [
                 PartitionStatus(
                     partition.number,
@@ -78,7 +79,7 @@ class NodeStatus:
                     partition.high_watermark,
                     partition.log.bytes_kept(),
                     len(partition.log.segments),
-                    places.of(partition).leader,
+                    placements.of(partition).leader,
                 )
                 for partition in route
                 if not partition.elsewhere

@@ -1,4 +1,4 @@
-"""Asking a node's Kafka door one thing at a time, in the words of the messages."""
+"""Requests to a node's Kafka door, one at a time, as decoded messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place = tuple[str | bytes, int]  # A topic by name or by id, and a partition.
 
 
 async def ask(node: Node, message: Message, version: int) -> Any:
-    """The answer of a node that listens; ConnectionError if it hangs up instead."""
+    """The response of a listening node; ConnectionError if it closes the connection instead."""
     api = next(row for row in API.values() if row.request is type(message))
     frame = encode_request(1, "test", version, message)
     reader, writer = await asyncio.open_connection(node.kafka.host, node.kafka.port)

@@ -25,7 +25,7 @@ HEARTBEAT, FETCH = 12, 1
 
 
 class Loop:
-    """Only what a connection asks of a loop."""
+    """The part of an event loop that a connection uses."""
 
     def __init__(self) -> None:
         self.soon: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
@@ -43,7 +43,7 @@ class Loop:
 
 
 class Wire:
-    """A transport that remembers."""
+    """A transport that records what is written."""
 
     def __init__(self) -> None:
         self.sent = b""
@@ -215,7 +215,7 @@ def test_a_client_that_asks_without_end_is_held_back() -> None:
     assert wire.reading
 
 
-def test_answers_that_nobody_reads_do_not_pile_up() -> None:
+def test_answers_that_the_client_does_not_read_do_not_pile_up() -> None:
     desk = Desk()
     connection, wire = desk.connect()
     connection.pause_writing()
@@ -320,7 +320,7 @@ def test_nothing_of_the_budget_is_lost_however_connections_end(seed: int) -> Non
     for connection, _ in open_ones:
         connection.connection_lost(None)
     desk.loop.turn()
-    for call in desk.calls:  # Answers for clients that are gone: nobody minds.
+    for call in desk.calls:  # Answers for clients that are gone have no effect.
         if call.buffers is None:
             call.ready([b"late"])
     desk.loop.turn()
@@ -380,7 +380,7 @@ def test_a_connection_that_is_held_back_is_not_read_and_loses_nothing() -> None:
     for call in desk.calls:
         call.ready([b"!"])
     desk.loop.turn()
-    assert len(desk.calls) == 2  # Answers make no room for whoever is held back.
+    assert len(desk.calls) == 2  # Answers make no room for a connection that is held back.
     connection.let_go()
     assert [call.header.correlation_id for call in desk.calls] == [1, 2, 3]
     connection.let_go()

@@ -1,4 +1,4 @@
-"""Metadata is answered from what was told before, and never tells what has changed since."""
+"""Metadata is answered from the cache, and never with a description that is out of date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def topics(node: Node, *names: str, version: int = 12) -> list[Any]:
     return list((await ask(node, request, version)).topics)
 
 
-async def test_what_is_told_again_is_what_was_told(tmp_path: Path) -> None:
+async def test_a_second_response_is_the_same_as_the_first(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         await create_topic(two.leader.hall, "orders", 3, {})
         for version in (4, 8, 12, 13):
@@ -40,7 +40,7 @@ async def test_what_is_told_again_is_what_was_told(tmp_path: Path) -> None:
         assert answer.topics[1].error_code == UNKNOWN_TOPIC_ID
 
 
-async def test_changes_are_told(tmp_path: Path) -> None:
+async def test_changes_are_seen(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         hall = two.leader.hall
         await create_topic(hall, "orders", 1, {})
@@ -68,7 +68,7 @@ async def test_changes_are_told(tmp_path: Path) -> None:
         assert {(part.leader_id, part.error_code) for part in alone.partitions} == {(-1, LEADER_NOT_AVAILABLE)}
 
 
-async def test_many_topics_are_told_in_turns(tmp_path: Path) -> None:
+async def test_many_topics_are_described_in_turns(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         names = [f"topic-{number:04}" for number in range(TOPICS_A_TURN + 20)]
         await asyncio.gather(*(create_topic(two.leader.hall, name, 1, {}) for name in names))
@@ -78,19 +78,19 @@ async def test_many_topics_are_told_in_turns(tmp_path: Path) -> None:
             assert [topic.name for topic in everything.topics] == sorted(two.leader.hall.routes)
 
 
-async def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata_cache, "TOLD_BYTES_MAX", 10 * (100 + metadata_cache.ENTRY_BYTES))
+async def test_the_cache_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_cache, "CACHE_BYTES_MAX", 10 * (100 + metadata_cache.ENTRY_BYTES))
     async with two_nodes(tmp_path) as two:
         await create_topic(two.leader.hall, "orders", 1, {})
         route = two.leader.hall.routes["orders"]
-        kept = metadata_cache.MetadataCache()
-        kept.look([1])
+        cache = metadata_cache.MetadataCache()
+        cache.validate([1])
         for number in range(105):
-            kept.keep(str(number), 12, route, bytes(100))
-            assert kept.of(str(number), 12, route) == bytes(100)
-        assert [number for number in range(105) if kept.of(str(number), 12, route)] == [*range(100, 105)]
-        assert kept.of("104", 11, route) is None
-        kept.look([1])
-        assert kept.of("104", 12, route) is not None
-        kept.look([2])
-        assert kept.of("104", 12, route) is None
+            cache.put(str(number), 12, route, bytes(100))
+            assert cache.get(str(number), 12, route) == bytes(100)
+        assert [number for number in range(105) if cache.get(str(number), 12, route)] == [*range(100, 105)]
+        assert cache.get("104", 11, route) is None
+        cache.validate([1])
+        assert cache.get("104", 12, route) is not None
+        cache.validate([2])
+        assert cache.get("104", 12, route) is None

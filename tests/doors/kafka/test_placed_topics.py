@@ -1,4 +1,4 @@
-"""Making, changing and deleting topics in wings through the Kafka door."""
+"""Creating, changing and deleting topics of other replication groups through the Kafka door."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_topic_is_made_in_its_wings_before_it_is_answered(tmp_path: Path
         assert (configured[PLACEMENT].value, configured[PLACEMENT].read_only) == ("any-host", False)
         assert (configured[WINGS].value, configured[WINGS].read_only) == ("1,2", True)
         assert (await create(halls.main, "there", -1, placement="any-host")).error_code == TOPIC_EXISTS
-        assert len(halls.told.asked) == 2  # No wing is looked for in vain.
+        assert len(halls.told.asked) == 2  # No group is chosen for a topic that cannot be created.
 
         plain = await create(halls.main, "here", 1, placement="hall")
         assert plain.error_code == 0

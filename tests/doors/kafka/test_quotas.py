@@ -1,4 +1,4 @@
-"""Quotas at the Kafka door: what is sent is taken, and whoever sent too much is told how long to wait."""
+"""Quotas at the Kafka door: batches are accepted, and a client over its quota gets a throttle time."""
 
 from __future__ import annotations
 

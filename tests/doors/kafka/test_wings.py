@@ -1,4 +1,4 @@
-"""The main hall's door and topics that are kept in wings: it says where they are, and takes nothing for them."""
+"""The main hall's door and topics of other replication groups: it describes them, and stores nothing for them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_records_of_placed_topics_are_refused_one_by_one(tmp_path: Path) -
         assert main.hall.partitions[here.partitions[0]].high_watermark == 4
 
 
-async def test_whoever_wants_no_answer_is_hung_up_on(tmp_path: Path) -> None:
+async def test_without_acks_a_refusal_closes_the_connection(tmp_path: Path) -> None:
     async with hall_and_wings(tmp_path) as halls:
         main = halls.main
         await create_topic(main.hall, "there", 2, PLACED)

@@ -1,14 +1,14 @@
 """One connection of the Kafka door: frames in, answers out, in the order of the requests.
 
-Every request gets a slot; an answer waits in its slot until all earlier ones are ready, because that is the order the
-protocol promises. Answers that become ready in one turn of the loop leave in one write. When too much is under way, or
-the client does not read, the connection stops reading: what it has not asked yet costs nothing.
+Every request gets a slot; an answer waits in its slot until all earlier ones are ready, because the protocol promises
+this order. Answers that become ready in one turn of the loop leave in one write. When too much is under way, or the
+client does not read, the connection stops reading: requests that it has not read cost no memory.
 
     received bytes -> frames -> `serve(call)` -> ... -> `call.ready(buffers)` -> slots -> one write
 
 A frame that does not fit the buffer which all connections share is received into pieces of its own, taken one after
-another as its bytes come: what its head announces costs nothing either. See `front.admission` for what happens when
-there is no room for more.
+another as its bytes come: an announced size costs no memory either. `front.admission` says what happens when there is
+no room for more.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ SHARED_BYTES: Final = 256 * 1024
 PIECE_BYTES_MIN: Final = 64 * 1024  # Of a large frame; the next one has four times what has come so far,
 PIECE_BYTES_MAX: Final = 1024 * 1024 + 64 * 1024  # up to what the usual clients send at most in one request.
 SLOTS_MAX: Final = 1024  # Requests of one connection that are under way.
-WAITS_MAX: Final = 32  # Of them those that may answer with a lot, some time.
+WAITS_MAX: Final = 32  # Of these, requests that wait and may have a large answer.
 ANSWERS_BYTES_MAX: Final = 16 * 1024 * 1024  # Answers that are ready and not sent: beyond this no request is taken.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 _numbers: Final = count(1)
 NEVER_S: Final = 1e18
-WAITING_APIS: Final = (1, 11, 14)  # Fetch, JoinGroup, SyncGroup: they wait for others and are asked again.
+# Fetch, JoinGroup, SyncGroup: they wait for other clients, and their clients repeat them.
+WAITING_APIS: Final = (1, 11, 14)
 
 
 @final
@@ -78,18 +79,18 @@ class ForwardedCall:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Gate:
-    """What a connection needs of its server."""
+    """The server, as a connection sees it."""
 
     budget: Budget
     request_bytes_max: int
     shared: memoryview
 
     def opened(self, connection: Connection) -> bool:
-        """Whether the connection may stay."""
+        """Register a connection; False if there are too many."""
         raise NotImplementedError
 
     def closed(self, connection: Connection) -> None:
-        """It is gone."""
+        """A connection is closed."""
         raise NotImplementedError
 
     def serve(self, connection: Connection, frame: bytes) -> None:
@@ -97,11 +98,11 @@ class Gate:
         raise NotImplementedError
 
     def take_buffer(self, size: int) -> bytearray:
-        """Room for a piece of a request: so many bytes at least."""
+        """A buffer of at least `size` bytes for a piece of a request."""
         raise NotImplementedError
 
     def give_buffer(self, buffer: bytearray) -> None:
-        """It is not needed any more."""
+        """Return a buffer of `take_buffer`."""
         raise NotImplementedError
 
     def observe(self, call: Call, now_s: float) -> None:
@@ -111,12 +112,14 @@ class Gate:
 
 @final
 class Connection:
-    """See the module. Of the shape of `asyncio.BufferedProtocol` only: a class of that base could not be compiled."""
+    """The protocol of one connection. It has the methods of `asyncio.BufferedProtocol` without being one: a subclass
+    could not be compiled. Invariant: answers leave in the order of `_slots`.
+    """
 
     def __init__(self, gate: Gate, loop: asyncio.AbstractEventLoop) -> None:
         self.number = next(_numbers)
         self.peer = ""
-        self.active_s = 0.0  # When the last whole request came.
+        self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
         self._gate = gate
         self._loop = loop
@@ -131,13 +134,13 @@ class Connection:
         self._arrival: Arrival | None = None  # What a frame that is not served yet holds of the budget.
         self._parked_bytes = 0  # Of the budget, for frames that wait until something was answered.
         self._pool: Budget = gate.budget.unauthenticated
-        self.arriving_since_s = 0.0  # Since when a frame has been on its way here; 0 if none is.
+        self.arriving_since_s = 0.0  # When the frame that is arriving began; 0 if none is.
         self._serving = False
         self._flushing = False
         self._waits = 0
         self._ready_bytes = 0
-        self._full = False  # Requests wait in `_rest` until there is room for their answers, or they may be sent.
-        self._held_back = False  # Others are to be served first, or it sent more than its quota.
+        self._full = False  # Requests wait in `_rest` until there is room for their answers.
+        self._held_back = False  # Other topics come first, or the client is over its quota.
         self._paused_by_client = False
         self._paused = False
         self._wanting = False
@@ -172,31 +175,31 @@ class Connection:
         self._gate.closed(self)
 
     def close(self) -> None:
-        """Hang up; what was written still goes out."""
+        """Close the connection after the bytes that are written already."""
         self._closing = True
         if self._transport is not None:
             self._transport.close()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """True if no request is under way."""
         return not self._slots
 
     @property
     def is_owed(self) -> bool:
-        """Whether an answer is outstanding that a client cannot simply ask for again elsewhere."""
+        """True if an answer is outstanding to a request that the client cannot simply repeat at another node."""
         return self.owed_since_s < NEVER_S
 
     @property
     def owed_since_s(self) -> float:
-        """Since when such an answer is."""
+        """The time since which such an answer is outstanding; NEVER_S if none is."""
         for call in self._slots:
             if call.buffers is None and call.header.api_key not in WAITING_APIS:
                 return call.started_s
         return NEVER_S
 
     def stop_reading(self) -> None:
-        """Take no more requests; the answers to those that came still go out."""
+        """Take no more requests; those that came are still answered."""
         self._stopped = True
         self._regulate()
 
@@ -206,11 +209,11 @@ class Connection:
         self._regulate()
 
     def let_go(self) -> None:
-        """Go on, first with what has come already."""
+        """Take requests again, first those that have come already."""
         if not self._held_back:
             return
         self._held_back = False
-        self.active_s = self._loop.time()  # Until now the silence was ours.
+        self.active_s = self._loop.time()  # Until now this side caused the silence.
         if self._closing:
             return
         self._take_rest()
@@ -218,12 +221,12 @@ class Connection:
 
     @property
     def mid_frame(self) -> bool:
-        """Whether a request has begun to arrive."""
+        """True if a part of a request has arrived."""
         return self._large_size > 0 or bool(self._rest)
 
     def is_overdue(self, now_s: float, frame_s: float, rate_bytes: int) -> bool:
-        """True if a frame takes longer to arrive than `frame_s` and what has come of it needs at `rate_bytes` a second,
-        and it is not we who keep it waiting.
+        """True if a frame takes longer to arrive than `frame_s` plus the time of its bytes at `rate_bytes` a second,
+        while this side reads.
         """
         if not self.arriving_since_s or self._paused:
             return False
@@ -240,7 +243,7 @@ class Connection:
         self._flush_soon()
 
     def _regulate(self) -> None:
-        """Read only while there is room for what comes."""
+        """Read only while there is room for more."""
         transport = self._transport
         if transport is None or self._closing:
             return
@@ -251,7 +254,7 @@ class Connection:
         elif not stop and self._paused:
             self._paused = False
             if self.arriving_since_s:
-                self.arriving_since_s = self._loop.time()  # It was we who kept it waiting.
+                self.arriving_since_s = self._loop.time()  # This side did not read.
             transport.resume_reading()
 
     # Receiving
@@ -267,7 +270,7 @@ class Connection:
         return self._gate.shared
 
     def data_received(self, data: bytes) -> None:
-        """The same for a loop that knows buffered protocols by their class alone."""
+        """Received bytes, from a loop that recognises buffered protocols by their class alone."""
         at = 0
         while at < len(data) and not self._closing:
             room = self.get_buffer(-1)
@@ -297,13 +300,13 @@ class Connection:
             self._take(first, 0, len(first))
             if self._closing or at == nbytes:
                 return
-            if self._rest:  # There is no room for it now, nor for what comes behind it.
+            if self._rest:  # There is no room for it now, nor for the bytes behind it.
                 self._rest += bytes(shared[at:nbytes])
                 return
         self._take(shared, at, nbytes)
 
     def _missing(self, nbytes: int) -> int:
-        """How many of the bytes that came complete the request that has begun; all of them if they do not."""
+        """How many of these bytes complete the request that has begun; all of them if they do not."""
         if len(self._rest) < 4:
             return nbytes
         missing = 4 + int.from_bytes(self._rest[:4], "big", signed=True) - len(self._rest)
@@ -313,7 +316,7 @@ class Connection:
         return False
 
     def _take(self, data: bytes | memoryview, at: int, end: int) -> None:
-        """Cut these bytes into frames; what is left waits for more. Each is copied once, out of what others use too."""
+        """Cut these bytes into frames, each copied once out of the shared buffer. An incomplete frame has to wait."""
         self._rest = b""
         if self._parked_bytes:
             self._unpark()
@@ -323,7 +326,7 @@ class Connection:
                 return
             size = int.from_bytes(data[at : at + 4], "big", signed=True)
             if size < 0 or size > self._gate.request_bytes_max:
-                self.close()  # Not a frame of this protocol, or more than anybody may send: there is no way to go on.
+                self.close()  # Not a frame of this protocol, or too large: the rest of the stream has no meaning.
                 return
             if end - at - 4 < size:
                 if size > SHARED_BYTES:
@@ -343,12 +346,12 @@ class Connection:
             self._want()
 
     def _admit(self, size: int) -> bool:
-        """Whether a whole frame may be served now. It is counted then."""
+        """True if a complete frame may be served now; its bytes are taken from the budget then."""
         budget = self._gate.budget
         arrival = self._arrival
         if arrival is None or size <= SMALL_BYTES_MAX:
             return budget.take(size)
-        if self._pool is not budget:  # Of a stranger: from here on it is a request like any other.
+        if self._pool is not budget:  # Of a connection without a request so far: from here on it is one like any other.
             self._pool.leave(arrival)
             self._pool = budget
             budget.hold(arrival, size)
@@ -357,12 +360,12 @@ class Connection:
         self._arrival = None
         self._wanting = False
         budget.settle(arrival, size)
-        if arrival.held_bytes:  # For what came behind it, or for the end of a piece.
+        if arrival.held_bytes:  # For the bytes behind it, or for the end of a piece.
             budget.leave(arrival)
         return True
 
     def _park(self, rest: bytes) -> None:
-        """As much is under way as one client may have: these bytes wait until something was answered."""
+        """As much is under way as one client may have: these bytes wait for an answer."""
         self._full = True
         self._rest = rest
         if self._arrival is not None:
@@ -379,7 +382,7 @@ class Connection:
         self._gate.budget.give(parked)
 
     def _keep_rest(self, rest: bytes) -> None:
-        """These bytes could not be served: a frame that is not whole, or one that has to wait."""
+        """Keep bytes that are not served: an incomplete frame, or one that has to wait."""
         self._rest = rest
         if not rest:
             self.arriving_since_s = 0.0
@@ -399,7 +402,7 @@ class Connection:
         self._pool.hold(arrival, size - arrival.held_bytes)
 
     def _begin_large(self, size: int, data: bytes | memoryview, at: int, end: int) -> None:
-        """The rest of a large request is received where it belongs, without passing through the shared buffer."""
+        """Receive the rest of a large request into pieces of its own, without the shared buffer."""
         if not self.arriving_since_s:
             self.arriving_since_s = self._loop.time()
         if self._arrival is None:
@@ -425,7 +428,7 @@ class Connection:
             self._want()
 
     def _add_piece(self, size_min: int = 0) -> None:
-        """Room for more of a large frame: not much more than has come so far."""
+        """Take a piece for more of a large frame: not much larger than what has come so far."""
         arrival = self._arrival
         assert arrival is not None
         wanted = max(min(4 * (self._large_filled + size_min), PIECE_BYTES_MAX), PIECE_BYTES_MIN)
@@ -435,7 +438,7 @@ class Connection:
         self._pool.hold(arrival, len(piece))
 
     def _end_large(self) -> None:
-        """All of a large frame is here."""
+        """A large frame is complete."""
         size = self._large_size
         pieces = self._pieces
         if len(pieces) == 1:
@@ -447,7 +450,9 @@ class Connection:
         self._pieces = []
         for piece in pieces:
             self._gate.give_buffer(piece)
-        if self._wanting or not self._admit(size):  # Carried here by a node that cannot wait, or of a stranger.
+        if self._wanting or not self._admit(
+            size
+        ):  # Forwarded by a node that cannot wait, or the first request of its connection.
             self._keep_rest(size.to_bytes(4, "big") + frame)
             self._want()
             return
@@ -455,7 +460,7 @@ class Connection:
         self._serve(frame)
 
     def _want(self) -> None:
-        """There is no room in the budget: read nothing until there is."""
+        """Wait for room in the budget, and do not read until then."""
         arrival = self._arrival
         assert arrival is not None
         self._wanting = True
@@ -471,7 +476,7 @@ class Connection:
         self._regulate()
 
     def _give_up(self) -> None:
-        """Memory is short, and others come first: a client that is hung up on tries again."""
+        """Memory is short and others come first. The client tries again on a new connection."""
         self._drop_arrival()
         self.close()
 
@@ -495,14 +500,14 @@ class Connection:
         self._gate.serve(self, frame)
         self._serving = False
         if self._arrival is None:
-            self._pool = self._gate.budget  # It has asked something that could be read: it is no stranger any more.
+            self._pool = self._gate.budget  # Its first request could be read.
         if len(self._slots) > before:
             self._held[id(self._slots[-1])] = len(frame)
         else:
             self._gate.budget.give(len(frame))
 
     def _has_enough(self) -> bool:
-        """Whether as much is under way as one client may have now."""
+        """True if as much is under way as one client may have."""
         return (
             self._held_back
             or len(self._slots) >= SLOTS_MAX
@@ -511,7 +516,7 @@ class Connection:
         )
 
     def _take_rest(self) -> None:
-        """What has come and could not be taken, if it can be now."""
+        """Take the frames that have come and had to wait, if there is room now."""
         if self._full and not self._paused_by_client and not self._closing and not self._has_enough():
             self._full = False
             self._take(self._rest, 0, len(self._rest))
@@ -519,18 +524,20 @@ class Connection:
     # Answering
 
     def begin(self, call: Call) -> None:
-        """Give the call its place in the order of answers."""
+        """Give a call its place in the order of answers."""
         self._slots.append(call)
         if call.header.api_key in WAITING_APIS:
             self._waits += 1
 
     def answered(self, call: Call) -> None:
-        """An answer is ready."""
+        """The answer of a call is ready."""
         assert call.buffers is not None
         for buffer in call.buffers:
             self._ready_bytes += len(buffer)
         if self._slots and self._slots[0] is call:
-            alone = len(self._slots) == 1 and not self._full  # Nothing could leave with it, or be served behind it.
+            alone = (
+                len(self._slots) == 1 and not self._full
+            )  # No other answer could leave with it, and no request waits behind it.
             if alone and not self._serving and not self._flushing and not self._closing:
                 self._flush()
             else:

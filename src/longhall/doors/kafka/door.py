@@ -1,4 +1,4 @@
-"""What a handler of the Kafka door may use: the broker, and how this node is to be called."""
+"""What a handler of the Kafka door may use: the broker, and the identity of this node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from longhall.service.router import Router
 
 @final
 class Door:
-    """Handed to every handler."""
+    """The state that all connections of the Kafka door share. Every handler gets it."""
 
     def __init__(
         self,
@@ -36,42 +36,42 @@ class Door:
         self.transactor = transactor
         self.data = data
         self.node_id = NODE_ID
-        self.host = ""  # Known when the door is open.
+        self.host = ""  # Set when the door is open.
         self.port = 0
         self.rack = ""
         self.service = service
-        self.main: GroupClient | None = None  # Of another group's process: the hall answers all but records.
-        self.sieves = FetchFilters()
+        self.main: GroupClient | None = None  # In another group's process: the main hall answers all but records.
+        self.fetch_filters = FetchFilters()
         self.fairness = Fairness()
-        self.told = MetadataCache()
-        self.long_answers = asyncio.Lock()  # Whoever asks for much waits for others who do.
+        self.metadata_cache = MetadataCache()
+        self.long_responses = asyncio.Lock()  # Requests for many topics are answered one after the other.
         self._settings = settings
 
     @property
     def cluster_id(self) -> str:
-        """The hall's own id, by which clients notice that they talk to another one."""
+        """The id of the hall, by which clients detect that they are connected to another cluster."""
         return self.hall.hall_id
 
     @property
     def follows(self) -> bool:
-        """Whether another node leads the hall."""
+        """True if another node leads the hall."""
         leadership = self.hall.leadership
         return leadership is not None and not leadership.leads(CATALOGUE_SHARD)
 
     @property
     def keeps(self) -> bool:
-        """Whether this node keeps the hall: one that does not must not say that there is no topic."""
+        """True if this node has a replica of the hall. A node without one cannot say that a topic does not exist."""
         leadership = self.hall.leadership
         return leadership is None or leadership.node in leadership.replicas(CATALOGUE_SHARD)
 
     def unknown(self, by_id: bool) -> Code:
-        """Why there is nothing to do for a partition that this hall does not know. A wing knows but a part of what
-        there is: its clients are to ask where the partition is, and the main hall tells them if it is nowhere.
+        """The error for a partition that this process does not know. The process of another replication group knows
+        only its own partitions: NOT_LEADER makes the client ask for metadata, which the main hall answers.
         """
         if self.main is not None:
             return Code.NOT_LEADER
         return Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC
 
     def broker_settings(self) -> Mapping[str, str]:
-        """What this node was told, by Kafka's names where it has one."""
+        """The settings of this node, by Kafka's names where there is one."""
         return self._settings

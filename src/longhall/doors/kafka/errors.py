@@ -8,6 +8,8 @@ from longhall.errors import Code
 
 NONE: Final = 0
 UNKNOWN_SERVER_ERROR: Final = -1
+LEADER_NOT_AVAILABLE: Final = 5
+COORDINATOR_NOT_AVAILABLE: Final = 15
 UNSUPPORTED_VERSION: Final = 35
 
 ERROR_OF: Final[dict[Code, int]] = {

@@ -1,12 +1,16 @@
-"""What the Kafka door offers: each API with the versions that work and its handler.
+"""The table of what the Kafka door offers: one row an API.
 
-`direct` handlers read the frame themselves, for speed; the others get the decoded message and return the answer, now or
-as a coroutine.
+A row has the handler, what a node does that does not lead the hall, and whether the process of another replication
+group answers the API itself. Key, name and versions come from the wire: every version that has a codec is offered.
+
+`direct` handlers read the frame themselves, for speed. The others get the decoded message and return the response, now
+or as a coroutine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from longhall.doors.kafka.connection import Call
@@ -49,53 +53,118 @@ from longhall.doors.kafka.handlers import (
     txn_offset_commit,
     write_txn_markers,
 )
+from longhall.doors.kafka.wire.apis import API, Api
+from longhall.doors.kafka.wire.messages.configs import DescribeConfigsRequest
+from longhall.doors.kafka.wire.messages.transactions import InitProducerIdRequest
+
+
+class Follower(Enum):
+    """What a node that does not lead the hall does with a request."""
+
+    ANSWERS = "answers from its own state"
+    ASKS = "asks the leader; without an answer it refuses the change"
+    ASKS_OR_ANSWERS = "asks the leader, which has the newest state; without an answer it answers from its own"
+    ASKS_OR_REFUSES = "asks the leader; without an answer it refuses with COORDINATOR_NOT_AVAILABLE"
+    NOT_LEADER = "refuses with NOT_LEADER_OR_FOLLOWER: the client asks for metadata and goes to the leader"
+    NOT_COORDINATOR = "refuses with NOT_COORDINATOR: the client looks for the coordinator and goes there"
+    EMPTY = "answers with an empty list: clients that want the list ask every broker, and the leader has the rows"
 
 
 class Operation(NamedTuple):
-    """One row."""
+    """One row. A column that depends on the request is a function of it."""
 
+    api: Api
     version_min: int
     version_max: int
-    handler: Callable[[Door, Any, Any], Any] | None = None
-    direct: Callable[[Door, Call], None] | None = None
+    handler: Callable[[Door, Any, Any], Any] | None
+    direct: Callable[[Door, Call], None] | None
+    direct_refusal: Callable[[Door, Call], None] | None
+    follower: Follower | Callable[[Any], Follower]
+    in_group: bool | Callable[[Any], bool]
+
+    def follower_of(self, request: Any) -> Follower:
+        """What a node that does not lead does with this request."""
+        return self.follower if isinstance(self.follower, Follower) else self.follower(request)
+
+    def is_for_group(self, request: Any) -> bool:
+        """True if the process of another replication group answers this request; the main hall answers all others."""
+        return self.in_group if isinstance(self.in_group, bool) else self.in_group(request)
 
 
-OPERATIONS: Final[dict[int, Operation]] = {
-    0: Operation(0, 13, direct=produce.handle),
-    1: Operation(4, 18, direct=fetch.handle),
-    2: Operation(1, 10, list_offsets.handle),
-    3: Operation(0, 13, metadata.handle),
-    8: Operation(2, 10, offset_commit.handle),
-    9: Operation(1, 10, offset_fetch.handle),
-    10: Operation(0, 6, find_coordinator.handle),
-    11: Operation(0, 9, join_group.handle),
-    12: Operation(0, 4, heartbeat.handle),
-    13: Operation(0, 5, leave_group.handle),
-    14: Operation(0, 5, sync_group.handle),
-    15: Operation(0, 6, describe_groups.handle),
-    16: Operation(0, 5, list_groups.handle),
-    18: Operation(0, 4, api_versions.handle),
-    19: Operation(2, 7, create_topics.handle),
-    20: Operation(1, 6, delete_topics.handle),
-    21: Operation(0, 2, delete_records.handle),
-    22: Operation(0, 5, init_producer_id.handle),
-    23: Operation(2, 4, offset_for_leader_epoch.handle),
-    24: Operation(0, 5, add_partitions_to_txn.handle),
-    25: Operation(0, 4, add_offsets_to_txn.handle),
-    26: Operation(0, 5, end_txn.handle),
-    27: Operation(1, 2, write_txn_markers.handle),
-    28: Operation(0, 5, txn_offset_commit.handle),
-    32: Operation(1, 4, describe_configs.handle),
-    33: Operation(0, 2, alter_configs.handle),
-    35: Operation(1, 4, describe_log_dirs.handle),
-    37: Operation(0, 3, create_partitions.handle),
-    42: Operation(0, 2, delete_groups.handle),
-    43: Operation(0, 2, elect_leaders.handle),
-    44: Operation(0, 1, alter_configs.handle_incremental),
-    47: Operation(0, 0, offset_delete.handle),
-    60: Operation(0, 2, describe_cluster.handle),
-    61: Operation(0, 0, describe_producers.handle),
-    65: Operation(0, 0, describe_transactions.handle),
-    66: Operation(0, 2, list_transactions.handle),
-    75: Operation(0, 0, describe_topic_partitions.handle),
-}
+def _of_topics(request: DescribeConfigsRequest) -> bool:
+    return all(resource.resource_type == describe_configs.TOPIC for resource in request.resources)
+
+
+def _of_brokers(request: DescribeConfigsRequest) -> bool:
+    """Settings of a broker are a matter of the broker that was asked."""
+    return not _of_topics(request)
+
+
+def _describe_configs(request: DescribeConfigsRequest) -> Follower:
+    return Follower.ASKS_OR_ANSWERS if _of_topics(request) else Follower.ANSWERS
+
+
+def _init_producer_id(request: InitProducerIdRequest) -> Follower:
+    return Follower.ASKS_OR_REFUSES if request.transactional_id is None else Follower.NOT_COORDINATOR
+
+
+_API_OF_NAME: Final = {api.name: api for api in API.values()}
+
+
+def _row(
+    name: str,
+    handler: Callable[[Door, Any, Any], Any],
+    follower: Follower | Callable[[Any], Follower],
+    in_group: bool | Callable[[Any], bool] = False,
+) -> Operation:
+    api = _API_OF_NAME[name]
+    return Operation(api, api.version_min, api.version_max, handler, None, None, follower, in_group)
+
+
+def _direct(name: str, handler: Callable[[Door, Call], None], refusal: Callable[[Door, Call], None]) -> Operation:
+    """A row of records: they are in the log that this process has, and the leader of that log alone serves them."""
+    api = _API_OF_NAME[name]
+    return Operation(api, api.version_min, api.version_max, None, handler, refusal, Follower.NOT_LEADER, True)
+
+
+_ROWS: Final = (
+    _direct("Produce", produce.handle, produce.refuse),
+    _direct("Fetch", fetch.handle, fetch.refuse),
+    _row("ListOffsets", list_offsets.handle, Follower.NOT_LEADER, in_group=True),
+    _row("Metadata", metadata.handle, Follower.ASKS_OR_ANSWERS),
+    _row("OffsetCommit", offset_commit.handle, Follower.NOT_COORDINATOR),
+    _row("OffsetFetch", offset_fetch.handle, Follower.NOT_COORDINATOR),
+    _row("FindCoordinator", find_coordinator.handle, Follower.ANSWERS),
+    _row("JoinGroup", join_group.handle, Follower.NOT_COORDINATOR),
+    _row("Heartbeat", heartbeat.handle, Follower.NOT_COORDINATOR),
+    _row("LeaveGroup", leave_group.handle, Follower.NOT_COORDINATOR),
+    _row("SyncGroup", sync_group.handle, Follower.NOT_COORDINATOR),
+    _row("DescribeGroups", describe_groups.handle, Follower.NOT_COORDINATOR),
+    _row("ListGroups", list_groups.handle, Follower.EMPTY, in_group=True),
+    _row("ApiVersions", api_versions.handle, Follower.ANSWERS, in_group=True),
+    _row("CreateTopics", create_topics.handle, Follower.ASKS),
+    _row("DeleteTopics", delete_topics.handle, Follower.ASKS),
+    _row("DeleteRecords", delete_records.handle, Follower.NOT_LEADER, in_group=True),
+    _row("InitProducerId", init_producer_id.handle, _init_producer_id),
+    _row("OffsetForLeaderEpoch", offset_for_leader_epoch.handle, Follower.NOT_LEADER, in_group=True),
+    _row("AddPartitionsToTxn", add_partitions_to_txn.handle, Follower.NOT_COORDINATOR),
+    _row("AddOffsetsToTxn", add_offsets_to_txn.handle, Follower.NOT_COORDINATOR),
+    _row("EndTxn", end_txn.handle, Follower.NOT_COORDINATOR),
+    _row("WriteTxnMarkers", write_txn_markers.handle, Follower.NOT_LEADER),
+    _row("TxnOffsetCommit", txn_offset_commit.handle, Follower.NOT_COORDINATOR),
+    _row("DescribeConfigs", describe_configs.handle, _describe_configs, in_group=_of_brokers),
+    _row("AlterConfigs", alter_configs.handle, Follower.ASKS),
+    _row("DescribeLogDirs", describe_log_dirs.handle, Follower.ANSWERS, in_group=True),
+    _row("CreatePartitions", create_partitions.handle, Follower.ASKS),
+    _row("DeleteGroups", delete_groups.handle, Follower.NOT_COORDINATOR),
+    _row("ElectLeaders", elect_leaders.handle, Follower.ANSWERS),
+    _row("IncrementalAlterConfigs", alter_configs.handle_incremental, Follower.ASKS),
+    _row("OffsetDelete", offset_delete.handle, Follower.NOT_COORDINATOR),
+    _row("DescribeCluster", describe_cluster.handle, Follower.ANSWERS),
+    _row("DescribeProducers", describe_producers.handle, Follower.NOT_LEADER, in_group=True),
+    _row("DescribeTransactions", describe_transactions.handle, Follower.NOT_COORDINATOR),
+    _row("ListTransactions", list_transactions.handle, Follower.EMPTY, in_group=True),
+    _row("DescribeTopicPartitions", describe_topic_partitions.handle, Follower.ASKS_OR_ANSWERS),
+)
+
+OPERATIONS: Final[dict[int, Operation]] = {row.api.key: row for row in _ROWS}

@@ -1,7 +1,7 @@
-"""The Kafka door: accepts connections, cuts no corners, and gives every request to its handler.
+"""The Kafka door: accepts connections and passes every request to its handler.
 
 Invariant: whatever bytes a client sends, no exception leaves `serve`. A request that cannot be understood ends its own
-connection and nothing else; one that fails inside us is answered with an error where the protocol has room for one.
+connection and nothing else, and so does one whose handler fails.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
 
-from longhall.cluster.placement.group_client import GroupClient
-from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, Call, Connection, ForwardedCall, Gate
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
-from longhall.doors.kafka.not_leader import CARRIED, KNOWN_HERE, PATIENCE_S, REFUSED, REFUSED_DIRECT, is_for_main
+from longhall.doors.kafka.not_leader import answer
 from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.wire.apis import decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
@@ -27,14 +25,13 @@ from longhall.errors import Code, LonghallError
 from longhall.front.admission import SLOW_CHECK_S, Budget
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.meters import Histogram
-from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.world.ports import Network
 
-FIRST_REQUEST_S: Final = 10.0  # A connection that has asked nothing by then is closed.
-FRAME_S: Final = 30.0  # A request that has begun to arrive must be whole by then,
+FIRST_REQUEST_S: Final = 10.0  # A connection without a request by then is closed.
+FRAME_S: Final = 30.0  # A request that has begun to arrive must be complete by then,
 FRAME_RATE_BYTES: Final = 1024 * 1024  # and a second later for each of these that has come.
 SWEEP_S: Final = 5.0
-VAIN_S: Final = 1.0  # After so long an answer that cannot be had here is not waited for.
+VAIN_S: Final = 1.0  # An answer that a deposed leader owes is given up after this time.
 SPARE_BYTES_MIN: Final = 256 * 1024  # From here on a piece of a request is worth a buffer that is used again.
 SPARE_BUFFERS_MAX: Final = 8
 
@@ -43,7 +40,7 @@ _log = logging.getLogger("longhall.kafka")
 
 @final
 class KafkaServer(Gate):
-    """See the module."""
+    """The listener with all its connections, their limits, and the dispatch of requests."""
 
     def __init__(
         self,
@@ -80,7 +77,7 @@ class KafkaServer(Gate):
         return bound
 
     def entrance(self) -> asyncio.BaseProtocol:
-        """A connection that nobody has come in by yet."""
+        """A new connection, for a transport that is not connected yet."""
         return cast(asyncio.BaseProtocol, Connection(self, self._loop))
 
     def stop_accepting(self) -> None:
@@ -91,7 +88,7 @@ class KafkaServer(Gate):
                 timer.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Wait until nothing is under way, then hang up on everybody."""
+        """Wait until no request is under way, then close all connections."""
         await self.connections.drain(seconds)
 
     def _sweep(self) -> None:
@@ -109,14 +106,14 @@ class KafkaServer(Gate):
                 connection.close()
 
     def _look(self) -> None:
-        """Give up requests that hold memory and do not get on while others wait."""
+        """Give up requests that hold memory and make no progress while others wait."""
         now_s = self._loop.time()
         self.budget.drop_slow(now_s)
         self.budget.unauthenticated.drop_slow(now_s)
         self._looker = self._loop.call_later(SLOW_CHECK_S, self._look)
 
     def let_go(self) -> None:
-        """Hang up on whoever waits in vain: a client that is hung up on asks again, and asks who leads before."""
+        """Close the connections that wait in vain for a commit: their clients ask for metadata and try again."""
         before_s = self._loop.time() - VAIN_S
         for connection in list(self.connections.registered):
             if connection.owed_since_s < before_s:
@@ -149,7 +146,8 @@ class KafkaServer(Gate):
                 if self.door.hall.leadership is None or not self.door.follows:
                     operation.direct(self.door, call)
                 else:
-                    REFUSED_DIRECT[header.api_key](self.door, call)
+                    assert operation.direct_refusal is not None
+                    operation.direct_refusal(self.door, call)
             else:
                 self._serve_message(operation, call)
         except LonghallError as error:  # WireError among them: the bytes make no sense.
@@ -174,54 +172,17 @@ class KafkaServer(Gate):
         request = decode_request(header.api_key, header.version, call.frame, call.at)
         call.connection.begin(call)
         outcome: Any
-        main = self.door.main
-        if main is not None and is_for_main(self.door, header.api_key, request):
-            outcome = self._by_main(main, call)
-        elif self.door.follows:
-            outcome = self._elsewhere(operation, call, request)
+        if self.door.main is None and self.door.hall.leadership is None:  # A lone node answers everything itself.
+            assert operation.handler is not None
+            outcome = operation.handler(self.door, request, call)
         else:
-            outcome = self._here(operation, call, request)
+            outcome = answer(self.door, operation, call, request)
         if isinstance(outcome, Message):
             self._answer(call, outcome)
             return
         task = self._loop.create_task(self._finish(call, outcome))
         self.connections.track(task)
         call.on_close = partial(_cancel, task)
-
-    def _here(self, operation: Operation, call: Call, request: Message) -> Any:
-        assert operation.handler is not None
-        return operation.handler(self.door, request, call)
-
-    def _elsewhere(self, operation: Operation, call: Call, request: Message) -> Any:
-        """Another node leads: hand it on, refuse it, or say what is known here."""
-        header = call.header
-        carries = CARRIED.get(header.api_key)
-        if carries is not None and carries(self.door, request):
-            return self._forwarded(operation, call, request)
-        refuse = REFUSED.get(header.api_key)
-        return refuse(request, header.version) if refuse is not None else self._here(operation, call, request)
-
-    async def _forwarded(self, operation: Operation, call: Call, request: Message) -> Message | bytes:
-        """What the leader answers, or what is known here."""
-        patience_s = PATIENCE_S if call.header.api_key in KNOWN_HERE and self.door.keeps else None
-        try:
-            async with asyncio.timeout(patience_s):
-                return await self.door.service.call(
-                    AnswerKafkaRequest(call.frame), Caller(address=call.connection.peer)
-                )
-        except (LonghallError, TimeoutError) as error:
-            _log.info("the leader did not answer a request", extra={"api": call.header.api_key, "reason": str(error)})
-            if call.header.api_key in KNOWN_HERE and not self.door.keeps:
-                raise
-        refuse = REFUSED.get(call.header.api_key)
-        if refuse is not None:
-            return refuse(request, call.header.version)
-        outcome = self._here(operation, call, request)
-        return outcome if isinstance(outcome, Message) else await outcome
-
-    async def _by_main(self, main: GroupClient, call: Call) -> bytes:
-        """What the hall answers. A client that gets no answer is disconnected, and asks another broker."""
-        return await main.call(AnswerKafkaRequest(call.frame), Caller(address=call.connection.peer))
 
     async def answer_forwarded(self, frame: bytes, address: str) -> bytes:
         """Answer a request that another process was asked, as if its client had asked this one."""
@@ -243,7 +204,7 @@ class KafkaServer(Gate):
                 self._answer(call, answer)
         except asyncio.CancelledError:
             raise
-        except LonghallError as error:  # Nobody here can answer it; a client that is hung up on asks again.
+        except LonghallError as error:  # No process can answer it now; a client whose connection is closed tries again.
             _log.info("a request is not answered", extra={"peer": call.connection.peer, "reason": str(error)})
             call.connection.close()
         except Exception:
@@ -263,5 +224,5 @@ class KafkaServer(Gate):
 
 
 def _cancel(task: asyncio.Task[None]) -> None:
-    """Nobody waits for the answer any more."""
+    """The client has gone away."""
     task.cancel()

@@ -24,9 +24,9 @@ versions = st.sampled_from(VERSIONS)
 @given(versions, st.randoms(use_true_random=False))
 def test_requests_are_read_as_the_table_reads_them(version: int, random: Random) -> None:
     message: data.ProduceRequest = sample(data.ProduceRequest, version, random)
-    frame = encode_request(7, "somebody", version, message)[4:]
+    frame = encode_request(7, "client", version, message)[4:]
     header = decode_request_header(frame)
-    assert (header.api_key, header.version, header.correlation_id, header.client_id) == (0, version, 7, "somebody")
+    assert (header.api_key, header.version, header.correlation_id, header.client_id) == (0, version, 7, "client")
 
     request = parse_produce(frame, header.at, version)
     assert request.transactional_id == message.transactional_id

@@ -1,1 +1,1 @@
-"""One file an operation: from the wire to a verb of the broker and back, and no logic of its own."""
+"""One file an operation: it translates a request into a call of the broker, and the result into a response."""

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: the offsets of a group become part of a transaction."""
+"""AddOffsetsToTxn: add the offsets of a group to a transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: partitions become part of a transaction."""
+"""AddPartitionsToTxn: add partitions to a transaction."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from longhall.errors import Code
 
 MANY_FROM = 4
 FENCED_FROM = 2
-# Wings take no part in transactions. This is INVALID_TOPIC_EXCEPTION: of a partition's error that they do not expect in
-# this answer librdkafka, Java's client and kafka-python make one that says its name, after which the transaction can
-# only be aborted and the producer goes on. INVALID_TXN_STATE would end the producer, UNKNOWN_TOPIC is asked for ever.
+# Transactions do not extend to other replication groups. This is INVALID_TOPIC_EXCEPTION, which clients do not expect
+# in this response: librdkafka, Java's client and kafka-python report it by its name, the transaction can only be
+# aborted, and the producer goes on. INVALID_TXN_STATE would end the producer; clients retry UNKNOWN_TOPIC for ever.
 IN_WINGS = Code.INVALID_NAME
 
 Codes = dict[tuple[str, int], Code | None]
@@ -61,11 +61,11 @@ async def _add(
 ) -> Codes:
     wanted = [(topic.name, number) for topic in topics for number in topic.partitions]
     missing = [place for place in wanted if door.hall.partition(*place) is None]
-    if missing:  # All or none: what could have been added is said to be untouched.
+    if missing:  # All or none: the other partitions are reported as not attempted.
         return {place: Code.UNKNOWN_TOPIC if place in missing else Code.OPERATION_NOT_ATTEMPTED for place in wanted}
     placed = [place for place in wanted if (found := door.hall.partition(*place)) is not None and found.elsewhere]
     if placed:
-        # The transaction begins all the same, with nothing in it: librdkafka aborts it, and there must be one to abort.
+        # An empty transaction begins nevertheless: librdkafka aborts it, and there must be one to abort.
         begun = await door.transactor.add(transactional_id, producer_id, producer_epoch)
         if begun.code is not None:
             return dict.fromkeys(wanted, begun.code)

@@ -1,4 +1,4 @@
-"""ApiVersions: what this door offers. Everything listed works; nothing else is listed."""
+"""ApiVersions: the APIs and versions that this door offers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSACTION_VERSION = "transaction.version"
 
 def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
     response = ApiVersionsResponse(api_keys=_offered())
-    # Version 2 of transactions raises the epoch with each of them; clients use it only where it is announced.
+    # Version 2 of transactions raises the epoch at the end of each; clients use it only if it is announced.
     response.supported_features = [
         ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2)
     ]
@@ -32,7 +32,7 @@ def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsRe
 
 
 def refuse_version(correlation_id: int) -> bytes:
-    """For a version of ApiVersions that does not exist yet: the answer that even the oldest client can read."""
+    """The response to a version of ApiVersions that does not exist yet, in version 0, which every client can read."""
     response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_offered())
     return encode_response(correlation_id, API_VERSIONS, 0, response)
 

@@ -1,8 +1,8 @@
-"""CreatePartitions: a topic gets more of them."""
+"""CreatePartitions: add partitions to topics."""
 
 from __future__ import annotations
 
-from longhall.broker.topic_administration import add_partitions
+from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -19,7 +19,7 @@ async def handle(door: Door, request: CreatePartitionsRequest, call: Call) -> Cr
     for topic in request.topics:
         row = CreatePartitionsResponseTopic(name=topic.name)
         try:
-            await add_partitions(door.hall, topic.name, topic.count, request.validate_only)
+            await topic_operations.add_partitions(door.hall, topic.name, topic.count, request.validate_only)
         except LonghallError as error:
             row.error_code = error_of(error.code)
             row.error_message = str(error)

@@ -1,4 +1,4 @@
-"""DeleteGroups: groups that nobody is in."""
+"""DeleteGroups: delete groups without members."""
 
 from __future__ import annotations
 

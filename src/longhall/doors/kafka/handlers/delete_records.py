@@ -1,4 +1,4 @@
-"""DeleteRecords: the beginning of logs moves forward."""
+"""DeleteRecords: move the start offset of logs forward."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ async def handle(door: Door, request: DeleteRecordsRequest, call: Call) -> Delet
 
 
 async def _trim(door: Door, name: str, number: int, offset: int) -> DeleteRecordsResponsePartition:
+    row = DeleteRecordsResponsePartition(partition_index=number)
     partition = door.hall.partition(name, number)
     if partition is None:
-        code = error_of(door.unknown(False))
-        return DeleteRecordsResponsePartition(partition_index=number, low_watermark=-1, error_code=code)
+        row.error_code = error_of(door.unknown(False))
+        return row
     try:
-        start = await trim_log(door.hall, partition, offset)
+        row.low_watermark = await trim_log(door.hall, partition, offset)
     except LonghallError as error:
-        code = error_of(error.code)
-        return DeleteRecordsResponsePartition(partition_index=number, low_watermark=-1, error_code=code)
-    return DeleteRecordsResponsePartition(partition_index=number, low_watermark=start)
+        row.error_code = error_of(error.code)
+    return row

@@ -1,8 +1,8 @@
-"""DeleteTopics: topics and everything in them."""
+"""DeleteTopics: delete topics with everything in them."""
 
 from __future__ import annotations
 
-from longhall.broker.topic_administration import delete_topic
+from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -11,31 +11,27 @@ from longhall.doors.kafka.wire.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicsResponseTopic,
 )
+from longhall.doors.kafka.wire.schema import NO_ID
 from longhall.errors import Code, LonghallError
 
 BY_ID_FROM = 6
 
 
 async def handle(door: Door, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
-    rows: list[DeleteTopicsResponseTopic] = []
     if call.header.version < BY_ID_FROM:
-        for name in request.topic_names:
-            rows.append(await _delete(door, name))
-        return DeleteTopicsResponse(responses=rows)
-    for topic in request.topics:
-        wanted = topic.name if topic.name is not None else door.hall.topic_name(topic.topic_id)
-        if not wanted:
-            code = error_of(Code.UNKNOWN_TOPIC_ID)
-            rows.append(DeleteTopicsResponseTopic(name=None, topic_id=topic.topic_id, error_code=code))
-        else:
-            rows.append(await _delete(door, wanted))
-    return DeleteTopicsResponse(responses=rows)
+        return DeleteTopicsResponse(responses=[await _delete(door, name, NO_ID) for name in request.topic_names])
+    return DeleteTopicsResponse(
+        responses=[await _delete(door, topic.name or "", topic.topic_id) for topic in request.topics]
+    )
 
 
-async def _delete(door: Door, name: str) -> DeleteTopicsResponseTopic:
-    topic = door.hall.topic(name)
+async def _delete(door: Door, name: str, topic_id: bytes) -> DeleteTopicsResponseTopic:
+    """Delete the topic of this name; of this id without a name, for which the response has no name either."""
     try:
-        await delete_topic(door.hall, name)
+        deleted = await topic_operations.delete_topic(door.hall, name, topic_id)
     except LonghallError as error:
-        return DeleteTopicsResponseTopic(name=name, error_code=error_of(error.code), error_message=str(error))
-    return DeleteTopicsResponseTopic(name=name, topic_id=topic.topic_id if topic is not None else bytes(16))
+        code = error_of(error.code)
+        if error.code is Code.UNKNOWN_TOPIC_ID:
+            return DeleteTopicsResponseTopic(name=None, topic_id=topic_id, error_code=code)
+        return DeleteTopicsResponseTopic(name=name, error_code=code, error_message=str(error))
+    return DeleteTopicsResponseTopic(name=deleted.name, topic_id=deleted.topic_id)

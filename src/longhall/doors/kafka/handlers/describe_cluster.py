@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers that live."""
+"""DescribeCluster: the brokers that are alive."""
 
 from __future__ import annotations
 

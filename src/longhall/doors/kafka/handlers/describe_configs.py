@@ -1,11 +1,13 @@
-"""DescribeConfigs: how topics and this broker are configured, and where each value comes from."""
+"""DescribeConfigs: the settings of topics and of this broker, with the source of each value."""
 
 from __future__ import annotations
 
-from longhall.broker.configuration import BOOLEAN, READ_ONLY, SETTINGS, STRING, defaults
+from longhall.broker.configuration import BOOLEAN, READ_ONLY, SETTINGS, STRING
+from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.topic_operations import TopicConfiguration
 from longhall.doors.kafka.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
@@ -14,7 +16,7 @@ from longhall.doors.kafka.wire.messages.configs import (
     DescribeConfigsResponseResource,
     DescribeConfigsResponseSynonym,
 )
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 
 TOPIC = 2
 BROKER = 4
@@ -34,12 +36,12 @@ def _resource(door: Door, asked: DescribeConfigsRequestResource, documented: boo
         resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=None
     )
     if asked.resource_type == TOPIC:
-        topic = door.hall.topic(asked.resource_name)
-        if topic is None:
-            row.error_code = error_of(Code.UNKNOWN_TOPIC)
-            row.error_message = f"There is no topic '{asked.resource_name}'."
+        try:
+            topic = topic_operations.describe_configuration(door.hall, asked.resource_name)
+        except LonghallError as error:
+            row.error_code, row.error_message = error_of(error.code), str(error)
             return row
-        row.configs = _topic_configs(door, topic.configuration, documented)
+        row.configs = _topic_configs(topic, documented)
     elif asked.resource_type == BROKER and asked.resource_name in ("", str(door.node_id)):
         row.configs = _broker_configs(door)
     else:
@@ -50,8 +52,8 @@ def _resource(door: Door, asked: DescribeConfigsRequestResource, documented: boo
     return row
 
 
-def _topic_configs(door: Door, given: dict[str, str], documented: bool) -> list[DescribeConfigsResponseConfig]:
-    usual = defaults(door.hall.options)
+def _topic_configs(topic: TopicConfiguration, documented: bool) -> list[DescribeConfigsResponseConfig]:
+    given, usual = topic.configuration, topic.defaults
     configs: list[DescribeConfigsResponseConfig] = []
     for name, setting in SETTINGS.items():
         synonyms = [DescribeConfigsResponseSynonym(name=name, value=usual[name], source=FROM_DEFAULT)]

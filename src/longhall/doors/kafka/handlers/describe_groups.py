@@ -13,7 +13,7 @@ from longhall.doors.kafka.wire.messages.group_admin import (
 )
 from longhall.errors import Code
 
-TELLS_MISSING_FROM = 6
+HAS_UNKNOWN_FROM = 6
 DEAD = "Dead"
 
 
@@ -24,7 +24,7 @@ def handle(door: Door, request: DescribeGroupsRequest, call: Call) -> DescribeGr
 def _describe(door: Door, name: str, version: int) -> DescribeGroupsResponseGroup:
     group = door.coordinator.describe_group(name)
     if group is None:
-        if version >= TELLS_MISSING_FROM:
+        if version >= HAS_UNKNOWN_FROM:
             return DescribeGroupsResponseGroup(
                 group_id=name,
                 group_state=DEAD,

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: how much space partitions take."""
+"""DescribeLogDirs: the size of partitions, and the free space of the data directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to partitions, and since where a transaction is open."""
+"""DescribeProducers: the active producers of partitions, and where their open transactions begin."""
 
 from __future__ import annotations
 

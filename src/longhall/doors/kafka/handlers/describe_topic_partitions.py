@@ -1,12 +1,13 @@
-"""DescribeTopicPartitions: metadata in pages, as newer clients ask for it."""
+"""DescribeTopicPartitions: the metadata of topics in pages."""
 
 from __future__ import annotations
 
-from longhall.broker.partition import Partition
-from longhall.doors.kafka.brokers import Places
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.handlers.metadata import partition_row
+from longhall.doors.kafka.placements import Placement, Placements
+from longhall.doors.kafka.topic_operations import describe_topic
 from longhall.doors.kafka.wire.messages.cluster import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -27,26 +28,26 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
         first = max(request.cursor.partition_index, 0)
     room = min(max(request.response_partition_limit, 1), LIMIT_MAX)
     response = DescribeTopicPartitionsResponse()
-    places = Places(door)
+    placements = Placements(door.hall, door.node_id)
     for name in names:
-        route = door.hall.shown(name)
-        if route is None:
+        topic = describe_topic(door.hall, placements, name)
+        if topic is None:
             code = error_of(Code.UNKNOWN_TOPIC)
             response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=code))
             continue
         if room == 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
             break
-        shown = route[first : first + room]
+        shown = range(len(topic.partitions))[first : first + room]
         response.topics.append(
             DescribeTopicPartitionsResponseTopic(
                 name=name,
-                topic_id=route[0].topic_id,
-                partitions=[_partition(places, partition) for partition in shown],
+                topic_id=topic.topic_id,
+                partitions=[_partition(number, topic.partitions[number]) for number in shown],
             )
         )
         room -= len(shown)
-        if first + len(shown) < len(route):
+        if first + len(shown) < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponseCursor(
                 topic_name=name, partition_index=first + len(shown)
             )
@@ -55,16 +56,8 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
     return response
 
 
-def _partition(places: Places, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
-    placement = places.of(partition)
-    return DescribeTopicPartitionsResponsePartition(
-        error_code=placement.error_code,
-        partition_index=partition.number,
-        leader_id=placement.leader,
-        leader_epoch=placement.epoch,
-        replica_nodes=placement.replicas,
-        isr_nodes=placement.in_sync,
-        eligible_leader_replicas=[],
-        last_known_elr=[],
-        offline_replicas=placement.offline,
-    )
+def _partition(number: int, placement: Placement) -> DescribeTopicPartitionsResponsePartition:
+    row = partition_row(DescribeTopicPartitionsResponsePartition, number, placement)
+    row.eligible_leader_replicas = []
+    row.last_known_elr = []
+    return row

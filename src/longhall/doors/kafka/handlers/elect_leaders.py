@@ -1,4 +1,4 @@
-"""ElectLeaders: with one broker every partition has the leader it should have."""
+"""ElectLeaders: every partition has its preferred leader, so no election is needed."""
 
 from __future__ import annotations
 

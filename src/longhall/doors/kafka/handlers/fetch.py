@@ -1,6 +1,6 @@
-"""Fetch: batches from partitions, as soon as there are enough of them or the time is over.
+"""Fetch: batches of partitions, when there are enough bytes or the time is over.
 
-A consumer that names a filter as its rack (`client.rack=longhall.filter=...`) gets the messages that fit.
+A consumer that names a filter as its rack (`client.rack=longhall.filter=...`) gets the messages that match it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def handle(door: Door, call: Call) -> None:
     call.connection.begin(call)
     hall.traffic.fetches += 1
     if request.session_id != NO_SESSION:
-        # Sessions are never given out, so this one is from another life: the client then asks in full.
+        # This node grants no sessions, so this one is from another broker: the client repeats the request in full.
         buffers = encode_fetch_response(header.correlation_id, header.version, 0, SESSION_UNKNOWN, NO_SESSION, [])
         call.ready(buffers)
         return
@@ -41,9 +41,9 @@ def handle(door: Door, call: Call) -> None:
         partition = hall.partition(name, part.partition)
         wanted.append(PartitionFetch(partition, part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch))
     try:
-        filter = door.sieves.of(request.rack_id)
+        filter = door.fetch_filters.of(request.rack_id)
     except LonghallError as error:
-        _refuse(door, call, request.parts, wanted, error.code)
+        _refuse_all(door, call, request.parts, wanted, error.code)
         return
     answer = partial(_answer, door, call, request.parts)
     fetch = Fetch(
@@ -53,15 +53,29 @@ def handle(door: Door, call: Call) -> None:
         request.max_bytes if filter is None else min(request.max_bytes, FILTERED_BYTES_MAX),
         min(request.max_wait_ms, WAIT_MS_MAX),
         request.isolation_level == 1,
-        answer if filter is None else partial(_sift, call, filter, answer),
+        answer if filter is None else partial(_start_filter, call, filter, answer),
     )
     call.on_close = fetch.cancel
     fetch.start()
 
 
-def _sift(call: Call, filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
-    """What was fetched goes through a filter before it is the answer."""
-    task = asyncio.get_running_loop().create_task(_sifted(filter, answer, fetch))
+def refuse(door: Door, call: Call) -> None:
+    """Refuse every partition with NOT_LEADER_OR_FOLLOWER: another node leads."""
+    header = call.header
+    request = parse_fetch(call.frame, call.at, header.version)
+    call.frame = b""
+    call.connection.begin(call)
+    door.hall.traffic.fetches += 1
+    code = error_of(Code.NOT_LEADER)
+    parts = [
+        FetchedPart(part.topic, part.topic_id, part.partition, code, -1, -1, -1, None, []) for part in request.parts
+    ]
+    call.ready(encode_fetch_response(header.correlation_id, header.version, 0, 0, NO_SESSION, parts))
+
+
+def _start_filter(call: Call, filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
+    """Filter the fetched batches in a task, then answer."""
+    task = asyncio.get_running_loop().create_task(_filter_and_answer(filter, answer, fetch))
     call.on_close = partial(_stop, task)
 
 
@@ -69,7 +83,7 @@ def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
 
 
-async def _sifted(filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
+async def _filter_and_answer(filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
     try:
         await filter_batches(fetch.wanted, filter)
     except LonghallError as error:
@@ -79,8 +93,8 @@ async def _sifted(filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch)
     answer(fetch)
 
 
-def _refuse(door: Door, call: Call, parts: list[FetchPart], wanted: list[PartitionFetch], code: Code) -> None:
-    """The same error for every partition."""
+def _refuse_all(door: Door, call: Call, parts: list[FetchPart], wanted: list[PartitionFetch], code: Code) -> None:
+    """Answer with the same error for every partition."""
     fetch = Fetch(door.hall, wanted, 0, 0, 0, False, partial(_answer, door, call, parts))
     for one in wanted:
         one.code = code

@@ -1,20 +1,20 @@
-"""FindCoordinator: who looks after a group or a transactional id; on a lone node always this one."""
+"""FindCoordinator: the coordinator of a group or a transactional id; a lone node coordinates all of them."""
 
 from __future__ import annotations
 
 from longhall.doors.kafka.brokers import Broker, coordinator_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import COORDINATOR_NOT_AVAILABLE, error_of
 from longhall.doors.kafka.wire.messages.cluster import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
+from longhall.errors import Code
 
 GROUP = 0
 TRANSACTION = 1
-COORDINATOR_NOT_AVAILABLE = 15
-INVALID_REQUEST = 42
 NONE = Broker(-1, "", -1)
 
 
@@ -35,6 +35,6 @@ def _row(door: Door, key: str, known: bool) -> FindCoordinatorResponseCoordinato
 
 def _find(door: Door, key: str, known: bool) -> tuple[Broker, int]:
     if not known:
-        return NONE, INVALID_REQUEST
+        return NONE, error_of(Code.INVALID_REQUEST)
     host = coordinator_of(door, key)
     return (host, 0) if host is not None else (NONE, COORDINATOR_NOT_AVAILABLE)

@@ -1,4 +1,4 @@
-"""Heartbeat: a member is still here."""
+"""Heartbeat: a member keeps its session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JoinGroup: a member asks to take part in the next generation."""
+"""JoinGroup: a member joins the next generation of its group."""
 
 from __future__ import annotations
 

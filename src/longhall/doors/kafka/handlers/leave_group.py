@@ -1,4 +1,4 @@
-"""LeaveGroup: members go at once instead of being missed."""
+"""LeaveGroup: members leave at once, before their session times out."""
 
 from __future__ import annotations
 

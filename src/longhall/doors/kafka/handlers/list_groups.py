@@ -1,4 +1,4 @@
-"""ListGroups: all groups, by state or type if wanted."""
+"""ListGroups: all groups, or those of some states or types."""
 
 from __future__ import annotations
 

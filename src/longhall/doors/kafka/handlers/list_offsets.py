@@ -1,4 +1,4 @@
-"""ListOffsets: the first, the last, or the one at a time."""
+"""ListOffsets: the first offset, the last one, or the one at a timestamp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListTransactions: what is open, and for how long."""
+"""ListTransactions: transactions by state, producer and duration."""
 
 from __future__ import annotations
 

@@ -1,17 +1,19 @@
-"""Metadata: topics, their partitions, and who leads them; topics are made on first use where that is allowed."""
+"""Metadata: topics, their partitions and leaders. Topics are created on first use where the settings allow it."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
-from longhall.broker.partition import Partition
-from longhall.broker.topic_administration import create_topic
-from longhall.doors.kafka.brokers import Places, brokers_of, controller_of
+from longhall.doors.kafka import topic_operations
+from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.errors import LEADER_NOT_AVAILABLE, error_of
+from longhall.doors.kafka.placements import NO_NODE, Placement, Placements
+from longhall.doors.kafka.topic_operations import TopicDescription, describe_topic
 from longhall.doors.kafka.wire.messages.cluster import (
+    DescribeTopicPartitionsResponsePartition,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -25,6 +27,8 @@ from longhall.names import INTERNAL_PREFIX
 
 TOPICS_A_TURN: Final = 500
 
+Row = TypeVar("Row", MetadataResponsePartition, DescribeTopicPartitionsResponsePartition)
+
 
 async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataResponse:
     version = call.header.version
@@ -37,9 +41,9 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
     if len(asked) <= TOPICS_A_TURN:
         topics = await _describe_all(door, asked, version, may_create)
     else:
-        async with door.long_answers:
+        async with door.long_responses:
             topics = await _describe_all(door, asked, version, may_create)
-    if everything:  # What was deleted meanwhile is the only thing that is not encoded.
+    if everything:  # A topic that was deleted in between is the only one that is not encoded.
         topics = [topic for topic in topics if isinstance(topic, bytes)]
     return MetadataResponse(
         brokers=[
@@ -48,31 +52,32 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
         ],
         cluster_id=door.cluster_id,
         controller_id=controller_of(door),
-        topics=cast("list[MetadataResponseTopic]", topics),  # What is encoded already is written as it is.
+        topics=cast("list[MetadataResponseTopic]", topics),  # The codec writes encoded topics as they are.
     )
 
 
 async def _describe_all(
     door: Door, asked: list[MetadataRequestTopic], version: int, may_create: bool
 ) -> list[MetadataResponseTopic | bytes]:
-    """In turns, so that others are served meanwhile."""
+    """Describe topics in turns, so that other requests are served in between."""
     topics: list[MetadataResponseTopic | bytes] = []
     for at in range(0, len(asked), TOPICS_A_TURN):
         if at:
             await asyncio.sleep(0)
-        places: Places | None = None
+        placements: Placements | None = None
         for one in asked[at : at + TOPICS_A_TURN]:
             name = _name_of(door, one)
             if name not in door.hall.routes and may_create and one.topic_id == NO_ID:
-                refusal = await _create(door, name)
-                if refusal is not None:
-                    topics.append(refusal)
+                try:
+                    await topic_operations.ensure_topic(door.hall, name)
+                except LonghallError as error:
+                    topics.append(MetadataResponseTopic(error_code=error_of(error.code), name=name))
                     continue
-                places = None  # Who leads may have changed meanwhile.
-            if places is None:
-                places = Places(door)
-                door.told.look(places.of_shards())
-            topics.append(_describe(door, places, one, name, version))
+                placements = None  # Another node may lead by now.
+            if placements is None:
+                placements = Placements(door.hall, door.node_id)
+                door.metadata_cache.validate(placements.of_shards())
+            topics.append(_describe(door, placements, one, name, version))
     return topics
 
 
@@ -80,45 +85,40 @@ def _name_of(door: Door, asked: MetadataRequestTopic) -> str:
     return asked.name or "" if asked.topic_id == NO_ID else door.hall.topic_name(asked.topic_id)
 
 
-async def _create(door: Door, name: str) -> MetadataResponseTopic | None:
-    """Make the topic if that is allowed; None if it is there then."""
-    if not door.hall.options.auto_create_topics:
-        return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC), name=name)
-    try:
-        await create_topic(door.hall, name, -1, {})
-    except LonghallError as error:
-        if error.code is not Code.TOPIC_EXISTS:  # Somebody else was first.
-            return MetadataResponseTopic(error_code=error_of(error.code), name=name)
-    return None
-
-
 def _describe(
-    door: Door, places: Places, asked: MetadataRequestTopic, name: str, version: int
+    door: Door, placements: Placements, asked: MetadataRequestTopic, name: str, version: int
 ) -> MetadataResponseTopic | bytes:
     route = door.hall.shown(name)
     if route is None:
         if asked.topic_id != NO_ID:
             return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC_ID), topic_id=asked.topic_id, name=None)
         return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC), name=name)
-    told = door.told.of(name, version, route)
-    if told is not None:
-        return told
-    topic = MetadataResponseTopic(
-        name=name,
-        topic_id=route[0].topic_id,
-        is_internal=name.startswith(INTERNAL_PREFIX),
-        partitions=[_partition(places, partition) for partition in route],
+    encoded = door.metadata_cache.get(name, version, route)
+    if encoded is None:
+        encoded = _encode(describe_topic(door.hall, placements, name), version)
+        door.metadata_cache.put(name, version, route, encoded)
+    return encoded
+
+
+def _encode(topic: TopicDescription | None, version: int) -> bytes:
+    assert topic is not None, "it has a route"
+    row = MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name.startswith(INTERNAL_PREFIX),
+        partitions=[
+            partition_row(MetadataResponsePartition, number, placement)
+            for number, placement in enumerate(topic.partitions)
+        ],
     )
-    told = encode_element(MetadataResponse, "topics", topic, version)
-    door.told.keep(name, version, route, told)
-    return told
+    return encode_element(MetadataResponse, "topics", row, version)
 
 
-def _partition(places: Places, partition: Partition) -> MetadataResponsePartition:
-    placement = places.of(partition)
-    return MetadataResponsePartition(
-        error_code=placement.error_code,
-        partition_index=partition.number,
+def partition_row(row_class: type[Row], number: int, placement: Placement) -> Row:
+    """The description of a partition, in this response or in that of DescribeTopicPartitions."""
+    return row_class(
+        error_code=LEADER_NOT_AVAILABLE if placement.leader == NO_NODE else 0,
+        partition_index=number,
         leader_id=placement.leader,
         leader_epoch=placement.epoch,
         replica_nodes=placement.replicas,

@@ -1,4 +1,4 @@
-"""OffsetDelete: a group forgets how far it had read."""
+"""OffsetDelete: delete committed offsets of a group."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""OffsetFetch: where groups go on."""
+"""OffsetFetch: the committed offsets of groups."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -21,6 +23,8 @@ from longhall.topics.views import FetchedOffset
 MANY_GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 
+Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponseGroupTopicPartition)
+
 
 async def handle(door: Door, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.header.version >= MANY_GROUPS_FROM:
@@ -35,16 +39,7 @@ async def handle(door: Door, request: OffsetFetchRequest, call: Call) -> OffsetF
         topics=[
             OffsetFetchResponseTopic(
                 name=name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=row.partition,
-                        committed_offset=row.offset,
-                        committed_leader_epoch=row.leader_epoch,
-                        metadata=row.metadata,
-                        error_code=error_of(row.code),
-                    )
-                    for row in rows
-                ],
+                partitions=[_partition(OffsetFetchResponsePartition, row) for row in rows],
             )
             for name, rows in _by_topic(found).items()
         ]
@@ -69,29 +64,28 @@ async def _group(
         OffsetFetchResponseGroupTopic(
             name=name,
             topic_id=_topic_id(door, name),
-            partitions=[
-                OffsetFetchResponseGroupTopicPartition(
-                    partition_index=row.partition,
-                    committed_offset=row.offset,
-                    committed_leader_epoch=row.leader_epoch,
-                    metadata=row.metadata,
-                    error_code=error_of(row.code),
-                )
-                for row in rows
-            ],
+            partitions=[_partition(OffsetFetchResponseGroupTopicPartition, row) for row in rows],
         )
         for name, rows in _by_topic(found).items()
     ]
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + unknown)
 
 
+def _partition(row_class: type[Row], found: FetchedOffset) -> Row:
+    return row_class(
+        partition_index=found.partition,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=error_of(found.code),
+    )
+
+
 def _unknown(topic_id: bytes, numbers: list[int]) -> OffsetFetchResponseGroupTopic:
     return OffsetFetchResponseGroupTopic(
         topic_id=topic_id,
         partitions=[
-            OffsetFetchResponseGroupTopicPartition(
-                partition_index=number, committed_offset=-1, error_code=error_of(Code.UNKNOWN_TOPIC_ID)
-            )
+            OffsetFetchResponseGroupTopicPartition(partition_index=number, error_code=error_of(Code.UNKNOWN_TOPIC_ID))
             for number in numbers
         ],
     )

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended, so that readers notice a log that was cut."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which readers detect a truncated log."""
 
 from __future__ import annotations
 

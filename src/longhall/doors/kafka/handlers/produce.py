@@ -1,4 +1,4 @@
-"""Produce: batches for partitions, answered when they are as durable as their topics ask."""
+"""Produce: append batches to partitions, and acknowledge them when they are as durable as their topics require."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from longhall.shards.shard import ONE, Committable
 
 SPEAKS_BATCHES_FROM: Final = 3  # Older versions carry message formats that are not taken.
 ABORTABLE_FROM: Final = 11
-# A client is told to wait no longer at once, whatever it owes: of the requests that it has sent already each waits so
-# long for the one before it, and a client that gets no answer for half a minute hangs up.
+# The longest throttle time of one response, however far the client is over its quota: each request that it has sent
+# already waits as long for the one before it, and a client without an answer for half a minute closes the connection.
 DEBT_MS_MAX: Final = 5_000
-BACKLOG_MS: Final = 500  # Not read for so long after a send that found too much waiting for its commit.
-ADDS_PARTITIONS_FROM: Final = 12  # From here on a batch brings its partition into the transaction by itself.
+BACKLOG_MS: Final = 500  # The connection is not read for this time after a send that found the commit backlog full.
+ADDS_PARTITIONS_FROM: Final = 12  # From here on a batch adds its partition to the transaction by itself.
 
 
 @final
 class Produced(Committable):
-    """A request whose batches are appended; answered, if it asks for that, when the last of them is committed."""
+    """A request whose batches are appended. With acks it is answered when the last of them is committed."""
 
     def __init__(self, hall: Hall, call: Call, parts: list[ProducePart], is_answered: bool, fairness: Fairness) -> None:
         self.call = call
@@ -41,7 +41,7 @@ class Produced(Committable):
         self._fairness = fairness
 
     def committed(self, value: int) -> None:
-        """`value` counts the parts that have to be safe by their acknowledgement from 1; 0 is for all others."""
+        """A batch is committed. `value` counts its part from 1 on if the batch needs the in-sync replicas, else 0."""
         if value and self._hall.is_short:
             self.parts[value - 1].error_code = error_of(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self.missing -= 1
@@ -115,19 +115,34 @@ def handle(door: Door, call: Call) -> None:
                 produced.debt_ms = max(produced.debt_ms, BACKLOG_MS)
             part.error_code = error_of(code)
             part.error_message = sent.message or None
-    call.frame = b""  # The answer may wait for the disk; the bytes need not.
+    call.frame = b""  # The answer may wait for the disk; the frame's memory is free at once.
     if produced.debt_ms:
         _slow_down(call, produced)
     if produced.size_bytes:
         _share(door, call, produced, lane_name)
     produced.committed(0)
     if not acks and any(part.error_code for part in request.parts):
-        call.connection.close()  # Without answers this is the only way to tell.
+        call.connection.close()  # Without acks this is the only way to report an error.
+
+
+def refuse(door: Door, call: Call) -> None:
+    """Refuse every batch with NOT_LEADER_OR_FOLLOWER: another node leads."""
+    header = call.header
+    request = parse_produce(call.frame, call.at, header.version)
+    call.frame = b""
+    door.hall.traffic.sends += 1
+    if not request.acks:
+        call.connection.close()  # Without acks this is the only way to report an error.
+        return
+    call.connection.begin(call)
+    for part in request.parts:
+        part.error_code = error_of(Code.NOT_LEADER)
+    call.ready((encode_produce_response(header.correlation_id, header.version, request.parts),))
 
 
 def _slow_down(call: Call, produced: Produced) -> None:
-    """More was sent than a quota or the backlog allows: say so with the answer, and read no more from whoever sent it
-    for so long.
+    """The client is over its quota, or the commit backlog is full: send the throttle time with the answer, and do not
+    read from the connection for this time.
     """
     produced.debt_ms = min(produced.debt_ms, DEBT_MS_MAX)
     call.connection.hold_back()
@@ -135,7 +150,7 @@ def _slow_down(call: Call, produced: Produced) -> None:
 
 
 def _share(door: Door, call: Call, produced: Produced, name: str) -> None:
-    """See that nobody else waits for long because of what was sent here. It counts for the last topic in it."""
+    """Hold the connection back while its topic has more than its share under way. The last topic counts."""
     fairness = door.fairness
     produced.lane = fairness.hold(name, produced.size_bytes, call.started_s)
     if fairness.is_over_share(produced.lane) and not produced.debt_ms:

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, everybody gets their part."""
+"""SyncGroup: the leader of a group sends the assignments, and each member gets its own."""
 
 from __future__ import annotations
 

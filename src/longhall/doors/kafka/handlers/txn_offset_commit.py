@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that count when the transaction does."""
+"""TxnOffsetCommit: offsets of a group that are stored when the transaction commits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def handle(door: Door, request: TxnOffsetCommitRequest, call: Call) -> Txn
         request.producer_epoch,
         joins=version >= JOINS_FROM,
     )
-    # This answer has no room for a fenced producer; clients know it by its epoch.
+    # This response has no error for a fenced producer; clients recognise it by its epoch.
     everything = fenced_as(result.code, False)
     if everything is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
         everything = Code.INVALID_TRANSACTION_STATE

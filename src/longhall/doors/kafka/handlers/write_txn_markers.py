@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: an administrator ends a transaction in partitions where it hangs."""
+"""WriteTxnMarkers: an administrator ends a hanging transaction in some partitions."""
 
 from __future__ import annotations
 

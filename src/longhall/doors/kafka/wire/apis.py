@@ -1,13 +1,14 @@
-"""Every API that has a codec here: its key, its versions, its messages.
+"""The table of APIs that have a codec: key, versions and messages.
 
-The versions are those that the codecs understand. What a node offers is the door's own choice among them.
+The versions are those that the codecs understand, and a node offers all of them for every API that it offers. This
+table does not know handlers: clients use it too.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from longhall.doors.kafka.wire.headers import FLEXIBLE_FROM, decode_response_header, frame_request, frame_response
+from longhall.doors.kafka.wire.headers import decode_response_header, frame_request, frame_response
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import (
     cluster,
@@ -28,13 +29,12 @@ from longhall.doors.kafka.wire.schema import Message, decode, encode
 
 
 class Api(NamedTuple):
-    """One row of the table."""
+    """One row: an API, the versions from first to last, and the classes of its messages."""
 
     key: int
     name: str
     version_min: int
     version_max: int
-    flexible_from: int
     request: type[Message]
     response: type[Message]
 
@@ -42,89 +42,51 @@ class Api(NamedTuple):
         return self.version_min <= version <= self.version_max
 
 
-def _api(
-    key: int, name: str, version_min: int, version_max: int, request: type[Message], response: type[Message]
-) -> Api:
-    return Api(key, name, version_min, version_max, FLEXIBLE_FROM[key], request, response)
+def _api(key: int, version_min: int, version_max: int, request: type[Message], response: type[Message]) -> Api:
+    name = request.__name__.removesuffix("Request")
+    return Api(key, name, version_min, version_max, request, response)
 
 
 _ROWS: Final = (
-    _api(0, "Produce", 0, 13, data.ProduceRequest, data.ProduceResponse),
-    _api(1, "Fetch", 4, 18, data.FetchRequest, data.FetchResponse),
-    _api(2, "ListOffsets", 1, 11, offsets.ListOffsetsRequest, offsets.ListOffsetsResponse),
-    _api(3, "Metadata", 0, 13, cluster.MetadataRequest, cluster.MetadataResponse),
-    _api(8, "OffsetCommit", 2, 10, commits.OffsetCommitRequest, commits.OffsetCommitResponse),
-    _api(9, "OffsetFetch", 1, 10, commits.OffsetFetchRequest, commits.OffsetFetchResponse),
-    _api(10, "FindCoordinator", 0, 6, cluster.FindCoordinatorRequest, cluster.FindCoordinatorResponse),
-    _api(11, "JoinGroup", 0, 9, groups.JoinGroupRequest, groups.JoinGroupResponse),
-    _api(12, "Heartbeat", 0, 4, groups.HeartbeatRequest, groups.HeartbeatResponse),
-    _api(13, "LeaveGroup", 0, 5, groups.LeaveGroupRequest, groups.LeaveGroupResponse),
-    _api(14, "SyncGroup", 0, 5, groups.SyncGroupRequest, groups.SyncGroupResponse),
-    _api(15, "DescribeGroups", 0, 6, group_admin.DescribeGroupsRequest, group_admin.DescribeGroupsResponse),
-    _api(16, "ListGroups", 0, 5, group_admin.ListGroupsRequest, group_admin.ListGroupsResponse),
-    _api(17, "SaslHandshake", 0, 1, sasl.SaslHandshakeRequest, sasl.SaslHandshakeResponse),
-    _api(18, "ApiVersions", 0, 4, versions.ApiVersionsRequest, versions.ApiVersionsResponse),
-    _api(19, "CreateTopics", 2, 7, topics.CreateTopicsRequest, topics.CreateTopicsResponse),
-    _api(20, "DeleteTopics", 1, 6, topics.DeleteTopicsRequest, topics.DeleteTopicsResponse),
-    _api(21, "DeleteRecords", 0, 2, offsets.DeleteRecordsRequest, offsets.DeleteRecordsResponse),
-    _api(22, "InitProducerId", 0, 5, transactions.InitProducerIdRequest, transactions.InitProducerIdResponse),
-    _api(23, "OffsetForLeaderEpoch", 2, 4, offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse),
-    _api(
-        24, "AddPartitionsToTxn", 0, 5, transactions.AddPartitionsToTxnRequest, transactions.AddPartitionsToTxnResponse
-    ),
-    _api(25, "AddOffsetsToTxn", 0, 4, transactions.AddOffsetsToTxnRequest, transactions.AddOffsetsToTxnResponse),
-    _api(26, "EndTxn", 0, 5, transactions.EndTxnRequest, transactions.EndTxnResponse),
-    _api(27, "WriteTxnMarkers", 1, 2, transactions.WriteTxnMarkersRequest, transactions.WriteTxnMarkersResponse),
-    _api(28, "TxnOffsetCommit", 0, 5, transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
-    _api(32, "DescribeConfigs", 1, 4, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
-    _api(33, "AlterConfigs", 0, 2, configs.AlterConfigsRequest, configs.AlterConfigsResponse),
-    _api(35, "DescribeLogDirs", 1, 4, storage.DescribeLogDirsRequest, storage.DescribeLogDirsResponse),
-    _api(36, "SaslAuthenticate", 0, 2, sasl.SaslAuthenticateRequest, sasl.SaslAuthenticateResponse),
-    _api(37, "CreatePartitions", 0, 3, topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
-    _api(42, "DeleteGroups", 0, 2, group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
-    _api(43, "ElectLeaders", 0, 2, topics.ElectLeadersRequest, topics.ElectLeadersResponse),
-    _api(
-        44,
-        "IncrementalAlterConfigs",
-        0,
-        1,
-        configs.IncrementalAlterConfigsRequest,
-        configs.IncrementalAlterConfigsResponse,
-    ),
-    _api(47, "OffsetDelete", 0, 0, commits.OffsetDeleteRequest, commits.OffsetDeleteResponse),
-    _api(60, "DescribeCluster", 0, 2, cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
-    _api(
-        61,
-        "DescribeProducers",
-        0,
-        0,
-        transaction_admin.DescribeProducersRequest,
-        transaction_admin.DescribeProducersResponse,
-    ),
-    _api(
-        65,
-        "DescribeTransactions",
-        0,
-        0,
-        transaction_admin.DescribeTransactionsRequest,
-        transaction_admin.DescribeTransactionsResponse,
-    ),
-    _api(
-        66,
-        "ListTransactions",
-        0,
-        2,
-        transaction_admin.ListTransactionsRequest,
-        transaction_admin.ListTransactionsResponse,
-    ),
-    _api(
-        75,
-        "DescribeTopicPartitions",
-        0,
-        0,
-        cluster.DescribeTopicPartitionsRequest,
-        cluster.DescribeTopicPartitionsResponse,
-    ),
+    _api(0, 0, 13, data.ProduceRequest, data.ProduceResponse),
+    _api(1, 4, 18, data.FetchRequest, data.FetchResponse),
+    _api(2, 1, 10, offsets.ListOffsetsRequest, offsets.ListOffsetsResponse),
+    _api(3, 0, 13, cluster.MetadataRequest, cluster.MetadataResponse),
+    _api(8, 2, 10, commits.OffsetCommitRequest, commits.OffsetCommitResponse),
+    _api(9, 1, 10, commits.OffsetFetchRequest, commits.OffsetFetchResponse),
+    _api(10, 0, 6, cluster.FindCoordinatorRequest, cluster.FindCoordinatorResponse),
+    _api(11, 0, 9, groups.JoinGroupRequest, groups.JoinGroupResponse),
+    _api(12, 0, 4, groups.HeartbeatRequest, groups.HeartbeatResponse),
+    _api(13, 0, 5, groups.LeaveGroupRequest, groups.LeaveGroupResponse),
+    _api(14, 0, 5, groups.SyncGroupRequest, groups.SyncGroupResponse),
+    _api(15, 0, 6, group_admin.DescribeGroupsRequest, group_admin.DescribeGroupsResponse),
+    _api(16, 0, 5, group_admin.ListGroupsRequest, group_admin.ListGroupsResponse),
+    _api(17, 0, 1, sasl.SaslHandshakeRequest, sasl.SaslHandshakeResponse),
+    _api(18, 0, 4, versions.ApiVersionsRequest, versions.ApiVersionsResponse),
+    _api(19, 2, 7, topics.CreateTopicsRequest, topics.CreateTopicsResponse),
+    _api(20, 1, 6, topics.DeleteTopicsRequest, topics.DeleteTopicsResponse),
+    _api(21, 0, 2, offsets.DeleteRecordsRequest, offsets.DeleteRecordsResponse),
+    _api(22, 0, 5, transactions.InitProducerIdRequest, transactions.InitProducerIdResponse),
+    _api(23, 2, 4, offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse),
+    _api(24, 0, 5, transactions.AddPartitionsToTxnRequest, transactions.AddPartitionsToTxnResponse),
+    _api(25, 0, 4, transactions.AddOffsetsToTxnRequest, transactions.AddOffsetsToTxnResponse),
+    _api(26, 0, 5, transactions.EndTxnRequest, transactions.EndTxnResponse),
+    _api(27, 1, 2, transactions.WriteTxnMarkersRequest, transactions.WriteTxnMarkersResponse),
+    _api(28, 0, 5, transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
+    _api(32, 1, 4, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
+    _api(33, 0, 2, configs.AlterConfigsRequest, configs.AlterConfigsResponse),
+    _api(35, 1, 4, storage.DescribeLogDirsRequest, storage.DescribeLogDirsResponse),
+    _api(36, 0, 2, sasl.SaslAuthenticateRequest, sasl.SaslAuthenticateResponse),
+    _api(37, 0, 3, topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
+    _api(42, 0, 2, group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
+    _api(43, 0, 2, topics.ElectLeadersRequest, topics.ElectLeadersResponse),
+    _api(44, 0, 1, configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse),
+    _api(47, 0, 0, commits.OffsetDeleteRequest, commits.OffsetDeleteResponse),
+    _api(60, 0, 2, cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
+    _api(61, 0, 0, transaction_admin.DescribeProducersRequest, transaction_admin.DescribeProducersResponse),
+    _api(65, 0, 0, transaction_admin.DescribeTransactionsRequest, transaction_admin.DescribeTransactionsResponse),
+    _api(66, 0, 2, transaction_admin.ListTransactionsRequest, transaction_admin.ListTransactionsResponse),
+    _api(75, 0, 0, cluster.DescribeTopicPartitionsRequest, cluster.DescribeTopicPartitionsResponse),
 )
 
 API: Final[dict[int, Api]] = {row.key: row for row in _ROWS}

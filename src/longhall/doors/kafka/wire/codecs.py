@@ -1,7 +1,7 @@
-"""How each kind of value stands on the wire: one small class a kind, both directions.
+"""The encoding of each kind of value: one small class a kind, both directions.
 
-A codec knows its bytes and nothing of versions; `plan` picks codecs for one version of one message. Every codec tells
-the fewest bytes it can take (`size_min`), which is what bounds arrays. Reading raises WireError alone (see `reader`);
+A codec knows its bytes and nothing of versions; `schema` picks the codecs for one version of one message. Every codec
+has the fewest bytes it can take (`size_min`), which bounds arrays. Reading raises WireError alone (see `reader`);
 writing raises it for values that the encoding cannot express.
 
     kind          old encoding            compact (flexible) encoding
@@ -120,7 +120,7 @@ class Uuid(Codec):
 
 
 class Length(Codec):
-    """What stands before a string, bytes or an array: its length, or -1 for null where null may be."""
+    """The length before a string, bytes or an array; -1 for null where the version allows it."""
 
     def __init__(self, size_min: int, nullable: bool) -> None:
         super().__init__(size_min)

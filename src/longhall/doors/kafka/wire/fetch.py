@@ -1,7 +1,7 @@
-"""Fetch, by hand: requests that come with every poll, and answers that carry record data without copying it.
+"""Fetch, by hand: requests that come with every poll, and responses that carry record data without a copy.
 
-An answer is a list of buffers to be written one after another. The first one begins with the size of all of them;
-record data appears in it as the very objects that the log gave.
+A response is a list of buffers that are written one after another. The first one begins with the size of all of them;
+record data is in the list as the objects that the log returned.
 
     request    [replica int32 (-14)] max wait int32, min bytes int32, max bytes int32, isolation int8,
                [session id int32, session epoch int32 (7+)], topics: (name | id (13+), parts: (index int32,
@@ -17,11 +17,10 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, final
 
-from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.reader import Reader
-from longhall.doors.kafka.wire.writer import write_count, write_text
+from longhall.doors.kafka.wire.topic_parts import TopicPart, by_topic, read_topic, write_topic
+from longhall.doors.kafka.wire.writer import write_count
 
-TOPIC_IDS_FROM: Final = 13
 FLEXIBLE_FROM: Final = 12
 
 Buffer = bytes | bytearray | memoryview
@@ -34,7 +33,7 @@ _ABORTED: Final = Struct(">qq")
 
 
 @final
-class FetchPart:
+class FetchPart(TopicPart):
     """One partition to read from."""
 
     def __init__(
@@ -48,8 +47,8 @@ class FetchPart:
         log_start_offset: int,
         partition_max_bytes: int,
     ) -> None:
-        self.topic = topic  # Empty from version 13 on.
-        self.topic_id = topic_id  # Empty before version 13.
+        self.topic = topic
+        self.topic_id = topic_id
         self.partition = partition
         self.current_leader_epoch = current_leader_epoch
         self.fetch_offset = fetch_offset
@@ -59,7 +58,7 @@ class FetchPart:
 
 
 @final
-class ForgottenPart:
+class ForgottenPart(TopicPart):
     """A partition that leaves the session."""
 
     def __init__(self, topic: str, topic_id: bytes, partition: int) -> None:
@@ -86,7 +85,7 @@ class FetchRequest:
 
 
 @final
-class FetchedPart:
+class FetchedPart(TopicPart):
     """The answer for one partition. `records` are whole batches in log order, in as many buffers as they come in."""
 
     def __init__(
@@ -128,10 +127,10 @@ def parse_fetch(frame: bytes, at: int, version: int) -> FetchRequest:
     if version >= 7:
         request.session_id = reader.int32()
         request.session_epoch = reader.int32()
-    for _ in range(_count(reader, flexible, 3)):
+    for _ in range(reader.count(flexible, 3)):
         _parse_topic(reader, version, flexible, request.parts)
     if version >= 7:
-        for _ in range(_count(reader, flexible, 3)):
+        for _ in range(reader.count(flexible, 3)):
             _parse_forgotten(reader, version, flexible, request.forgotten)
     if version >= 11:
         request.rack_id = reader.text(reader.string_size(flexible))
@@ -141,13 +140,8 @@ def parse_fetch(frame: bytes, at: int, version: int) -> FetchRequest:
 
 
 def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[FetchPart]) -> None:
-    topic = ""
-    topic_id = b""
-    if version >= TOPIC_IDS_FROM:
-        topic_id = reader.slice(16)
-    else:
-        topic = reader.text(reader.string_size(flexible))
-    for _ in range(_count(reader, flexible, 16)):
+    topic, topic_id = read_topic(reader, version, flexible)
+    for _ in range(reader.count(flexible, 16)):
         partition = reader.int32()
         current_leader_epoch = reader.int32() if version >= 9 else -1
         fetch_offset = reader.int64()
@@ -173,24 +167,11 @@ def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[Fetch
 
 
 def _parse_forgotten(reader: Reader, version: int, flexible: bool, forgotten: list[ForgottenPart]) -> None:
-    topic = ""
-    topic_id = b""
-    if version >= TOPIC_IDS_FROM:
-        topic_id = reader.slice(16)
-    else:
-        topic = reader.text(reader.string_size(flexible))
-    for _ in range(_count(reader, flexible, 4)):
+    topic, topic_id = read_topic(reader, version, flexible)
+    for _ in range(reader.count(flexible, 4)):
         forgotten.append(ForgottenPart(topic, topic_id, reader.int32()))
     if flexible:
         reader.skip_tagged()
-
-
-def _count(reader: Reader, flexible: bool, size_min: int) -> int:
-    count = reader.size(flexible)
-    if count < 0:
-        raise WireError("A fetch request without its topics or partitions.")
-    reader.take_elements(count, size_min)
-    return count
 
 
 def encode_fetch_response(
@@ -208,10 +189,10 @@ def encode_fetch_response(
         out += _SESSION.pack(error_code, session_id)
     buffers: list[Buffer] = []
     total = 0  # Of what is in `buffers`.
-    groups = _by_topic(parts)
+    groups = by_topic(parts)
     write_count(out, len(groups), flexible)
     for group in groups:
-        _write_topic(out, group[0], len(group), version, flexible)
+        write_topic(out, group[0], len(group), version, flexible)
         for part in group:
             size = 0
             for piece in part.records:
@@ -235,14 +216,6 @@ def encode_fetch_response(
     return buffers
 
 
-def _write_topic(out: bytearray, part: FetchedPart, count: int, version: int, flexible: bool) -> None:
-    if version >= TOPIC_IDS_FROM:
-        out += part.topic_id
-    else:
-        write_text(out, part.topic, flexible)
-    write_count(out, count, flexible)
-
-
 def _write_part(out: bytearray, part: FetchedPart, records_size: int, version: int, flexible: bool) -> None:
     if version >= 5:
         out += _PART_5.pack(
@@ -261,15 +234,3 @@ def _write_part(out: bytearray, part: FetchedPart, records_size: int, version: i
     if version >= 11:
         out += b"\xff\xff\xff\xff"  # No other replica is preferred.
     write_count(out, records_size, flexible)
-
-
-def _by_topic(parts: list[FetchedPart]) -> list[list[FetchedPart]]:
-    groups: list[list[FetchedPart]] = []
-    last: FetchedPart | None = None
-    for part in parts:
-        if last is not None and last.topic == part.topic and last.topic_id == part.topic_id:
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-        last = part
-    return groups

@@ -1,11 +1,11 @@
-"""What stands before every request and every response.
+"""The headers of requests and responses.
 
     request    size int32 | api int16, version int16, correlation int32, client string | tagged, if flexible | body
     response   size int32 | correlation int32                                          | tagged, if flexible | body
 
-The client's name is in the old encoding always. The answer to ApiVersions never has tagged fields in its header, since
-the one who asks cannot know yet what this side speaks. This module knows keys and where each API becomes flexible; it
-does not know messages.
+The client's name always has the old encoding. The response to ApiVersions never has tagged fields in its header, since
+the client does not know yet which versions this side has. This module knows keys and the version from which each API is
+flexible; it does not know messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REQUEST: Final = Struct(">hhi")
 
 @final
 class RequestHeader:
-    """Who asks what; `at` is where the body begins."""
+    """The header of a request; `at` is the position of the body."""
 
     def __init__(self, api_key: int, version: int, correlation_id: int, client_id: str | None, at: int) -> None:
         self.api_key = api_key

@@ -1,4 +1,4 @@
-"""The one exception of the wire: these bytes, or this value, do not fit the message.
+"""The one exception of the wire: bytes or a value that do not fit the message.
 
 It stays uncompiled, because exceptions that carry attributes do.
 """

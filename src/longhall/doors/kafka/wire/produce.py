@@ -1,7 +1,7 @@
-"""Produce, by hand: the one request whose codec decides how many records a second a node takes.
+"""Produce, by hand: the codec of this request limits how many records a second a node accepts.
 
-Record batches are not copied: a part tells where its records lie in the frame. The answer is made from the same parts,
-after the server has filled in their results, so that one object a batch is all that is allocated.
+Record batches are not copied: a part has the position of its records in the frame. The response is made from the same
+parts, after the handler has filled in their results, so that one object a batch is allocated.
 
     request    [transactional id (3+)], acks int16, timeout int32, topics: (name | id (13+),
                parts: (index int32, records))
@@ -14,11 +14,10 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, final
 
-from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.reader import Reader
+from longhall.doors.kafka.wire.topic_parts import TOPIC_IDS_FROM, TopicPart, by_topic, read_topic, write_topic
 from longhall.doors.kafka.wire.writer import write_count, write_text, write_varint
 
-TOPIC_IDS_FROM: Final = 13
 FLEXIBLE_FROM: Final = 9
 
 _INT16: Final = Struct(">h")
@@ -35,12 +34,12 @@ _ONE_FLEXIBLE: Final = Struct(
 
 
 @final
-class ProducePart:
-    """One batch to append: where it lies in the frame, and then what became of it."""
+class ProducePart(TopicPart):
+    """One batch to append: its position in the frame, and later its result."""
 
     def __init__(self, topic: str, topic_id: bytes, partition: int, records_at: int, records_size: int) -> None:
-        self.topic = topic  # Empty from version 13 on.
-        self.topic_id = topic_id  # Empty before version 13.
+        self.topic = topic
+        self.topic_id = topic_id
         self.partition = partition
         self.records_at = records_at
         self.records_size = records_size  # -1 when there are none at all.
@@ -74,7 +73,7 @@ def parse_produce(frame: bytes, at: int, version: int) -> ProduceRequest:
     acks = reader.int16()
     timeout_ms = reader.int32()
     parts: list[ProducePart] = []
-    for _ in range(_count(reader, flexible, 3)):
+    for _ in range(reader.count(flexible, 3)):
         _parse_topic(reader, version, flexible, parts)
     if flexible:
         reader.skip_tagged()
@@ -82,13 +81,8 @@ def parse_produce(frame: bytes, at: int, version: int) -> ProduceRequest:
 
 
 def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[ProducePart]) -> None:
-    topic = ""
-    topic_id = b""
-    if version >= TOPIC_IDS_FROM:
-        topic_id = reader.slice(16)
-    else:
-        topic = reader.text(reader.string_size(flexible))
-    for _ in range(_count(reader, flexible, 6)):
+    topic, topic_id = read_topic(reader, version, flexible)
+    for _ in range(reader.count(flexible, 6)):
         partition = reader.int32()
         size = reader.size(flexible)
         if size < 0:
@@ -101,14 +95,6 @@ def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[Produ
         reader.skip_tagged()
 
 
-def _count(reader: Reader, flexible: bool, size_min: int) -> int:
-    count = reader.size(flexible)
-    if count < 0:
-        raise WireError("A produce request without its topics or partitions.")
-    reader.take_elements(count, size_min)
-    return count
-
-
 def encode_produce_response(correlation_id: int, version: int, parts: list[ProducePart], throttle_ms: int = 0) -> bytes:
     """The complete frame. Neighbouring parts of one topic share its entry."""
     if len(parts) == 1 and version >= 5 and parts[0].error_message is None:
@@ -118,11 +104,10 @@ def encode_produce_response(correlation_id: int, version: int, parts: list[Produ
     out += _INT32.pack(correlation_id)
     if flexible:
         out.append(0)
-    groups = _by_topic(parts)
+    groups = by_topic(parts)
     write_count(out, len(groups), flexible)
     for group in groups:
-        _write_name(out, group[0], version, flexible)
-        write_count(out, len(group), flexible)
+        write_topic(out, group[0], len(group), version, flexible)
         for part in group:
             _write_part(out, part, version, flexible)
         if flexible:
@@ -136,7 +121,7 @@ def encode_produce_response(correlation_id: int, version: int, parts: list[Produ
 
 
 def _encode_one(correlation_id: int, version: int, part: ProducePart, throttle_ms: int) -> bytes:
-    """One part without an error message, from version 5 on: what nearly every answer is."""
+    """One part without an error message, from version 5 on: nearly every response is one of these."""
     name = part.topic.encode()
     if version < FLEXIBLE_FROM:
         tail = _ONE_5.pack(
@@ -177,25 +162,6 @@ def _write_part(out: bytearray, part: ProducePart, version: int, flexible: bool)
         write_text(out, part.error_message, flexible)
     if flexible:
         out.append(0)
-
-
-def _by_topic(parts: list[ProducePart]) -> list[list[ProducePart]]:
-    groups: list[list[ProducePart]] = []
-    last: ProducePart | None = None
-    for part in parts:
-        if last is not None and last.topic == part.topic and last.topic_id == part.topic_id:
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-        last = part
-    return groups
-
-
-def _write_name(out: bytearray, part: ProducePart, version: int, flexible: bool) -> None:
-    if version >= TOPIC_IDS_FROM:
-        out += part.topic_id
-    else:
-        write_text(out, part.topic, flexible)
 
 
 def _compact_size(size: int) -> bytes:

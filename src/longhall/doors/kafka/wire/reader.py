@@ -1,8 +1,8 @@
-"""A position in bytes that somebody else wrote, moved forward only as far as the bytes go.
+"""A cursor over bytes from the network that never moves past their end.
 
-Everything read here comes from the network. Each length is compared with what is left before anything is made from
-it, every count with what that many elements need at least, and all elements of one message draw on one budget, so that
-a small frame cannot become a large heap. Whatever does not fit raises WireError and nothing else.
+Each length is compared with the bytes that are left before anything is allocated, every count with the bytes that so
+many elements need at least, and all elements of one message draw on one budget, so that a small frame cannot become a
+large heap. Bytes that do not fit raise WireError and nothing else.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mypy_extensions import i64
 from longhall.doors.kafka.wire.malformed import WireError
 
 ELEMENTS_MAX: Final = 1_000_000  # In all arrays of one message together.
-STRING_BYTES_MAX: Final = 0x7FFF  # The old encoding cannot say more; the compact one must not.
+STRING_BYTES_MAX: Final = 0x7FFF  # The old encoding has no larger length; the compact one must not use one.
 
 _FLOAT64: Final = Struct(">d")
 
 
 @final
 class Reader:
-    """`at` is the next byte, `end` the first one that is not ours."""
+    """`at` is the position of the next byte, `end` that of the first byte behind the message."""
 
     def __init__(self, buffer: bytes, at: int, end: int) -> None:
         if at < 0 or end > len(buffer) or at > end:
@@ -60,7 +60,7 @@ class Reader:
         high: i64 = self._uint32(at)
         low: i64 = self._uint32(at + 4)
         if high > 0x7FFFFFFF:
-            high -= 0x100000000  # Signed before it is shifted: what is compiled and what is not must not differ.
+            high -= 0x100000000  # Signed before it is shifted: compiled and plain code must agree.
         return high << 32 | low
 
     def _uint32(self, at: i64) -> i64:
@@ -92,7 +92,7 @@ class Reader:
             shift += 7
         raise WireError(f"The variable length number at {self.at} does not end within 32 bits.")
 
-    # The old encoding says -1 for null, the compact one 0; both are -1 here.
+    # Null is -1 in the old encoding and 0 in the compact one; both are -1 here.
 
     def string_size(self, flexible: bool) -> int:
         return self.varint() - 1 if flexible else self.int16()
@@ -122,8 +122,16 @@ class Reader:
         except UnicodeDecodeError:
             raise WireError(f"The string that ends at {self.at} is not UTF-8.") from None
 
+    def count(self, flexible: bool, size_min: int) -> int:
+        """The number of elements of an array that may not be null; each takes `size_min` bytes at least."""
+        count = self.size(flexible)
+        if count < 0:
+            raise WireError(f"Null at {self.at}, where an array is required.")
+        self.take_elements(count, size_min)
+        return count
+
     def take_elements(self, count: int, size_min: int) -> None:
-        """Refuse an array that its bytes cannot hold, before anything is made for it."""
+        """Refuse an array that its bytes cannot hold, before anything is allocated for it."""
         if count > (self.end - self.at) // size_min:
             raise WireError(f"{count} elements are announced at {self.at}, but only {self.end - self.at} bytes follow.")
         if count > self.elements_left:

@@ -1,4 +1,4 @@
-"""Message classes whose fields say how they travel, and the plans made from them.
+"""Message classes that declare the encoding of their fields, and the codecs that are made from them.
 
 A message is declared as a table, one line a field: its type for the reader, its wire kind, the versions that carry it,
 the versions in which it may be null, its default, its tag number. `structure_of` turns the table into a codec for one
@@ -145,7 +145,7 @@ _plans: dict[tuple[type[Message], int], Structure] = {}
 
 
 def decode(cls: type[_M], version: int, buffer: bytes, at: int = 0) -> tuple[_M, int]:
-    """Read one message and tell where it ends. Raises WireError, whatever the bytes are."""
+    """One message, and the position behind it. Raises WireError, whatever the bytes are."""
     plan = _plans.get((cls, version)) or structure_of(cls, version)
     reader = Reader(buffer, at, len(buffer))
     message: _M = plan.read(reader)
@@ -153,12 +153,12 @@ def decode(cls: type[_M], version: int, buffer: bytes, at: int = 0) -> tuple[_M,
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The message as this version carries it; fields that the version does not have are left out."""
+    """The message in this version, without the fields that the version does not have."""
     return bytes(encode_into(bytearray(), message, version))
 
 
 def encode_into(out: bytearray, message: Message, version: int) -> bytearray:
-    """The same, behind what is in `out` already."""
+    """Append the encoded message to `out`."""
     plan = _plans.get((type(message), version)) or structure_of(type(message), version)
     try:
         plan.write(out, message)
@@ -168,7 +168,7 @@ def encode_into(out: bytearray, message: Message, version: int) -> bytearray:
 
 
 def encode_element(cls: type[Message], field: str, element: Message, version: int) -> bytes:
-    """One element of an array of a message, as it stands there in this version: may be put there instead."""
+    """One element of an array of a message, encoded in this version. The array accepts the bytes in place of it."""
     found = next(one for one in structure_of(cls, version).fields if one.name == field)
     assert isinstance(found.codec, codecs.Array)
     out = bytearray()
@@ -186,7 +186,7 @@ def structure_of(cls: type[Message], version: int) -> Structure:
 
 
 def within(versions: str, version: int) -> bool:
-    """Whether "3+", "2-5" or "4" means this version too; the empty text means none."""
+    """True if "3+", "2-5" or "4" includes this version; the empty text includes none."""
     if not versions:
         return False
     if versions[-1] == "+":

@@ -1,4 +1,4 @@
-"""What both the tables and the handwritten codecs write: variable length numbers, counts and short texts."""
+"""Variable length numbers, counts and short texts, as the tables and the handwritten codecs write them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_count(out: bytearray, count: int, flexible: bool) -> None:
 
 
 def write_text(out: bytearray, text: str | None, flexible: bool) -> None:
-    """A text that may be null; what the protocol cannot carry of a long one is cut off."""
+    """A text or null. A text that is longer than the protocol allows is cut."""
     if text is None:
         out += b"\0" if flexible else b"\xff\xff"
         return

@@ -1,4 +1,4 @@
-"""Who is there, which topics exist, and where to go for what."""
+"""Brokers, topics, leaders and coordinators."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MetadataResponseTopic(Message):
 
 
 class MetadataResponse(Message, flexible=9):
-    """Brokers, topics, and who leads which partition."""
+    """Brokers, topics, and the leader of each partition."""
 
     throttle_time_ms: int = int32("3+")
     brokers: list[MetadataResponseBroker] = array("0+", MetadataResponseBroker)

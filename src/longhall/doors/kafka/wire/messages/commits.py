@@ -1,4 +1,4 @@
-"""Positions that groups remember."""
+"""Committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class OffsetFetchRequest(Message, flexible=6):
 
 class OffsetFetchResponsePartition(Message):
     partition_index: int = int32("0-7")
-    committed_offset: int = int64("0-7")
+    committed_offset: int = int64("0-7", default=-1)
     committed_leader_epoch: int = int32("5-7", default=-1)
     metadata: str | None = string("0-7", null="0-7")
     error_code: int = int16("0-7")
@@ -90,7 +90,7 @@ class OffsetFetchResponseTopic(Message):
 
 class OffsetFetchResponseGroupTopicPartition(Message):
     partition_index: int = int32("8+")
-    committed_offset: int = int64("8+")
+    committed_offset: int = int64("8+", default=-1)
     committed_leader_epoch: int = int32("8+", default=-1)
     metadata: str | None = string("8+", null="8+")
     error_code: int = int16("8+")
@@ -109,7 +109,7 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message, flexible=6):
-    """An offset of -1 means none is known."""
+    """An offset of -1 means that none is committed."""
 
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetFetchResponseTopic] = array("0-7", OffsetFetchResponseTopic)
@@ -127,7 +127,7 @@ class OffsetDeleteRequestTopic(Message):
 
 
 class OffsetDeleteRequest(Message):
-    """Forget what a group knows about these partitions."""
+    """Deletes the committed offsets of a group for these partitions."""
 
     group_id: str = string("0+")
     topics: list[OffsetDeleteRequestTopic] = array("0+", OffsetDeleteRequestTopic)

@@ -46,7 +46,7 @@ class DescribeConfigsResponseResource(Message):
 
 
 class DescribeConfigsResponse(Message, flexible=4):
-    """Values with where they come from."""
+    """Values with their sources."""
 
     throttle_time_ms: int = int32("0+")
     results: list[DescribeConfigsResponseResource] = array("0+", DescribeConfigsResponseResource)
@@ -64,7 +64,7 @@ class AlterConfigsRequestResource(Message):
 
 
 class AlterConfigsRequest(Message, flexible=2):
-    """Replaces the whole set: what is not named returns to its default."""
+    """Replaces all settings: those that are not named return to their defaults."""
 
     resources: list[AlterConfigsRequestResource] = array("0+", AlterConfigsRequestResource)
     validate_only: bool = boolean("0+")
@@ -97,7 +97,7 @@ class IncrementalAlterConfigsRequestResource(Message):
 
 
 class IncrementalAlterConfigsRequest(Message, flexible=1):
-    """Operation 0 sets, 1 returns to the default, 2 appends to a list, 3 takes from it."""
+    """Operation 0 sets, 1 returns to the default, 2 appends to a list, 3 removes from it."""
 
     resources: list[IncrementalAlterConfigsRequestResource] = array("0+", IncrementalAlterConfigsRequestResource)
     validate_only: bool = boolean("0+")

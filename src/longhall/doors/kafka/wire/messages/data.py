@@ -64,7 +64,7 @@ class ProduceResponseNodeEndpoint(Message):
 
 
 class ProduceResponse(Message, flexible=9):
-    """Where each batch went, or why not."""
+    """The offset of each batch, or its error."""
 
     responses: list[ProduceResponseTopic] = array("0+", ProduceResponseTopic)
     throttle_time_ms: int = int32("1+")
@@ -100,7 +100,7 @@ class FetchRequestForgottenTopic(Message):
 
 
 class FetchRequest(Message, flexible=12):
-    """What to read from where, and how long to wait for how much."""
+    """Partitions with offsets to read from, and how long to wait for how many bytes."""
 
     cluster_id: str | None = string("12+", null="12+", default=None, tag=0)
     replica_id: int = int32("0-14", default=-1)
@@ -166,7 +166,7 @@ class FetchResponseNodeEndpoint(Message):
 
 
 class FetchResponse(Message, flexible=12):
-    """Batches, with what the reader needs to know about the partition's ends."""
+    """Batches, with the offsets at which each partition begins and ends."""
 
     throttle_time_ms: int = int32("1+")
     error_code: int = int16("7+")

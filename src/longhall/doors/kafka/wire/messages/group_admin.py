@@ -1,4 +1,4 @@
-"""Groups seen from outside."""
+"""Groups, for administrators."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ListGroupsResponse(Message, flexible=3):
 
 
 class DeleteGroupsRequest(Message, flexible=2):
-    """Only groups without members go."""
+    """Deletes groups without members."""
 
     groups_names: list[str] = array("0+", "string")
 

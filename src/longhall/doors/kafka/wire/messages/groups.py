@@ -30,7 +30,7 @@ class JoinGroupResponseMember(Message):
 
 
 class JoinGroupResponse(Message, flexible=6):
-    """Members are listed for the leader alone, which assigns."""
+    """Members are listed for the leader of the group alone, which assigns partitions."""
 
     throttle_time_ms: int = int32("2+")
     error_code: int = int16("0+")
@@ -49,7 +49,7 @@ class SyncGroupRequestAssignment(Message):
 
 
 class SyncGroupRequest(Message, flexible=4):
-    """The second step: the leader brings assignments, all others ask for theirs."""
+    """The second step: the leader sends the assignments, the others ask for theirs."""
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")
@@ -71,7 +71,7 @@ class SyncGroupResponse(Message, flexible=4):
 
 
 class HeartbeatRequest(Message, flexible=4):
-    """Still here."""
+    """A member keeps its session."""
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")

@@ -1,4 +1,4 @@
-"""What consumers tell each other through JoinGroup and SyncGroup.
+"""The consumer protocol: subscriptions and assignments inside JoinGroup and SyncGroup.
 
 The server never needs these bytes; `group describe` and our own consumer do. A version (int16) stands before each.
 """
@@ -18,7 +18,7 @@ class ConsumerProtocolSubscriptionTopic(Message):
 
 
 class ConsumerProtocolSubscription(Message):
-    """What a member wants, and what it still owns."""
+    """The topics of a member, and the partitions that it still owns."""
 
     topics: list[str] = array("0+", "string")
     user_data: bytes | None = data("0+", null="0+", default=None)
@@ -33,7 +33,7 @@ class ConsumerProtocolAssignmentTopic(Message):
 
 
 class ConsumerProtocolAssignment(Message):
-    """What the leader gave it."""
+    """The partitions that the leader assigned to a member."""
 
     assigned_partitions: list[ConsumerProtocolAssignmentTopic] = array("0+", ConsumerProtocolAssignmentTopic)
     user_data: bytes | None = data("0+", null="0+", default=None)
@@ -43,19 +43,19 @@ VERSION_MAX: Final = 3
 
 
 def decode_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Of what a member sent with JoinGroup. Newer versions are read as the newest one known here."""
+    """Decode what a member sent with JoinGroup. Newer versions are read as the newest one known here."""
     return decode(ConsumerProtocolSubscription, _version(metadata), metadata, 2)[0]
 
 
 def decode_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """Of what a member got with SyncGroup; empty bytes are an empty assignment."""
+    """Decode what a member got with SyncGroup; empty bytes are an empty assignment."""
     if not assignment:
         return ConsumerProtocolAssignment()
     return decode(ConsumerProtocolAssignment, _version(assignment), assignment, 2)[0]
 
 
 def encode_membership(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, version: int = 1) -> bytes:
-    """Either of them, behind its version."""
+    """Encode a subscription or an assignment, behind its version."""
     return bytes(encode_into(bytearray(version.to_bytes(2, "big")), message, version))
 
 

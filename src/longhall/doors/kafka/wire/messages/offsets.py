@@ -1,4 +1,4 @@
-"""Offsets by time and epoch, and the log's beginning moved forward."""
+"""Offsets by time and epoch, and deleted records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class OffsetForLeaderEpochRequestTopic(Message):
 
 
 class OffsetForLeaderEpochRequest(Message, flexible=4):
-    """Asks where a leader epoch ended, to find out whether a log was cut."""
+    """Asks for the end of a leader epoch, to detect a truncated log."""
 
     replica_id: int = int32("3+", default=-2)
     topics: list[OffsetForLeaderEpochRequestTopic] = array("0+", OffsetForLeaderEpochRequestTopic)
@@ -95,7 +95,7 @@ class DeleteRecordsRequestTopic(Message):
 
 
 class DeleteRecordsRequest(Message, flexible=2):
-    """Everything before these offsets may go; -1 means all there is."""
+    """Deletes all records before these offsets; -1 means up to the high watermark."""
 
     topics: list[DeleteRecordsRequestTopic] = array("0+", DeleteRecordsRequestTopic)
     timeout_ms: int = int32("0+")
@@ -103,7 +103,7 @@ class DeleteRecordsRequest(Message, flexible=2):
 
 class DeleteRecordsResponsePartition(Message):
     partition_index: int = int32("0+")
-    low_watermark: int = int64("0+")
+    low_watermark: int = int64("0+", default=-1)
     error_code: int = int16("0+")
 
 
@@ -113,7 +113,7 @@ class DeleteRecordsResponseTopic(Message):
 
 
 class DeleteRecordsResponse(Message, flexible=2):
-    """The new beginnings."""
+    """The new start offsets."""
 
     throttle_time_ms: int = int32("0+")
     topics: list[DeleteRecordsResponseTopic] = array("0+", DeleteRecordsResponseTopic)

@@ -1,4 +1,4 @@
-"""Who is asking: the exchange of credentials."""
+"""Authentication by SASL."""
 
 from __future__ import annotations
 

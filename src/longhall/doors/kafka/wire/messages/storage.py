@@ -1,4 +1,4 @@
-"""Where partitions lie and how large they are."""
+"""Directories of partitions and their sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics made, grown and removed."""
+"""Topics created, extended and deleted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CreateTopicsResponseTopic(Message):
 
 
 class CreateTopicsResponse(Message, flexible=5):
-    """One error a topic, and from version 5 on what was made."""
+    """One error a topic, and from version 5 on what was created."""
 
     throttle_time_ms: int = int32("2+")
     topics: list[CreateTopicsResponseTopic] = array("0+", CreateTopicsResponseTopic)

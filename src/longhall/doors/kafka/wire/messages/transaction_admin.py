@@ -1,4 +1,4 @@
-"""Producers and transactions seen from outside."""
+"""Producers and transactions, for administrators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class DescribeProducersRequestTopic(Message):
 
 
 class DescribeProducersRequest(Message, flexible=0):
-    """Asks who is writing to these partitions."""
+    """Asks for the active producers of these partitions."""
 
     topics: list[DescribeProducersRequestTopic] = array("0+", DescribeProducersRequestTopic)
 

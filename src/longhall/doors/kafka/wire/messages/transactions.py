@@ -1,4 +1,4 @@
-"""Producer ids, and what makes several writes one."""
+"""Producer ids and transactions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InitProducerIdResponse(Message, flexible=2):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     producer_id: int = int64("0+", default=-1)
-    producer_epoch: int = int16("0+")
+    producer_epoch: int = int16("0+", default=-1)
 
 
 class AddPartitionsToTxnRequestTopic(Message):
@@ -82,7 +82,7 @@ class AddOffsetsToTxnRequest(Message, flexible=3):
 
 
 class AddOffsetsToTxnResponse(Message, flexible=3):
-    """Whether they did."""
+    """One error for the whole request."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -119,7 +119,7 @@ class TxnOffsetCommitRequestTopic(Message):
 
 
 class TxnOffsetCommitRequest(Message, flexible=3):
-    """Offsets that count when the transaction does."""
+    """Offsets that are stored when the transaction commits."""
 
     transactional_id: str = string("0+")
     group_id: str = string("0+")
@@ -163,7 +163,7 @@ class WriteTxnMarkersRequestMarker(Message):
 
 
 class WriteTxnMarkersRequest(Message, flexible=1):
-    """Ends a transaction in these partitions, whatever its coordinator thinks: how administrators free a hung one."""
+    """Ends a transaction in these partitions without its coordinator; administrators end hanging transactions so."""
 
     markers: list[WriteTxnMarkersRequestMarker] = array("0+", WriteTxnMarkersRequestMarker)
 

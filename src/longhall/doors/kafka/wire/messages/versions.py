@@ -1,4 +1,4 @@
-"""What each side of a connection can speak."""
+"""The versions that each side of a connection has."""
 
 from __future__ import annotations
 
