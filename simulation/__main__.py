@@ -10,7 +10,7 @@ from typing import Final
 from longhall.log import wal
 from simulation.planted import PLANTED
 from simulation.runner import default_processes, find_planted, kind_of, simulate
-from simulation.scenarios.plays import SCENARIOS
+from simulation.scenarios.registry import SCENARIOS
 
 SEEDS: Final = 220  # A little over three simulated minutes each: more than ten hours together.
 _PLAIN: Final = "LONGHALL_SIMULATE_PLAIN"

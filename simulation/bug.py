@@ -19,7 +19,7 @@ class Bug(NamedTuple):
     plant: Plant
 
 
-def misfits(bug: Bug) -> list[str]:
+def signature_mismatches(bug: Bug) -> list[str]:
     """Parts that cannot be called as those they replace: a run with them ends at the first call, and that proves
     nothing. Of plain Python only: built-in ones do not say how they are called.
     """
@@ -39,7 +39,7 @@ def misfits(bug: Bug) -> list[str]:
 
 
 @contextmanager
-def exchanged(where: Any, attribute: str, worse: Any) -> Iterator[None]:
+def replaced(where: Any, attribute: str, worse: Any) -> Iterator[None]:
     """While it lasts, the worse one is there."""
     if isinstance(where, dict):
         good = where[attribute]

@@ -1,7 +1,7 @@
 """The Disk port over a platter, for one process.
 
 Calls that a real disk answers from memory take no time; a sync takes virtual time, and what was written after it
-began is not part of it. Every change is a point where the power may be cut: see `Faults.cut_after_changes`.
+began is not part of it. Every change is a point where the power may be cut: see `ClusterFaults.cut_after_changes`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Covered = tuple[Inode, int]  # A file and up to which of its changes a sync is 
 
 
 @final
-class Faults:
+class ClusterFaults:
     """What may go wrong with a disk; a scenario sets it, and it stays as set until changed."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class SimulatedDisk:
         loop: SimulatedLoop,
         process: Process,
         platter: Platter,
-        faults: Faults,
+        faults: ClusterFaults,
         chance: random.Random,
         trace: Trace,
         cut: Callable[[], None],

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from simulation.bug import Bug, exchanged
+from simulation.bug import Bug, replaced
 from simulation.planted_coordinators import COORDINATOR_BUGS
 from simulation.planted_disks import DISK_BUGS
 from simulation.planted_features import FEATURE_BUGS
@@ -19,7 +19,7 @@ from simulation.planted_peers import PEER_BUGS
 from simulation.planted_queues import QUEUE_BUGS
 from simulation.planted_repairs import REPAIR_BUGS
 from simulation.planted_replicas import REPLICA_BUGS
-from simulation.planted_rest import REST_BUGS
+from simulation.planted_scrubs import SCRUB_BUGS
 from simulation.planted_topics import TOPIC_BUGS
 from simulation.planted_wings import WING_BUGS
 
@@ -36,7 +36,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **DISK_BUGS,
     **PEER_BUGS,
     **REPAIR_BUGS,
-    **REST_BUGS,
+    **SCRUB_BUGS,
 }
 
 
@@ -50,5 +50,5 @@ def planted(name: str) -> Iterator[None]:
     """While it lasts, the bug is in; no name, no bug."""
     with ExitStack() as stack:
         for where, attribute, worse in PLANTED[name].plant() if name else ():
-            stack.enter_context(exchanged(where, attribute, worse))
+            stack.enter_context(replaced(where, attribute, worse))
         yield

@@ -11,17 +11,17 @@ from longhall.node import join_state
 from longhall.node.cluster_node import ClusterNode
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _make_a_record_anyway() -> _Exchanges:
+def _make_a_record_anyway() -> _Replacements:
     async def check_record(coordinator: Any, member_file: Any) -> None:
         return
 
     return [(join_state, "check_record", check_record)]
 
 
-def _discard_for_a_shorter_log() -> _Exchanges:
+def _discard_for_a_shorter_log() -> _Replacements:
     """As it was: who has more than the leader fetches the leader's log and deletes its own."""
     good: Any = join_state.check_record
 
@@ -37,7 +37,7 @@ def _discard_for_a_shorter_log() -> _Exchanges:
     ]
 
 
-def _believe_a_restored_record() -> _Exchanges:
+def _believe_a_restored_record() -> _Replacements:
     async def check_record(coordinator: Any, member_file: Any) -> None:
         return
 
@@ -53,7 +53,7 @@ def _believe_a_restored_record() -> _Exchanges:
     ]
 
 
-def _elect_one_alone() -> _Exchanges:
+def _elect_one_alone() -> _Replacements:
     good: Any = election.decide
 
     def decide(
@@ -69,7 +69,7 @@ def _elect_one_alone() -> _Exchanges:
     return [(controller, "decide", decide)]
 
 
-def _leave_the_set_together() -> _Exchanges:
+def _leave_the_set_together() -> _Replacements:
     async def is_anybody_well(others: list[int], ask: Any) -> bool:
         return bool(others)
 

@@ -11,10 +11,10 @@ from longhall.log.wal import Wal
 from simulation.bug import Bug
 from simulation.planted_topics import _trust_torn_frames
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _end_the_log_at_an_error() -> _Exchanges:
+def _end_the_log_at_an_error() -> _Replacements:
     good: Any = Wal._walk
 
     def walk(self: Any, chain: Any, from_position: int, durable: int) -> Any:
@@ -26,7 +26,7 @@ def _end_the_log_at_an_error() -> _Exchanges:
     return [(Wal, "_walk", walk)]
 
 
-def _leave_a_segment_out() -> _Exchanges:
+def _leave_a_segment_out() -> _Replacements:
     good: Any = full_sync._segments
 
     def segments(hall: Any, body: bytes) -> Any:
@@ -35,11 +35,11 @@ def _leave_a_segment_out() -> _Exchanges:
     return [(full_sync, "_segments", segments)]
 
 
-def _give_up_what_the_disk_lost() -> _Exchanges:
+def _give_up_what_the_disk_lost() -> _Replacements:
     return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
 
 
-def _believe_a_damaged_snapshot() -> _Exchanges:
+def _believe_a_damaged_snapshot() -> _Replacements:
     return [(snapshots, "crc32c", _trust_torn_frames()[0][2])]
 
 

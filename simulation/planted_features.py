@@ -16,10 +16,10 @@ from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _rewind_in_memory() -> _Exchanges:
+def _rewind_in_memory() -> _Replacements:
     def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
             queue.queue.apply(event)
@@ -27,7 +27,7 @@ def _rewind_in_memory() -> _Exchanges:
     return [(rewind, "write_queue", write)]
 
 
-def _fork_from_where_the_queue_is() -> _Exchanges:
+def _fork_from_where_the_queue_is() -> _Replacements:
     good: Any = declare_from
 
     async def declare(hall: Any, name: str, topic_id: Any, settings: Any, starts: dict[int, int]) -> Any:
@@ -38,11 +38,11 @@ def _fork_from_where_the_queue_is() -> _Exchanges:
     return [(rewind, "declare_from", declare)]
 
 
-def _answer_without_settling() -> _Exchanges:
+def _answer_without_settling() -> _Replacements:
     return [(answer._Settling, "write", lambda self: None)]
 
 
-def _audit_in_memory() -> _Exchanges:
+def _audit_in_memory() -> _Replacements:
     """The record of a settle is kept in memory until the next delivery."""
     waiting: list[Any] = []
     good: Any = audit_log.note
@@ -58,7 +58,7 @@ def _audit_in_memory() -> _Exchanges:
     return [(audit_log, "note", note)]
 
 
-def _give_what_does_not_fit() -> _Exchanges:
+def _give_what_does_not_fit() -> _Replacements:
     good: Any = FilterWish.wants
 
     def wants(self: Any, lane: int, candidate: Any) -> bool:
@@ -67,7 +67,7 @@ def _give_what_does_not_fit() -> _Exchanges:
     return [(FilterWish, "wants", wants)]
 
 
-def _forget_what_was_passed() -> _Exchanges:
+def _forget_what_was_passed() -> _Replacements:
     def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
             if isinstance(event, Passed) and len(event.offsets) > 1:

@@ -31,10 +31,10 @@ from simulation.planted_replicas import (
 )
 from simulation.planted_topics import _read_open_transactions, _retry_a_failed_sync, _trust_torn_frames
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _cut_to_the_known_watermark() -> _Exchanges:
+def _cut_to_the_known_watermark() -> _Replacements:
     """At once, and not only when there is a leader to fetch it from again."""
     good: Any = GroupReplica.become_follower
 
@@ -47,14 +47,14 @@ def _cut_to_the_known_watermark() -> _Exchanges:
     return [(GroupReplica, "become_follower", become_follower)]
 
 
-def _agree_by_length() -> _Exchanges:
+def _agree_by_length() -> _Replacements:
     return [
         (log_matching, "common_index", lambda leader, index, follower, other, *rest: min(index, other)),
         (log_matching, "contains", lambda *histories: True),
     ]
 
 
-def _write_under_an_old_epoch() -> _Exchanges:
+def _write_under_an_old_epoch() -> _Replacements:
     good: Any = ProducerTable.decide
 
     def decide(self: Any, header: Any) -> Any:
@@ -64,7 +64,7 @@ def _write_under_an_old_epoch() -> _Exchanges:
     return [(ProducerTable, "decide", decide), (send, "verify", lambda *arguments: None)]
 
 
-def _write_without_adding() -> _Exchanges:
+def _write_without_adding() -> _Replacements:
     good: Any = verify
 
     def adding(hall: Any, partition: Any, header: Any, transactional_id: Any, joins: bool) -> Any:
@@ -73,7 +73,7 @@ def _write_without_adding() -> _Exchanges:
     return [(send, "verify", adding)]
 
 
-def _carry_once_more() -> _Exchanges:
+def _carry_once_more() -> _Replacements:
     good: Any = LeaderClient.lost
 
     def lost(self: Any, call: Any, error: Exception, sent: bool) -> None:
@@ -85,7 +85,7 @@ def _carry_once_more() -> _Exchanges:
     return [(LeaderClient, "lost", lost), (LeaderClient, "_give_up", give_up)]
 
 
-def _believe_what_was_not_answered() -> _Exchanges:
+def _believe_what_was_not_answered() -> _Replacements:
     good: Any = coordinator_session.CoordinatorSession.record_in_sync
 
     async def record_in_sync(self: Any, epoch: int, version: int, in_sync: frozenset[int]) -> Any:
@@ -98,18 +98,18 @@ def _believe_what_was_not_answered() -> _Exchanges:
     return [(coordinator_session.CoordinatorSession, "record_in_sync", record_in_sync)]
 
 
-def _keep_ones_own_clock() -> _Exchanges:
+def _keep_ones_own_clock() -> _Replacements:
     return [(HallTime, "follow", HallTime.not_before)]
 
 
-def _believe_to_lead() -> _Exchanges:
+def _believe_to_lead() -> _Replacements:
     async def confirm(self: Any) -> None:
         """Nobody is asked."""
 
     return [(LeadershipCheck, "confirm", confirm)]
 
 
-def _apply_otherwise() -> _Exchanges:
+def _apply_otherwise() -> _Replacements:
     """Whoever replays passes over what only moves the end of a lease."""
     good: Any = replay.Replay._apply
 
@@ -120,14 +120,14 @@ def _apply_otherwise() -> _Exchanges:
     return [(replay.Replay, "_apply", apply)]
 
 
-def _spread_damage() -> _Exchanges:
+def _spread_damage() -> _Replacements:
     async def finish(self: Any) -> None:
         self._waiting = []
 
     return [(SyncVerification, "finish", finish)]
 
 
-def _refuse_what_others_have() -> _Exchanges:
+def _refuse_what_others_have() -> _Replacements:
     return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
 
 

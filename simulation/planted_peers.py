@@ -9,14 +9,14 @@ from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _believe_any_greeting() -> _Exchanges:
+def _believe_any_greeting() -> _Replacements:
     return [(Secrets, "accept", lambda self, terms, direction, given, more=b"": True)]
 
 
-def _take_the_plain_greeting() -> _Exchanges:
+def _take_the_plain_greeting() -> _Replacements:
     good: Any = authentication.Listener._plain
 
     def plain(self: Any, greeting: Any) -> Any:
@@ -26,11 +26,11 @@ def _take_the_plain_greeting() -> _Exchanges:
     return [(authentication.Listener, "_plain", plain)]
 
 
-def _use_a_nonce_again() -> _Exchanges:
+def _use_a_nonce_again() -> _Replacements:
     return [(Peers, "_nonce", lambda self: bytes(authentication.NONCE_BYTES))]
 
 
-def _sign_without_a_direction() -> _Exchanges:
+def _sign_without_a_direction() -> _Replacements:
     """Nor the greeting: either of them alone keeps a proof from being sent back to its maker."""
     good: Any = authentication.proof_of
 

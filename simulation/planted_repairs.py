@@ -9,10 +9,10 @@ from longhall.cluster.replication import digests
 from longhall.log.frames import Entry
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _skip_what_cannot_be_applied() -> _Exchanges:
+def _skip_what_cannot_be_applied() -> _Replacements:
     good: Any = apply.apply_entry
 
     def apply_entry(replay: Any, entry: Entry, index: int) -> None:
@@ -24,21 +24,21 @@ def _skip_what_cannot_be_applied() -> _Exchanges:
     return [(apply, "apply_entry", apply_entry)]
 
 
-def _digest_nothing() -> _Exchanges:
+def _digest_nothing() -> _Replacements:
     def digest_slice(hall: Any, mark: Any) -> dict[str, dict[str, int]]:
         return {}
 
     return [(digests, "digest_slice", digest_slice)]
 
 
-def _ignore_a_divergent_digest() -> _Exchanges:
+def _ignore_a_divergent_digest() -> _Replacements:
     def judge(reports: Any, voters: int) -> Any:
         return digests.Verdict({}, True)
 
     return [(digests, "judge", judge)]
 
 
-def _believe_the_leader() -> _Exchanges:
+def _believe_the_leader() -> _Replacements:
     """Whoever leads is right."""
     good: Any = digests.Comparison._close
 

@@ -20,17 +20,17 @@ from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.replica import Replica
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _commit_without_followers() -> _Exchanges:
+def _commit_without_followers() -> _Replacements:
     def advance(self: Any) -> None:
         self.committed = max(self.committed, self.synced)
 
     return [(CommitTracker, "_advance", advance)]
 
 
-def _commit_by_majority() -> _Exchanges:
+def _commit_by_majority() -> _Replacements:
     """As in a quorum system; but here one who is left of those on record may become leader, and have less."""
 
     def advance(self: Any) -> None:
@@ -40,7 +40,7 @@ def _commit_by_majority() -> _Exchanges:
     return [(CommitTracker, "_advance", advance)]
 
 
-def _answer_before_the_sync() -> _Exchanges:
+def _answer_before_the_sync() -> _Replacements:
     good: Any = GroupReplica.take_push
 
     def take_push(self: Any, push: Any) -> None:
@@ -50,7 +50,7 @@ def _answer_before_the_sync() -> _Exchanges:
     return [(GroupReplica, "take_push", take_push)]
 
 
-def _truncate_to_the_commit_position() -> _Exchanges:
+def _truncate_to_the_commit_position() -> _Replacements:
     good: Any = GroupReplica.follow
 
     def follow(self: Any) -> Any:
@@ -61,7 +61,7 @@ def _truncate_to_the_commit_position() -> _Exchanges:
     return [(GroupReplica, "follow", follow)]
 
 
-def _apply_what_is_not_committed() -> _Exchanges:
+def _apply_what_is_not_committed() -> _Replacements:
     good: Any = GroupReplica.take_push
 
     def take_push(self: Any, push: Any) -> None:
@@ -71,7 +71,7 @@ def _apply_what_is_not_committed() -> _Exchanges:
     return [(GroupReplica, "take_push", take_push)]
 
 
-def _forget_the_cut() -> _Exchanges:
+def _forget_the_cut() -> _Replacements:
     good: Any = GroupReplica._note
 
     def note(self: Any, mark: Any) -> None:
@@ -81,7 +81,7 @@ def _forget_the_cut() -> _Exchanges:
     return [(GroupReplica, "_note", note)]
 
 
-def _leave_before_it_is_recorded() -> _Exchanges:
+def _leave_before_it_is_recorded() -> _Replacements:
     def ask(self: Any, in_sync: frozenset[int]) -> None:
         self.asked = in_sync
         self.in_sync = self.in_sync & in_sync
@@ -90,14 +90,14 @@ def _leave_before_it_is_recorded() -> _Exchanges:
     return [(CommitTracker, "ask", ask)]
 
 
-def _publish_what_is_not_committed() -> _Exchanges:
+def _publish_what_is_not_committed() -> _Replacements:
     async def committed(replica: Any, index: int) -> None:
         return
 
     return [(checkpoint, "_committed", committed)]
 
 
-def _recover_everything_as_committed() -> _Exchanges:
+def _recover_everything_as_committed() -> _Replacements:
     good: Any = rejoin._take_frame
 
     def take_frame(hall: Any, replica: Any, frame: Any) -> None:
@@ -107,7 +107,7 @@ def _recover_everything_as_committed() -> _Exchanges:
     return [(rejoin, "_take_frame", take_frame)]
 
 
-def _serve_before_the_epoch_is_committed() -> _Exchanges:
+def _serve_before_the_epoch_is_committed() -> _Replacements:
     good: Any = GroupReplica._begin_epoch
 
     def begin(self: Any, epoch: int, record: Any) -> None:
@@ -118,7 +118,7 @@ def _serve_before_the_epoch_is_committed() -> _Exchanges:
     return [(GroupReplica, "_begin_epoch", begin)]
 
 
-def _count_what_was_sent() -> _Exchanges:
+def _count_what_was_sent() -> _Replacements:
     good: Any = GroupReplica.written
 
     def written(self: Any, time_ms: int) -> None:
@@ -131,7 +131,7 @@ def _count_what_was_sent() -> _Exchanges:
     return [(GroupReplica, "written", written)]
 
 
-def _lead_from_the_commit_position() -> _Exchanges:
+def _lead_from_the_commit_position() -> _Replacements:
     good: Any = GroupReplica.become_leader
 
     async def become_leader(self: Any, epoch: int, record: Any) -> None:
@@ -142,7 +142,7 @@ def _lead_from_the_commit_position() -> _Exchanges:
     return [(GroupReplica, "become_leader", become_leader)]
 
 
-def _forget_what_is_pending() -> _Exchanges:
+def _forget_what_is_pending() -> _Replacements:
     good: Any = Replica.snapshot
 
     def snapshot(self: Any) -> dict[str, Any]:
@@ -152,11 +152,11 @@ def _forget_what_is_pending() -> _Exchanges:
     return [(Replica, "snapshot", snapshot)]
 
 
-def _follow_in_memory() -> _Exchanges:
+def _follow_in_memory() -> _Replacements:
     return [(Wal, "append_together", lambda self, entries, count: None)]
 
 
-def _elect_without_asking() -> _Exchanges:
+def _elect_without_asking() -> _Replacements:
     async def most_complete(
         ask: Any, candidates: list[int], epoch: int, in_sync: int, committed: tuple[int, int] = (0, 0)
     ) -> int:
@@ -165,11 +165,11 @@ def _elect_without_asking() -> _Exchanges:
     return [(controller, "most_complete", most_complete)]
 
 
-def _one_is_a_quorum() -> _Exchanges:
+def _one_is_a_quorum() -> _Replacements:
     return [(CommitTracker, "_synced_by_majority", lambda self, nodes: self.synced)]
 
 
-def _forget_the_last_part() -> _Exchanges:
+def _forget_the_last_part() -> _Replacements:
     good: Any = replay.Replay._join
 
     def join(self: Any, entry: Any) -> Any:
@@ -181,7 +181,7 @@ def _forget_the_last_part() -> _Exchanges:
     return [(replay.Replay, "_join", join)]
 
 
-def _let_everybody_in() -> _Exchanges:
+def _let_everybody_in() -> _Replacements:
     """Neither the record nor the directory is looked at."""
     read: Any = recover.read_identity
     identify: Any = recover.identify
@@ -200,7 +200,7 @@ def _let_everybody_in() -> _Exchanges:
     ]
 
 
-def _acknowledge_with_too_few() -> _Exchanges:
+def _acknowledge_with_too_few() -> _Replacements:
     good: Any = GroupReplica._refuse
 
     def refuse(self: Any) -> None:
@@ -210,7 +210,7 @@ def _acknowledge_with_too_few() -> _Exchanges:
     return [(GroupReplica, "_refuse", refuse)]
 
 
-def _elect_whoever_is_there() -> _Exchanges:
+def _elect_whoever_is_there() -> _Replacements:
     good: Any = election.decide
 
     def decide(
@@ -227,14 +227,14 @@ def _elect_whoever_is_there() -> _Exchanges:
     return [(controller, "decide", decide)]
 
 
-def _replace_a_living_leader() -> _Exchanges:
+def _replace_a_living_leader() -> _Replacements:
     async def nobody(self: Any, state: Any, members: Any, suspects: Any) -> frozenset[int]:
         return frozenset()
 
     return [(controller.Controller, "_living_leader", nobody)]
 
 
-def _never_back_up() -> _Exchanges:
+def _never_back_up() -> _Replacements:
     def add(self: Any, size_bytes: int, entries: int) -> None:
         self.size_bytes += size_bytes
         self.entries += entries

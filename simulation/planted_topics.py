@@ -17,7 +17,7 @@ from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
 from longhall.topics.offsets import OffsetTable
 from longhall.topics.producers import Duplicate, ProducerTable
-from simulation.bug import Bug, exchanged
+from simulation.bug import Bug, replaced
 
 _FRAME_POSITION_AT: Final = 16
 
@@ -182,7 +182,7 @@ def _serve_damage() -> list[tuple[Any, str, Any]]:
     good: Any = segment_reads.cut_batches
 
     def cut(chunk: bytes, *bounds: Any) -> Any:
-        with exchanged(segment_reads, "crc_of", lambda *_: _Anything()):
+        with replaced(segment_reads, "crc_of", lambda *_: _Anything()):
             return good(chunk, *bounds)
 
     return [(partition, "cut_batches", cut)]

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
-from simulation.bug import misfits
+from simulation.bug import signature_mismatches
 from simulation.planted import PLANTED, planted
-from simulation.replicas.plays import REPLICA_SCENARIOS
+from simulation.replicas.log_scenarios import REPLICA_SCENARIOS
 from simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from simulation.scenarios.coordinators import LOST_COORDINATORS
 from simulation.scenarios.disks import BAD_CLUSTER_DISKS
@@ -28,10 +28,10 @@ from simulation.scenarios.features import FEATURE_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machines import MACHINE_SCENARIOS
 from simulation.scenarios.node import start_node
-from simulation.scenarios.played import Played
-from simulation.scenarios.plays import SCENARIOS
 from simulation.scenarios.queues import QUEUE_SCENARIOS
+from simulation.scenarios.registry import SCENARIOS
 from simulation.scenarios.repairs import REPAIR_SCENARIOS
+from simulation.scenarios.run_result import RunResult
 from simulation.scenarios.upgrades import VERSION_SCENARIOS
 from simulation.scenarios.wings import WING_SCENARIOS
 from simulation.world import Simulation
@@ -56,11 +56,11 @@ class Job(NamedTuple):
         return f"./dev simulate --seed {self.seed} --scenario {self.scenario}{bug}{share}"
 
 
-class Ran(NamedTuple):
-    """What came of a job. `verdict` is empty if nothing was violated."""
+class JobResult(NamedTuple):
+    """What came of a job. `final_check` is empty if nothing was violated."""
 
     job: Job
-    played: Played | None
+    result: RunResult | None
     verdict: str
     story: str
     real_s: float
@@ -90,7 +90,7 @@ def kind_of(scenario: str) -> str:
     return "queues" if scenario in QUEUE_SCENARIOS or scenario in FEATURE_SCENARIOS else "topics"
 
 
-def run_job(job: Job) -> Ran:
+def run_job(job: Job) -> JobResult:
     """Play one seed in this process."""
     logging.getLogger("longhall").addHandler(logging.NullHandler())
     logging.getLogger("longhall").propagate = False
@@ -98,25 +98,25 @@ def run_job(job: Job) -> Ran:
     warnings.simplefilter("ignore", RuntimeWarning)
     began = time.monotonic()
     simulation = Simulation(job.seed, job.share)
-    played: Played | None = None
+    result: RunResult | None = None
     verdict = story = ""
     try:
         with planted(job.bug):
-            played = simulation.run(SCENARIOS[job.scenario](simulation, start_node))
+            result = simulation.run(SCENARIOS[job.scenario](simulation, start_node))
     except Exception as error:
         verdict = f"{type(error).__name__}: {error}"
         story = f"{simulation.trace.tail(TRACE_LINES)}\n{traceback.format_exc()}"
     simulation.close()
     del simulation
     gc.collect()
-    return Ran(job, played, verdict, story, time.monotonic() - began)
+    return JobResult(job, result, verdict, story, time.monotonic() - began)
 
 
 def _ignore(unraisable: object) -> None:
     pass
 
 
-def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[Ran]:
+def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[JobResult]:
     """Play many seeds and yield each as it ends, in the order of the jobs."""
     listed = list(jobs)
     if processes <= 1 or len(listed) == 1:
@@ -145,22 +145,22 @@ def simulate(
     began = time.monotonic()
     virtual_s = 0.0
     counts = [0] * 7
-    failures: list[Ran] = []
+    failures: list[JobResult] = []
     digests: dict[Job, str] = {}
-    for done, ran in enumerate(run_jobs([*jobs, *again], processes), 1):
-        if ran.played is None:
-            failures.append(ran)
-            _show_failure(ran)
+    for done, job_result in enumerate(run_jobs([*jobs, *again], processes), 1):
+        if job_result.result is None:
+            failures.append(job_result)
+            _show_failure(job_result)
             continue
-        if ran.job in digests and digests[ran.job] != ran.played.digest:
-            failures.append(ran)
-            print(f"{ran.job.command()}: two runs have different traces", flush=True)
-        digests[ran.job] = ran.played.digest
-        virtual_s += ran.played.virtual_s
-        for at, number in enumerate(ran.played.counts()):
+        if job_result.job in digests and digests[job_result.job] != job_result.result.digest:
+            failures.append(job_result)
+            print(f"{job_result.job.command()}: two runs have different traces", flush=True)
+        digests[job_result.job] = job_result.result.digest
+        virtual_s += job_result.result.virtual_s
+        for at, number in enumerate(job_result.result.counts()):
             counts[at] += number
         if verbose or done % 20 == 0:
-            _show_progress(done, len(jobs) + len(again), virtual_s, time.monotonic() - began, ran, verbose)
+            _show_progress(done, len(jobs) + len(again), virtual_s, time.monotonic() - began, job_result, verbose)
     real_s = time.monotonic() - began
     print(
         f"{len(jobs)} seeds, {len(again)} of them twice: {virtual_s / 3600:.1f} simulated hours in {real_s:.0f} s;"
@@ -175,7 +175,7 @@ def find_planted(names: list[str], processes: int) -> int:
     missed: list[str] = []
     for name in names:
         bug = PLANTED[name]
-        wrong = misfits(bug)
+        wrong = signature_mismatches(bug)
         if wrong:
             missed.append(name)
             print(f"MISFIT     {name}: {'; '.join(wrong)}", flush=True)
@@ -184,7 +184,7 @@ def find_planted(names: list[str], processes: int) -> int:
         seeds = range(1, bug.seeds_max + 1)
         for start in range(0, len(seeds), processes):
             batch = [Job(seed, bug.scenario, name) for seed in seeds[start : start + processes]]
-            found = next((ran for ran in run_jobs(batch, processes) if ran.verdict), None)
+            found = next((job_result for job_result in run_jobs(batch, processes) if job_result.verdict), None)
             if found is not None:
                 break
         if found is None:
@@ -203,12 +203,15 @@ def default_processes() -> int:
     return os.cpu_count() or 1
 
 
-def _show_failure(ran: Ran) -> None:
-    print(f"\nFAILED  {ran.job.command()}\n{ran.story}\n{ran.verdict}\nrerun: {ran.job.command()}\n", flush=True)
+def _show_failure(job_result: JobResult) -> None:
+    command = job_result.job.command()
+    print(f"\nFAILED  {command}\n{job_result.story}\n{job_result.verdict}\nrerun: {command}\n", flush=True)
 
 
-def _show_progress(done: int, total: int, virtual_s: float, real_s: float, ran: Ran, verbose: bool) -> None:
+def _show_progress(
+    done: int, total: int, virtual_s: float, real_s: float, job_result: JobResult, verbose: bool
+) -> None:
     line = f"{done}/{total}: {virtual_s / 3600:.2f} simulated hours in {real_s:.0f} s"
-    if verbose and ran.played is not None:
-        line += f"; {ran.job.command()}: {ran.real_s:.1f} s, {ran.played}"
+    if verbose and job_result.result is not None:
+        line += f"; {job_result.job.command()}: {job_result.real_s:.1f} s, {job_result.result}"
     print(line, flush=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar, final
 
 from longhall.world.ports import Disk, File
-from simulation.disk import Faults, SimulatedDisk, SimulatedFile
+from simulation.disk import ClusterFaults, SimulatedDisk, SimulatedFile
 from simulation.loop import Process, SimulatedLoop
 from simulation.network import Fabric, SimulatedNetwork
 from simulation.platter import Platter
@@ -75,9 +75,9 @@ class Host:
         self.simulation = simulation
         self.name = name
         self.machine: Host = machine or self
-        self.wards: dict[str, Host] = {}
+        self.side_processes: dict[str, Host] = {}
         self.platter = Platter()
-        self.faults: Faults = machine.faults if machine is not None else Faults()
+        self.faults: ClusterFaults = machine.faults if machine is not None else ClusterFaults()
         self.clock_offset_ms = 0
         self.clock_drift = 0.0  # Seconds gained a second.
         self._monotonic_ahead_s = 0.0
@@ -94,11 +94,11 @@ class Host:
         self.simulation.trace.note("boot", self.process.name)
         return SimulatedWorld(self, self.process, jobs or {})
 
-    def ward(self, name: str) -> Host:
+    def side_process(self, name: str) -> Host:
         """The place of another process on this machine, made on first use."""
-        if name not in self.wards:
-            self.wards[name] = Host(self.simulation, f"{self.name}/{name}", self)
-        return self.wards[name]
+        if name not in self.side_processes:
+            self.side_processes[name] = Host(self.simulation, f"{self.name}/{name}", self)
+        return self.side_processes[name]
 
     def end(self) -> None:
         """The process is gone, what it wrote is not; wards go on."""
@@ -107,22 +107,22 @@ class Host:
     def kill(self) -> None:
         """SIGKILL: the same, and the wards with it."""
         self.end()
-        for ward in self.wards.values():
-            ward.end()
+        for side_process in self.side_processes.values():
+            side_process.end()
 
     def cut_power(self) -> None:
         """The process is gone, and of what was not synced a part that the seed chooses."""
         self._end("power-cut", power=True)
         self.platter = self.platter.survivor(self._chance)
-        for ward in self.wards.values():
-            ward.cut_power()
+        for side_process in self.side_processes.values():
+            side_process.cut_power()
 
     def replace_disk(self) -> None:
         """The process is gone, and so is the disk, for good: an empty one is in its place. Likewise of the wards."""
         self.end()
         self.platter = Platter()
-        for ward in self.wards.values():
-            ward.replace_disk()
+        for side_process in self.side_processes.values():
+            side_process.replace_disk()
 
     def monotonic_s(self) -> float:
         """What the monotonic clock of the machine says: the time, unless somebody has played with it."""
@@ -148,8 +148,8 @@ class Host:
     def evict(self) -> None:
         """The page cache is gone, also that of the wards; everybody goes on."""
         self.platter.evict()
-        for ward in self.wards.values():
-            ward.evict()
+        for side_process in self.side_processes.values():
+            side_process.evict()
 
     def disk_for(self, process: Process) -> SimulatedDisk:
         simulation = self.simulation

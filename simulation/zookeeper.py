@@ -29,7 +29,7 @@ SESSION_TIMEOUT_MS: Final = 6000
 
 
 @final
-class Weather:
+class ZooKeeperBehaviour:
     """How a simulated ZooKeeper behaves; a scenario may change any of it at any moment."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class SimulatedZooKeeper:
     """The ensemble as a whole. Names are those of the hosts that clients run on."""
 
     def __init__(self, simulation: Simulation, *, servers: int = SERVERS) -> None:
-        self.weather = Weather()
+        self.behaviour = ZooKeeperBehaviour()
         self.chance: random.Random = simulation.stream("zookeeper")
         self.trace = simulation.trace
         self.up = True
@@ -216,7 +216,7 @@ class SimulatedZooKeeper:
     def _spread(self, entry: _Entry) -> None:
         for server in self._servers:
             server.pending.append(entry)
-            self.later(self.draw(self.weather.lag_s), server.catch_up, entry.clock)
+            self.later(self.draw(self.behaviour.lag_s), server.catch_up, entry.clock)
 
     def _watch_over(self, session: ServerSession) -> None:
         """Heartbeats, and the end of a session that has none."""

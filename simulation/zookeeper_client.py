@@ -178,7 +178,7 @@ class SimulatedTree:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         connection.asked[answer] = None
         now = self._ensemble.now()
-        cost_s = self._ensemble.draw(self._ensemble.weather.commit_s) if commit else 0.0
+        cost_s = self._ensemble.draw(self._ensemble.behaviour.commit_s) if commit else 0.0
         connection.there_at = max(connection.there_at, now + self._delay() + cost_s)
         self._ensemble.later(connection.there_at - now, self._arrive, connection, answer, run, commit)
         try:
@@ -200,7 +200,7 @@ class SimulatedTree:
         if not ensemble.alive(connection.session):
             self._answer(connection, answer, None, Expired("the session is over"))
             return
-        if commit and ensemble.chance.random() < ensemble.weather.lose_before:
+        if commit and ensemble.chance.random() < ensemble.behaviour.lose_before:
             self.drop()
             return
         result: Any = None
@@ -209,7 +209,7 @@ class SimulatedTree:
             result = run()
         except CoordinationError as refused:
             failure = refused
-        if commit and ensemble.chance.random() < ensemble.weather.lose_after:
+        if commit and ensemble.chance.random() < ensemble.behaviour.lose_after:
             self.drop()
             return
         connection.session.seen = max(connection.session.seen, connection.server.nodes.clock)
@@ -311,7 +311,7 @@ class SimulatedTree:
             self._process.enter(call, *arguments)
 
     def _delay(self) -> float:
-        return self._ensemble.draw(self._ensemble.weather.latency_s)
+        return self._ensemble.draw(self._ensemble.behaviour.latency_s)
 
 
 def _nobody(session: Session) -> None:

@@ -67,7 +67,7 @@ class Running(Protocol):
 Starter = Callable[[SimulatedWorld], Awaitable[Running]]
 
 
-class Premises(Protocol):
+class Deployment(Protocol):
     """Where the hall is kept, by one node or by several, as far as clients and judges need it."""
 
     tasks: list[asyncio.Task[None]]

@@ -13,8 +13,8 @@ from typing import Final, final
 
 from simulation.disk import SYNC_MS
 from simulation.scenarios.machine import NODE, Machine
-from simulation.scenarios.stage import CLIENTS
-from simulation.tails import last_frame
+from simulation.scenarios.run_context import CLIENTS
+from simulation.wal_tail import last_frame
 from simulation.world import Simulation
 
 SLOW_MS: Final = (20.0, 300.0)
@@ -33,7 +33,7 @@ class Nemesis:
         self._faults: list[Fault] = [getattr(self, f"_{name}") for name in menu]
         self.happened = 0
 
-    async def rage(self, seconds: float, calm_s: float) -> None:
+    async def inject_faults(self, seconds: float, calm_s: float) -> None:
         """Break things for so long, with about `calm_s` between two of them."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds

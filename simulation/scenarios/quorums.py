@@ -9,10 +9,10 @@ import asyncio
 import random
 from typing import Final
 
-from simulation.replicas.names import name_of
-from simulation.scenarios.cluster_play import RAGE_S, ClusterPlay
+from simulation.replicas.host_names import name_of
+from simulation.scenarios.cluster_run import FAULTS_S, ClusterRun
 from simulation.scenarios.machine import Starter
-from simulation.scenarios.played import Played
+from simulation.scenarios.run_result import RunResult
 from simulation.world import Simulation
 
 CALM_S: Final = 2.0
@@ -28,27 +28,27 @@ MENU: Final = (
 )
 
 
-async def quorums(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, MENU)
-    places = await play.begin(3, {"longhall.acknowledge": "quorum"})
-    play.write(places, plain=1, idempotent=1, transactional=0, pause_s=0.15)
-    striking = asyncio.ensure_future(_strike(play, simulation.stream("quorums")))
-    return await play.end_after(striking)
+async def quorums(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, MENU)
+    places = await run.begin(3, {"longhall.acknowledge": "quorum"})
+    run.write(places, plain=1, idempotent=1, transactional=0, pause_s=0.15)
+    striking = asyncio.ensure_future(_strike(run, simulation.stream("quorums")))
+    return await run.end_after(striking)
 
 
-async def _strike(play: ClusterPlay, chance: random.Random) -> None:
+async def _strike(run: ClusterRun, chance: random.Random) -> None:
     """One node at a time: the next one when everybody has everything again. Another one may have heard nothing from the
     leader for a moment when that happens, too short to be counted out: what was sent then, only two have.
     """
     loop = asyncio.get_running_loop()
-    fabric = play.simulation.fabric
-    ends_at = loop.time() + RAGE_S * play.simulation.share
+    fabric = run.simulation.fabric
+    ends_at = loop.time() + FAULTS_S * run.simulation.share
     while loop.time() < ends_at:
-        await play.fleet.wait_until_settled()
+        await run.cluster.wait_until_settled()
         await asyncio.sleep(chance.expovariate(1 / CALM_S))
-        leader = play.fleet.leader_number()
-        link = name_of(leader), name_of(chance.choice([node for node in play.fleet.numbers if node != leader]))
+        leader = run.cluster.leader_number()
+        link = name_of(leader), name_of(chance.choice([node for node in run.cluster.numbers if node != leader]))
         fabric.cut(*link)
         await asyncio.sleep(chance.uniform(*LAG_S))
-        await play.faults.strike(chance.choice(MENU))
+        await run.faults.strike(chance.choice(MENU))
         fabric.heal(*link)

@@ -13,20 +13,20 @@ from longhall.records.record import Record
 from simulation.checkers.log import Entries
 from simulation.checkers.sends import Place
 from simulation.checkers.violation import Violation, demand
-from simulation.scenarios.stage import Stage
+from simulation.scenarios.run_context import RunContext
 
 OUT_OF_RANGE: Final = 1
 DAMAGED: Final = (2, 56)  # CORRUPT_MESSAGE and KAFKA_STORAGE_ERROR: what stands there is not given out.
 
 
-async def follow(stage: Stage, name: str, places: list[Place], *, stable: bool) -> None:
+async def follow(context: RunContext, name: str, places: list[Place], *, stable: bool) -> None:
     """Read partitions as they grow. What was offered once must never be out of range again."""
-    chance = stage.stream(name)
-    hall = await stage.connect(name)
+    chance = context.stream(name)
+    hall = await context.connect(name)
     positions = dict.fromkeys(places, 0)
     watermarks = dict.fromkeys(places, 0)
     isolation = READ_COMMITTED if stable else READ_UNCOMMITTED
-    while not stage.closing:
+    while not context.closing:
         place = chance.choice(places)
         try:
             fetched = await hall.records.fetch(
@@ -53,7 +53,7 @@ async def follow(stage: Stage, name: str, places: list[Place], *, stable: bool) 
             f"{where}: the high watermark fell from {watermarks[place]} to {fetched.high_watermark}",
         )
         watermarks[place] = fetched.high_watermark
-        positions[place] = _take(stage, place, fetched, positions[place], stable=stable)
+        positions[place] = _take(context, place, fetched, positions[place], stable=stable)
         if chance.random() < 0.01:
             positions[place] = 0
         await asyncio.sleep(chance.uniform(0.0, 0.3))
@@ -71,13 +71,13 @@ async def _start_again(hall: Hall, place: Place, position: int) -> int:
     return max(position, start)
 
 
-def _take(stage: Stage, place: Place, fetched: Fetched, position: int, *, stable: bool) -> int:
+def _take(context: RunContext, place: Place, fetched: Fetched, position: int, *, stable: bool) -> int:
     opened = open_fetched(fetched, position)
     limit = fetched.last_stable_offset if stable else fetched.high_watermark
     demand(opened.next_offset <= max(limit, position), f"{place}: read to {opened.next_offset}, allowed was {limit}")
     for record in opened.records:
         assert record.value is not None
-        stage.log.seen(place, record.offset, record.value, stable=stable)
+        context.log.seen(place, record.offset, record.value, stable=stable)
     return opened.next_offset
 
 

@@ -13,12 +13,12 @@ from typing import Final
 
 from longhall.node.assembly import Node
 from longhall.shards.backlog import Backlog
+from simulation.checkers.uncommitted_bytes import UncommittedBytesOracle
 from simulation.checkers.violation import demand
-from simulation.checkers.waiting import WaitingOracle
-from simulation.replicas.names import name_of
-from simulation.scenarios.cluster_play import RAGE_S, ClusterPlay
+from simulation.replicas.host_names import name_of
+from simulation.scenarios.cluster_run import FAULTS_S, ClusterRun
 from simulation.scenarios.machine import Starter
-from simulation.scenarios.played import Played
+from simulation.scenarios.run_result import RunResult
 from simulation.world import Simulation
 
 BOUND_BYTES: Final = 128 * 1024
@@ -29,23 +29,23 @@ AWAY_S: Final = (2.0, 6.0)  # Shorter and longer than a session lasts.
 LAST_S: Final = (0.1, 1.0, 4.0, 12.0)  # Until the leader hears the coordinator, when everybody else does.
 
 
-async def stalls(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, ())
-    oracle = WaitingOracle(BOUND_BYTES)
-    play.fleet.watch.lookers.append(oracle.watch)
-    play.fleet.on_node = _bound
-    play.stage.large_chance = LARGE_CHANCE
-    places = await play.begin(3, {"longhall.acknowledge": "one"})
-    play.write(places, plain=2, idempotent=1, transactional=0, pause_s=0.1)
-    striking = asyncio.ensure_future(_strike(play, oracle, simulation.stream("stalls")))
-    return await play.end_after(striking)
+async def stalls(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, ())
+    oracle = UncommittedBytesOracle(BOUND_BYTES)
+    run.cluster.watch.lookers.append(oracle.watch)
+    run.cluster.on_node = _bound
+    run.context.large_chance = LARGE_CHANCE
+    places = await run.begin(3, {"longhall.acknowledge": "one"})
+    run.write(places, plain=2, idempotent=1, transactional=0, pause_s=0.1)
+    striking = asyncio.ensure_future(_strike(run, oracle, simulation.stream("stalls")))
+    return await run.end_after(striking)
 
 
-async def lone_leaders(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, ())
-    places = await play.begin(3, {"longhall.acknowledge": "one"})
-    play.write(places, plain=2, idempotent=1, transactional=0, pause_s=0.1)
-    return await play.end_after(asyncio.ensure_future(_leave_alone(play, simulation.stream("lone-leaders"))))
+async def lone_leaders(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, ())
+    places = await run.begin(3, {"longhall.acknowledge": "one"})
+    run.write(places, plain=2, idempotent=1, transactional=0, pause_s=0.1)
+    return await run.end_after(asyncio.ensure_future(_leave_alone(run, simulation.stream("lone-leaders"))))
 
 
 def _bound(node: Node) -> None:
@@ -53,44 +53,44 @@ def _bound(node: Node) -> None:
     node.hall.backlog = Backlog(BOUND_BYTES)
 
 
-async def _strike(play: ClusterPlay, oracle: WaitingOracle, chance: random.Random) -> None:
+async def _strike(run: ClusterRun, oracle: UncommittedBytesOracle, chance: random.Random) -> None:
     """One link at a time, both ways; everybody stays in sync."""
     loop = asyncio.get_running_loop()
-    fabric = play.simulation.fabric
-    ends_at = loop.time() + RAGE_S * play.simulation.share
+    fabric = run.simulation.fabric
+    ends_at = loop.time() + FAULTS_S * run.simulation.share
     while loop.time() < ends_at:
-        await play.fleet.wait_until_settled()
+        await run.cluster.wait_until_settled()
         await asyncio.sleep(chance.expovariate(1 / CALM_S))
-        leader = play.fleet.leader_number()
-        link = name_of(leader), name_of(chance.choice([node for node in play.fleet.numbers if node != leader]))
+        leader = run.cluster.leader_number()
+        link = name_of(leader), name_of(chance.choice([node for node in run.cluster.numbers if node != leader]))
         fabric.cut(*link)
         fabric.cut(*reversed(link))
         await asyncio.sleep(chance.uniform(*STALL_S))
         oracle.check()
-        play.faults.happened += 1
+        run.faults.happened += 1
         fabric.heal(*link)
         fabric.heal(*reversed(link))
     demand(oracle.most >= BOUND_BYTES, "nothing ever waited for long enough to reach the bound")
 
 
-async def _leave_alone(play: ClusterPlay, chance: random.Random) -> None:
+async def _leave_alone(run: ClusterRun, chance: random.Random) -> None:
     """Nobody dies. The leader is the last that hears the coordinator again."""
     loop = asyncio.get_running_loop()
-    fleet = play.fleet
-    ends_at = loop.time() + RAGE_S * play.simulation.share
+    cluster = run.cluster
+    ends_at = loop.time() + FAULTS_S * run.simulation.share
     while loop.time() < ends_at:
-        await fleet.wait_until_settled()
+        await cluster.wait_until_settled()
         await asyncio.sleep(chance.expovariate(1 / CALM_S))
-        leader = fleet.leader_number()
-        others = [node for node in fleet.numbers if node != leader]
-        for node in fleet.numbers:
-            fleet.cut_coordinator(node)
-        resume = fleet.pause(chance.choice(others))
-        play.faults.happened += 1
+        leader = cluster.leader_number()
+        others = [node for node in cluster.numbers if node != leader]
+        for node in cluster.numbers:
+            cluster.cut_coordinator(node)
+        resume = cluster.pause(chance.choice(others))
+        run.faults.happened += 1
         await asyncio.sleep(chance.uniform(*AWAY_S))
         if resume is not None:
             resume()
         for node in others:
-            fleet.heal_coordinator(node)
+            cluster.heal_coordinator(node)
         await asyncio.sleep(chance.choice(LAST_S))
-        fleet.heal_coordinator(leader)
+        cluster.heal_coordinator(leader)

@@ -13,9 +13,9 @@ from longhall.client.transactions import Identity
 from longhall.errors import LonghallError
 from longhall.records.batch import build_batch
 from simulation.checkers.sends import Outcome, Place, Send, Transaction
-from simulation.checkers.tables import TransactionalOffsetOracle
-from simulation.scenarios.outcomes import produce_once
-from simulation.scenarios.stage import Stage
+from simulation.checkers.topic_state import TransactionalOffsetOracle
+from simulation.scenarios.produce_outcomes import produce_once
+from simulation.scenarios.run_context import RunContext
 from simulation.scenarios.writers import records_of, values_for
 
 TRIES_MAX = 20
@@ -25,22 +25,22 @@ TRIES_MAX = 20
 class TransactionalWriter:
     """One transactional id. Transaction N writes to some partitions and commits offset N for a group of its own."""
 
-    def __init__(self, stage: Stage, name: str, places: list[Place], *, rising: bool) -> None:
+    def __init__(self, context: RunContext, name: str, places: list[Place], *, rising: bool) -> None:
         self.offsets = TransactionalOffsetOracle(f"group-of-{name}")
-        self._stage = stage
+        self._context = context
         self._name = name
         self._places = places
         self._rising = rising
-        self._chance: random.Random = stage.stream(name)
+        self._chance: random.Random = context.stream(name)
         self._sequences: dict[Place, int] = {}
         self._who = Identity(-1, -1)
         self._number = 0
         self._sends = 0
 
     async def run(self, pause_s: float) -> None:
-        hall = await self._stage.connect(self._name)
+        hall = await self._context.connect(self._name)
         fenced = True
-        while not self._stage.closing:
+        while not self._context.closing:
             await asyncio.sleep(self._chance.expovariate(1 / pause_s))
             if fenced:
                 try:
@@ -73,7 +73,7 @@ class TransactionalWriter:
         """One transaction; False if it did not end as meant, and a new identity is needed."""
         number = self._number
         self._number += 1
-        transaction = self._stage.log.beginning(f"{self._name} transaction {number}")
+        transaction = self._context.log.beginning(f"{self._name} transaction {number}")
         places = self._chance.sample(self._places, self._chance.randint(1, min(3, len(self._places))))
         whole = await self._fill(hall, transaction, number, places)
         if self._chance.random() < 0.05:
@@ -115,12 +115,16 @@ class TransactionalWriter:
         return True
 
     async def _write(self, hall: Hall, transaction: Transaction, place: Place) -> bool:
-        send: Send = self._stage.log.sending(
-            place, self._name, self._sends, values_for(self._stage, self._chance, self._name, self._sends), transaction
+        send: Send = self._context.log.sending(
+            place,
+            self._name,
+            self._sends,
+            values_for(self._context, self._chance, self._name, self._sends),
+            transaction,
         )
         self._sends += 1
         batch = build_batch(
-            records_of(self._stage, send),
+            records_of(self._context, send),
             producer_id=self._who.producer_id,
             producer_epoch=self._who.epoch,
             base_sequence=self._sequences.get(place, 0),
@@ -130,7 +134,7 @@ class TransactionalWriter:
         for _ in range(TRIES_MAX):
             failure = await produce_once(
                 hall,
-                self._stage.log,
+                self._context.log,
                 send,
                 batch,
                 transactional_id=self._name,

@@ -9,10 +9,10 @@ import pytest
 
 from longhall.broker.declare import create_topic
 from longhall.errors import Code, LonghallError
-from simulation.replicas.cluster import Cluster
-from simulation.replicas.contents import contents_of
-from simulation.replicas.names import name_of
-from simulation.replicas.node import MemberNode
+from simulation.replicas.hall_contents import contents_of
+from simulation.replicas.host_names import name_of
+from simulation.replicas.log_cluster import LogCluster
+from simulation.replicas.member_node import MemberNode
 from tests.cluster.test_members import hosts_of_followers, play
 
 WORDS = ("one", "quorum", "all")
@@ -25,14 +25,14 @@ async def make_topics(leader: MemberNode) -> None:
         await leader.process.start(create_topic(leader.hall, word, 1, configuration))
 
 
-def cut(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
+def cut(cluster: LogCluster, leader: MemberNode, others: list[int]) -> None:
     """Nothing between the leader and these hosts."""
     for other in others:
         cluster.simulation.fabric.cut(name_of(leader.node), name_of(other))
         cluster.simulation.fabric.cut(name_of(other), name_of(leader.node))
 
 
-def heal(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
+def heal(cluster: LogCluster, leader: MemberNode, others: list[int]) -> None:
     for other in others:
         cluster.simulation.fabric.heal(name_of(leader.node), name_of(other))
         cluster.simulation.fabric.heal(name_of(other), name_of(leader.node))
@@ -47,7 +47,7 @@ async def told(leader: MemberNode, value: str, patience_s: float = PATIENCE_S) -
 
 
 def test_a_sender_is_told_when_as_many_have_it_as_its_topic_asks() -> None:
-    async def script(cluster: Cluster) -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
@@ -71,7 +71,7 @@ def test_a_sender_is_told_when_as_many_have_it_as_its_topic_asks() -> None:
 
 
 def test_what_is_under_way_when_too_few_are_left_is_kept_and_not_acknowledged() -> None:
-    async def script(cluster: Cluster) -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
@@ -93,7 +93,7 @@ def test_what_is_under_way_when_too_few_are_left_is_kept_and_not_acknowledged() 
 
 
 def test_nobody_reads_what_only_one_host_has() -> None:
-    async def script(cluster: Cluster) -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
@@ -107,7 +107,7 @@ def test_nobody_reads_what_only_one_host_has() -> None:
 
 
 def test_a_batch_beyond_one_entry_is_kept_by_everybody() -> None:
-    async def script(cluster: Cluster) -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
@@ -127,7 +127,7 @@ def test_a_batch_beyond_one_entry_is_kept_by_everybody() -> None:
 
 
 def test_below_its_feature_level_neither_is_taken() -> None:
-    async def script(cluster: Cluster) -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await cluster.wait_until_settled()
         leader.hall.feature_level = 1

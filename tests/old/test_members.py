@@ -27,7 +27,7 @@ from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
 from longhall.world.real.disk import RealDisk
 from longhall.world.real.world import RealWorld, real_world
-from simulation.replicas.contents import contents_of
+from simulation.replicas.hall_contents import contents_of
 
 HERE = Path(__file__).parent
 

@@ -7,7 +7,7 @@ import pytest
 from simulation.checkers import Violation
 from simulation.checkers.log import LogOracle
 from simulation.checkers.sends import Outcome, Place, Transaction
-from simulation.checkers.tables import (
+from simulation.checkers.topic_state import (
     KeyOracle,
     OffsetOracle,
     RetentionOracle,

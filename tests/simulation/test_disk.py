@@ -136,7 +136,7 @@ def test_the_power_is_cut_at_a_counted_change() -> None:
     simulation = Simulation(1)
     host = simulation.host("node")
     world = host.boot()
-    ran: list[str] = []
+    job_result: list[str] = []
 
     async def victim() -> None:
         file = world.disk.open("a", create=True)
@@ -145,15 +145,15 @@ def test_the_power_is_cut_at_a_counted_change() -> None:
         try:
             file.write_at(5, [b"second"])
         except Exception:
-            ran.append("handled")
-        ran.append("after")
+            job_result.append("handled")
+        job_result.append("after")
 
     async def scenario() -> None:
         world.process.start(victim())
         await asyncio.sleep(1)
 
     simulation.run(scenario())
-    assert ran == []
+    assert job_result == []
     assert host.process is not None
     assert not host.process.alive
     with pytest.raises(PowerCut):

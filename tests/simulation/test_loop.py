@@ -61,18 +61,18 @@ def test_the_dead_run_no_more_code() -> None:
     simulation = Simulation(1)
     host = simulation.host("node")
     world = host.boot()
-    ran: list[str] = []
+    job_result: list[str] = []
 
     async def child() -> None:
         try:
             await asyncio.sleep(10)
-            ran.append("woke")
+            job_result.append("woke")
         finally:
-            ran.append("cleaned up")
+            job_result.append("cleaned up")
 
     async def victim() -> None:
         assert current_process() is world.process
-        asyncio.get_running_loop().call_later(5, ran.append, "timer")
+        asyncio.get_running_loop().call_later(5, job_result.append, "timer")
         await asyncio.gather(child(), asyncio.create_task(child()))
 
     async def scenario() -> None:
@@ -82,7 +82,7 @@ def test_the_dead_run_no_more_code() -> None:
         await asyncio.sleep(100)
 
     simulation.run(scenario())
-    assert ran == []
+    assert job_result == []
     simulation.close()
 
 

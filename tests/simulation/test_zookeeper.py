@@ -187,7 +187,7 @@ def test_a_lost_answer_says_nothing_about_the_commit() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, _ = await node(ensemble, "one")
         state = await first.change_shard(None, ShardState(shard=1, epoch=1))
-        ensemble.weather.lose_before = ensemble.weather.lose_after = 0.5
+        ensemble.behaviour.lose_before = ensemble.behaviour.lose_after = 0.5
         for number in range(20):
             after = msgspec.structs.replace(state, leader=1, epoch=state.epoch + 1)
             try:
@@ -229,7 +229,7 @@ def test_numbers_are_unique_and_followers_are_right_in_any_weather() -> None:
                     pass
 
         async def trouble() -> None:
-            ensemble.weather.lose_before = ensemble.weather.lose_after = 0.05
+            ensemble.behaviour.lose_before = ensemble.behaviour.lose_after = 0.05
             for _ in range(8):
                 name = chance.choice(names)
                 what = chance.choice(["cut", "pause", "reset", "expire", "stop"])
@@ -248,7 +248,7 @@ def test_numbers_are_unique_and_followers_are_right_in_any_weather() -> None:
                 ensemble.resume(name)
                 if not ensemble.up:
                     ensemble.start()
-            ensemble.weather.lose_before = ensemble.weather.lose_after = 0.0
+            ensemble.behaviour.lose_before = ensemble.behaviour.lose_after = 0.0
 
         await asyncio.gather(trouble(), *(work(each, number % 2 + 1) for number, each in enumerate(nodes)))
         assert len(set(taken)) == len(taken)
