@@ -1,7 +1,7 @@
-"""Runs seeds, many at once, and says of each failure how to see it again.
+"""Runs seeds, several at once, and prints for each failure the command that reruns it.
 
-Every seed runs in a process that knows nothing of the others. Some are run twice, in two processes with different
-hash seeds: the traces must be equal. Planted bugs are the proof that silence means something: see `planted`.
+Seeds run in worker processes. Some seeds run twice, in two processes with different hash seeds: their traces must be
+equal. Planted bugs prove that the checks find something: see `planted`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from simulation.scenarios.upgrades import VERSION_SCENARIOS
 from simulation.scenarios.wings import WING_SCENARIOS
 from simulation.world import Simulation
 
-TWICE_EVERY: Final = 20  # One seed of so many is run twice.
-SEEDS_PER_PROCESS: Final = 8  # What dead processes leave behind in memory is much, and is given back with its own.
+TWICE_EVERY: Final = 20  # One seed in twenty runs twice.
+# Runs leave much garbage of dead processes behind; a worker process is replaced before it takes too much memory.
+SEEDS_PER_PROCESS: Final = 8
 TRACE_LINES: Final = 60
 
 
@@ -47,17 +48,17 @@ class Job(NamedTuple):
     seed: int
     scenario: str
     bug: str = ""
-    share: float = 1.0  # Of the time that it usually takes.
+    share: float = 1.0  # Fraction of the scenario's usual duration.
 
     def command(self) -> str:
-        """What a person types to see it again."""
+        """The command that runs this job again."""
         bug = f" --planted {self.bug}" if self.bug else ""
         share = f" --share {self.share}" if self.share != 1.0 else ""
         return f"./dev simulate --seed {self.seed} --scenario {self.scenario}{bug}{share}"
 
 
 class JobResult(NamedTuple):
-    """What came of a job. `final_check` is empty if nothing was violated."""
+    """The result of a job. `verdict` is empty if no check failed."""
 
     job: Job
     result: RunResult | None
@@ -67,13 +68,13 @@ class JobResult(NamedTuple):
 
 
 def scenario_of(seed: int, kind: str = "all") -> str:
-    """Scenarios take turns: those of topics, of queues, of clusters, or all."""
+    """The scenario of a seed: those of topics, of queues, of clusters or all take turns."""
     names = [name for name in SCENARIOS if kind in ("all", kind_of(name))]
     return names[seed % len(names)]
 
 
 def kind_of(scenario: str) -> str:
-    """What a scenario is about."""
+    """The kind of a scenario: `topics`, `queues` or `cluster`."""
     clusters = (
         REPLICA_SCENARIOS,
         CLUSTER_SCENARIOS,
@@ -91,10 +92,10 @@ def kind_of(scenario: str) -> str:
 
 
 def run_job(job: Job) -> JobResult:
-    """Play one seed in this process."""
+    """Run one seed in this process."""
     logging.getLogger("longhall").addHandler(logging.NullHandler())
     logging.getLogger("longhall").propagate = False
-    sys.unraisablehook = _ignore  # Coroutines of dead processes complain when they are thrown away.
+    sys.unraisablehook = _ignore  # Coroutines of dead processes raise warnings when they are discarded.
     warnings.simplefilter("ignore", RuntimeWarning)
     began = time.monotonic()
     simulation = Simulation(job.seed, job.share)
@@ -117,7 +118,7 @@ def _ignore(unraisable: object) -> None:
 
 
 def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[JobResult]:
-    """Play many seeds and yield each as it ends, in the order of the jobs."""
+    """Run many jobs and yield their results in the order of the jobs."""
     listed = list(jobs)
     if processes <= 1 or len(listed) == 1:
         yield from map(run_job, listed)
@@ -139,7 +140,7 @@ def simulate(
     share: float = 1.0,
     verbose: bool,
 ) -> int:
-    """All seeds, and the sum of it. Returns an exit code."""
+    """Run all seeds and print a summary. Returns an exit code."""
     jobs = [Job(seed, scenario or scenario_of(seed, kind), bug, share) for seed in seeds]
     again = jobs[::TWICE_EVERY] if len(jobs) > 1 else []
     began = time.monotonic()
@@ -171,7 +172,7 @@ def simulate(
 
 
 def find_planted(names: list[str], processes: int) -> int:
-    """Each planted bug must be found within the seeds that it states. Returns an exit code."""
+    """Look for each planted bug within the number of seeds that it states. Returns an exit code."""
     missed: list[str] = []
     for name in names:
         bug = PLANTED[name]

@@ -1,4 +1,4 @@
-"""Where the last frame of a write-ahead log stands on a simulated disk."""
+"""The position of the last frame of a write-ahead log on a simulated disk."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from longhall.log.frames import decode_frame
 from longhall.log.wal import FILE_HEADER_BYTES
 from simulation.platter import Inode, Platter
 
-_START_AT = 8  # In the header of a file: see `log.wal`.
+_START_AT = 8  # Offset of the log position in a file's header: see `log.wal`.
 
 
 def last_frame(platter: Platter) -> tuple[Inode, int, int] | None:
-    """The file, and from where to where in it the frame goes; None if there is none."""
+    """The file with the newest frame, and the frame's start and end in it; None if there is no frame."""
     newest: tuple[int, Inode, int, int] | None = None
     for path, inode in platter.inodes():
         if not path.lstrip("/").startswith("wal/") or inode.content[:4] != b"LHWL":

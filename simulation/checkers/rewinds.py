@@ -1,11 +1,11 @@
-"""The oracle of a queue that keeps what is settled, used by one client alone: what must come, and what may.
+"""The oracle of a queue with `settled: keep` and a single client: which messages must be delivered, and which may be.
 
-    sent          it must come, until its settle is tried
-    settled       it must not come, unless the queue goes back
-    unanswered    of a send or a settle: it may come
-    went back     everything from there on must come again, settled or not
+sent          must be delivered, until a settle is tried
+settled       must not be delivered, unless the queue is rewound
+unanswered    of a send or a settle: may be delivered
+rewound       every message from the position on must be delivered again, settled or not
 
-A fork has all that the queue ever had, from its place on, whatever was settled there.
+A fork has every message that the queue ever had, from its start position on, settled or not.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from simulation.checkers.violation import demand
 
 @final
 class RewindOracle:
-    """See the module."""
+    """The messages of one queue: those that must still be delivered, those that may be, and the log's known
+    contents.
+    """
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
         self.due: set[str] = set()
-        self.kept: list[str] = []  # What certainly stands in the log, in the order in which that became known.
+        self.kept: list[str] = []  # Messages that are certainly in the log, in the order in which that became known.
         self._known: set[str] = set()
-        self._unsure: set[str] = set()  # Sends without an answer that nobody has seen.
+        self._unsure: set[str] = set()  # Unanswered sends whose message was never seen.
         self._may: set[str] = set()
         self.goings_back = 0
         self.forks = 0
@@ -39,7 +41,7 @@ class RewindOracle:
     def came(self, key: str) -> None:
         demand(
             key in self.due or key in self._may or key in self._unsure,
-            f"{self.queue} gave out {key}, which is settled, or was never sent",
+            f"{self.queue} delivered {key}, which is settled or was never sent",
         )
         self._keep(key)
 
@@ -48,27 +50,27 @@ class RewindOracle:
         self._may.discard(key)
 
     def settle_lost(self, key: str) -> None:
-        """It got no answer."""
+        """A settle got no answer."""
         self.due.discard(key)
         self._may.add(key)
 
     def seen(self, keys: list[str]) -> None:
-        """Somebody looked at all that is kept, in its order."""
-        demand(len(set(keys)) == len(keys), f"{self.queue} shows a message twice")
+        """A client listed all messages of the log, in order."""
+        demand(len(set(keys)) == len(keys), f"{self.queue} lists a message twice")
         missing = self._known.difference(keys)
-        demand(not missing, f"{self.queue} does not show {sorted(missing)[:3]}, which it keeps")
+        demand(not missing, f"{self.queue} does not list {sorted(missing)[:3]}, which its log has")
         strange = set(keys) - self._known - self._unsure
-        demand(not strange, f"{self.queue} shows {sorted(strange)[:3]}, which nobody sent")
+        demand(not strange, f"{self.queue} lists {sorted(strange)[:3]}, which were never sent")
 
     def went_back(self, keys: set[str]) -> None:
-        """It was acknowledged that these come again."""
+        """A rewind was acknowledged: these messages must be delivered again."""
         for key in sorted(keys):
             self._keep(key)
         self.due |= keys
         self.goings_back += 1
 
     def forked(self, name: str, keys: list[str]) -> None:
-        """A fork from the start was emptied."""
+        """A fork from the start was drained and had these messages."""
         self.forks += 1
         missing = self._known.difference(keys)
         demand(not missing, f"{name} lacks {sorted(missing)[:3]} of {self.queue}")

@@ -1,7 +1,7 @@
-"""What is left of the acknowledged messages on the disks of a cluster, whether anybody serves it or not.
+"""The acknowledged messages that are still on the disks of a cluster, served or not.
 
-It looks for the names of messages in the bytes of all files, so it needs messages that are not compressed. A copy that
-was set aside counts: it is there for whoever needs it.
+The check searches the bytes of all files for the names of messages, so the messages must not be compressed. A copy that
+a full sync has set aside counts as surviving.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ NAME: Final = re.compile(rb"(?:plain|idempotent|transactional)-\d+/\d+/\d+(?=:)"
 
 @final
 class SurvivingMessages:
-    """See the module."""
+    """Compares the acknowledged messages of a log with the files of all hosts."""
 
     def __init__(self, log: LogOracle, hosts: list[Host]) -> None:
         self._log = log
         self._hosts = hosts
 
     def check(self) -> None:
-        """Everything that was acknowledged is on at least one disk."""
+        """Every acknowledged message is on at least one disk."""
         lost = self._lost()
         demand(not lost, f"acknowledged messages are on no disk of the cluster: {self.story()}")
 
     def story(self) -> str:
-        """How much of it is where, and what was lost."""
+        """How many messages each host has, and which are lost."""
         wanted = set(self._log.acknowledged_names())
         found = [f"{host.name} has {len(wanted & names_on(host))}" for host in self._hosts]
         lost = sorted(self._lost())
@@ -47,7 +47,7 @@ class SurvivingMessages:
 
 
 def names_on(host: Host) -> set[bytes]:
-    """The messages whose bytes are in any file of a host, its page cache included."""
+    """The messages whose bytes are in a file of the host, page cache included."""
     return _names(bytes(inode.content) for _, inode in host.platter.inodes())
 
 

@@ -1,6 +1,4 @@
-"""Oracles of what is not a log: the offsets of groups, the last value of a key, topics that exist, what retention
-cut.
-"""
+"""Oracles of topic state: offsets of groups, last values of keys, existing topics, and the start set by retention."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Final, final
 from simulation.checkers.sends import Outcome, Place, Send
 from simulation.checkers.violation import demand
 
-RECORD_OVERHEAD_BYTES: Final = 100  # A batch of one record with its header is never more than this above its value.
+RECORD_OVERHEAD_BYTES: Final = 100  # The most that a batch of one record takes beyond its value.
 
 
 @final
@@ -30,7 +28,7 @@ class OffsetOracle:
         self.acknowledged = max(self.acknowledged, offset)
 
     def found(self, offset: int, acknowledged_before: int) -> None:
-        """The group was asked after `acknowledged_before` had been acknowledged; -1 where it knew of no offset."""
+        """The group's offset was read after `acknowledged_before` had been acknowledged; -1 if it had none."""
         who = f"group {self.group} on {self.place}"
         demand(offset >= acknowledged_before, f"{who}: {acknowledged_before} was acknowledged, {offset} was found")
         demand(offset <= self.tried, f"{who}: {offset} was found and only {self.tried} ever committed")
@@ -38,7 +36,9 @@ class OffsetOracle:
 
 @final
 class MembershipOracle:
-    """A group whose members come and go: one owner a partition a generation, and nobody starts before what is done."""
+    """A group with changing members: one owner for each partition and generation, and no reader starts before a
+    commit.
+    """
 
     def __init__(self, group: str) -> None:
         self.group = group
@@ -52,7 +52,7 @@ class MembershipOracle:
             demand(owner == member, f"{who}: {place} belongs to {owner} and to {member}")
 
     def done(self) -> dict[tuple[str, int], int]:
-        """How far the group is known to have committed, by now."""
+        """The offsets that the group is known to have committed."""
         return dict(self._done)
 
     def committed(self, offsets: dict[tuple[str, int], int]) -> None:
@@ -60,14 +60,14 @@ class MembershipOracle:
             self._done[place] = max(self._done.get(place, 0), offset)
 
     def began(self, place: tuple[str, int], offset: int, done_before: dict[tuple[str, int], int]) -> None:
-        """The first record that a member got of a partition, and what was done before it joined."""
+        """A member's first record of a partition, and the offsets that were committed before it joined."""
         least = done_before.get(place, 0)
         demand(offset >= least, f"group {self.group}: {place} was committed up to {least} and read from {offset}")
 
 
 @final
 class TransactionalOffsetOracle:
-    """A group's offset that moves with transactions: number N commits offset N, or nothing of it is true."""
+    """A group's offset that moves with transactions: transaction N commits offset N, or none of it is visible."""
 
     def __init__(self, group: str) -> None:
         self.group = group
@@ -100,7 +100,7 @@ class KeyOracle:
         self._versions.setdefault(key, []).append((value, send))
 
     def settle(self, latest: dict[bytes, bytes | None]) -> None:
-        """What a reader of the whole partition ends up with, by key."""
+        """Check the values that a reader of the whole partition has at the end, by key."""
         for key, versions in self._versions.items():
             acknowledged = [at for at, (_, send) in enumerate(versions) if send.outcome is Outcome.ACKNOWLEDGED]
             if not acknowledged:
@@ -115,7 +115,7 @@ class KeyOracle:
 
 @final
 class RetentionOracle:
-    """A partition that forgets by age or by size: never what is younger, or less, than it promised to keep."""
+    """A partition with retention by age or size: it deletes no message that the limits still protect."""
 
     def __init__(self, place: Place, *, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
         self.place = place
@@ -129,7 +129,7 @@ class RetentionOracle:
                 continue
             age_ms = now_ms - send.timestamp_ms
             if self.retention_ms is not None and age_ms < self.retention_ms:
-                demand(send.offset >= start_offset, f"{send} is {age_ms} ms old and was cut")
+                demand(send.offset >= start_offset, f"{send} is {age_ms} ms old and was deleted")
             if send.offset >= start_offset:
                 kept_bytes += sum(len(value) + RECORD_OVERHEAD_BYTES for value in send.values)
         if self.retention_bytes is not None and start_offset > 0:
@@ -139,10 +139,10 @@ class RetentionOracle:
 
 @final
 class TopicOracle:
-    """Which topics there are: created and acknowledged is there, deleted and acknowledged is not."""
+    """The topics that exist: an acknowledged creation is listed, an acknowledged deletion is not."""
 
     def __init__(self) -> None:
-        self._expected: dict[str, bool | None] = {}  # None: nobody knows.
+        self._expected: dict[str, bool | None] = {}  # None: the last request got no answer.
 
     def unsure(self, name: str) -> None:
         self._expected[name] = None

@@ -1,6 +1,6 @@
-"""The oracle of what waits for its commit: at a leader and at its followers it never exceeds the bound by much.
+"""The oracle of uncommitted bytes: at a leader and at its followers they exceed the bound by at most SLACK_BYTES.
 
-It counts for itself: what a leader appends, from its bundles, until the leader calls it committed.
+The oracle counts by itself: bytes of the batches that a leader appends, until the leader calls them committed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.push_batches import BUNDLE_BYTES, PushBatch
 from simulation.checkers.violation import demand
 
-SLACK_BYTES: Final = BUNDLE_BYTES + 200_000  # What one turn of the loop appends before anybody counts it.
+SLACK_BYTES: Final = BUNDLE_BYTES + 200_000  # Appended in one turn of the loop, before the product counts it.
 
 
 @final
 class UncommittedBytesOracle:
-    """See the module."""
+    """Counts uncommitted bytes at every watched replica; `check` compares them with the bound."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
-        self.most = 0  # That ever waited at a leader.
+        self.most = 0  # The most uncommitted bytes that any leader had.
         self._followed: list[GroupReplica] = []
 
     def watch(self, member: GroupReplica) -> None:
-        """From now on, this member too."""
+        """Watch this replica too."""
         self._followed.append(member)
         waiting: deque[tuple[int, int]] = deque()
         total = 0
@@ -48,9 +48,9 @@ class UncommittedBytesOracle:
         member.on_committed = on_committed
 
     def check(self) -> None:
-        """Look at everybody."""
+        """Check all watched replicas."""
         most = self.bytes_max + SLACK_BYTES
-        demand(self.most <= most, f"{self.most} bytes waited for their commit at a leader, and {most} may")
+        demand(self.most <= most, f"{self.most} bytes were uncommitted at a leader, the bound is {most}")
         for member in self._followed:
             pending = member.replica.pending_bytes
-            demand(pending <= most, f"{pending} bytes wait for their commit at node {member.node}, and {most} may")
+            demand(pending <= most, f"{pending} bytes are uncommitted at node {member.node}, the bound is {most}")

@@ -1,5 +1,4 @@
-"""Somebody who runs the cluster: adds hosts, drains them, moves copies and leaders, and now and then kills a host in
-the middle of it.
+"""An operator of the cluster: adds and drains hosts, moves replicas and leaders, and at times kills a host meanwhile.
 
 The cluster refuses each request or completes it; `SimulatedCluster.up` checks that after all faults are healed.
 """
@@ -22,7 +21,7 @@ CALM_S: Final = 6.0
 
 @final
 class ClusterOperator:
-    """See the module."""
+    """Requests cluster changes at random moments. At most one change is under way at a time."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.moved = 0
@@ -30,7 +29,7 @@ class ClusterOperator:
         self._chance: random.Random = cluster.simulation.stream("mover")
 
     async def run(self, seconds: float) -> None:
-        """Ask for one thing after another, for so long."""
+        """Request one change after another, for so many seconds."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         while loop.time() < ends_at:
@@ -75,7 +74,7 @@ class ClusterOperator:
         return error is None
 
     async def _hurt(self) -> None:
-        """The leader, or anybody: right now, or when it has begun."""
+        """Kill the leader or any host: at once, or when the change is under way."""
         await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.2, 1.0)))
         leader = self._cluster.leader()
         number = leader.cluster_node.place.node if leader is not None and leader.cluster_node is not None else 0

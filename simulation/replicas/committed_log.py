@@ -1,7 +1,7 @@
-"""The oracle of a replicated log: what is committed stays so, everywhere, and one leader an epoch commits.
+"""The oracle of a replicated log: a committed entry stays, on every replica, and one leader in each epoch commits.
 
-Every member reports what it applies and what it appends; leaders report how far they call it committed; clients report
-what was acknowledged to them. An entry is told from another by its fingerprint.
+Every replica reports what it applies and appends; leaders report their commit index; clients report acknowledgements.
+Entries are compared by fingerprint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def print_of(entry: Entry) -> Print:
 
 @final
 class LogIncarnation:
-    """What one life of a member has in its log, as far as it was seen: entries behind `start`."""
+    """The log of one incarnation of a replica, as far as it was observed: the entries behind `start`."""
 
     def __init__(self, committed_log: CommittedLog, name: str, start: int) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class LogIncarnation:
         self._committed_log = committed_log
 
     def check_start(self, replica: Replica) -> None:
-        """What recovery has applied was committed."""
+        """Check that recovery applied only committed entries."""
         committed = len(self._committed_log.entries)
         self._committed_log.demand(
             replica.applied <= committed,
@@ -49,40 +49,40 @@ class LogIncarnation:
         self.prints.append(print_of(entry))
 
     def appended(self, bundle: PushBatch) -> None:
-        """The leader appended these."""
+        """The leader appended this batch of entries."""
         for entry in decode_entries(bundle.entries, 0, len(bundle.entries)):
             self.prints.append(print_of(entry))
 
     def committed(self, epoch: int, index: int) -> None:
-        """The leader calls everything up to `index` committed."""
+        """The leader's commit index moved to `index`."""
         self._committed_log.commit(self, epoch, index)
 
     def followed(self, applied: int) -> None:
-        """A follower has applied so much: all of it must be what was committed."""
+        """A follower has applied so many entries: all of them must be committed."""
         self._committed_log.compare(self, applied, f"{self.name} applied")
 
     def leads(self, index: int) -> None:
-        """A new leader is open, with a log up to `index`."""
+        """A new leader serves, with a log up to `index`."""
         committed_log = self._committed_log
         committed = len(committed_log.entries)
         committed_log.demand(index >= committed, f"{self.name} leads with {index} entries of {committed} committed")
         committed_log.compare(self, min(index, len(committed_log.entries)), f"{self.name} leads and has")
 
     def print_at(self, index: int) -> Print | None:
-        """What stands at this index; None if it was before this life."""
+        """The fingerprint of the entry at this index; None if it precedes this incarnation."""
         return self.prints[index - self.start - 1] if index > self.start else None
 
 
 @final
 class CommittedLog:
-    """The committed log."""
+    """The committed entries of a run, the acknowledged messages, and what readers may see."""
 
     def __init__(self) -> None:
         self.entries: list[Print] = []
-        self.leaders: dict[int, str] = {}  # Who committed something under an epoch.
+        self.leaders: dict[int, str] = {}  # By epoch: the leader that committed in it.
         self.acknowledged: dict[str, tuple[str, int, int]] = {}  # By value: topic, partition, offset.
         self.acknowledgements = 0
-        self.broken = ""  # The first promise that was.
+        self.broken = ""  # The first violation.
         self.visible: dict[int, int] = {}  # By partition: the offset behind the last committed message.
 
     def commit(self, life: LogIncarnation, epoch: int, index: int) -> None:
@@ -92,21 +92,21 @@ class CommittedLog:
         self.compare(life, min(index, known), f"{life.name} in epoch {epoch} commits")
         for number in range(known + 1, index + 1):
             found = life.print_at(number)
-            self.demand(found is not None, f"{life.name} commits entry {number}, which nobody saw it append")
+            self.demand(found is not None, f"{life.name} commits entry {number}, which it was not seen to append")
             assert found is not None
             self.entries.append(found)
             if found[4] >= 0:
                 self.visible[found[4]] = found[5]
 
     def shows(self, name: str, partition: int, high_watermark: int) -> None:
-        """Readers of this partition see what is below; at a leader all of that is committed."""
+        """A replica serves this partition up to the high watermark: at a leader all of that must be committed."""
         visible = self.visible.get(partition, 0)
         self.demand(
             high_watermark <= visible, f"{name} shows {partition} up to {high_watermark}, committed is {visible}"
         )
 
     def compare(self, life: LogIncarnation, index: int, what: str) -> None:
-        """Everything of this life up to `index` is the truth. Looks only at what was not compared before."""
+        """Check that the incarnation's entries up to `index` equal the committed ones. Skips those compared before."""
         self.demand(index <= len(self.entries), f"{what} entry {index}, and {len(self.entries)} are committed")
         for number in range(life.compared + 1, index + 1):
             found = life.print_at(number)
@@ -117,7 +117,9 @@ class CommittedLog:
         life.compared = max(index, life.compared)
 
     def demand(self, holds: bool, sentence: str) -> None:
-        """Raise unless it holds, and remember it: who calls may be a member that does not know what to do with it."""
+        """Raise a Violation unless the condition holds, and record it: the caller may be a replica that handles
+        the exception.
+        """
         if not holds:
             self.broken = self.broken or sentence
             raise Violation(sentence)

@@ -1,4 +1,6 @@
-"""Which messages were damaged on which hosts: what every copy lost may be refused to readers, and nothing else."""
+"""The messages that were damaged, by host: readers may be refused those of which every copy was damaged, and no
+others.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from longhall.log.layout import base_offset_of
 from longhall.log.segment_scan import Damage, Found, scan_segment
 from longhall.world.ports import File
 
-BEHIND_ALL: Final = 1000  # More offsets than the end of a segment has, where nobody can tell how many there were.
+BEHIND_ALL: Final = 1000  # More offsets than any segment's end has, for damage where the number of messages is unknown.
 
 
 @final
 class DamagedMessages:
-    """See the module."""
+    """Records each flipped bit as the host, file and offsets that it damages."""
 
     def __init__(self) -> None:
         self._hosts: dict[tuple[str, int], set[str]] = {}  # By path and offset.
@@ -27,7 +29,7 @@ class DamagedMessages:
                     self._hosts.setdefault((path, offset), set()).add(host)
 
     def lost(self, copies: int) -> set[int]:
-        """Offsets that so many hosts have lost at one time or another, of whichever partition."""
+        """Offsets, of any partition, that at least so many hosts have had damaged."""
         return {offset for (_, offset), hosts in self._hosts.items() if len(hosts) >= copies}
 
 
@@ -40,7 +42,7 @@ def _offsets(one: Found | Damage) -> range:
 
 @final
 class _Content:
-    """What a scan needs of a file."""
+    """The bytes of a file, as a segment scan reads them."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

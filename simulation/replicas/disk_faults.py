@@ -1,6 +1,7 @@
-"""Disks that are slow, stuck, full, that fail, forget a bit or lie; and clocks that somebody sets.
+"""Faults of disks and clocks: slow, stuck, full or failing disks, flipped bits, lost and misdirected writes; clock
+changes.
 
-A disk that lies is that of one host for a whole run: the others are the majority that has everything.
+Only one host of a run loses or misdirects writes: the others are the majority with a complete copy.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NOTHING_NEW: Final = (errno.ENOSPC, errno.EIO, errno.EMFILE)  # No inodes, a bad
 
 @final
 class DiskFaults:
-    """See the module."""
+    """The disk faults that a menu can name; each method starts a fault and ends it."""
 
     def __init__(self, cluster: FaultTarget, chance: random.Random) -> None:
         self._cluster = cluster
@@ -35,7 +36,7 @@ class DiskFaults:
         self._liar = cluster.simulation.stream("liar").choice(cluster.numbers)
 
     def heal(self) -> None:
-        """All disks are well; clocks stay as they are."""
+        """Heal all disks; clocks stay as they are."""
         for node in self._nodes:
             self._cluster.host(node).faults.heal()
 
@@ -58,8 +59,9 @@ class DiskFaults:
         faults.sync_error_chance = 0.0
 
     async def restart_with_failing_reads(self) -> None:
-        """A node that follows is stopped cleanly, and when it is back its disk fails some reads. It has to read what it
-        appends to for the first time.
+        """Stop a follower cleanly and let its disk fail some reads after the restart.
+
+        A follower reads each partition when it first appends to it.
         """
         followers = [node for node in self._nodes if node != self._cluster.leader_number()]
         node = self._chance.choice(followers)
@@ -71,14 +73,14 @@ class DiskFaults:
         faults.read_error_chance = 0.0
 
     async def full_disk(self) -> None:
-        """Little or no room is left, for some seconds; then somebody makes room."""
+        """Leave little or no free space, for some seconds."""
         host = self._one()
         host.faults.capacity_bytes = host.platter.used() + self._chance.choice((0, 500, 10_000, 200_000))
         await asyncio.sleep(self._chance.uniform(1, 8))
         host.faults.capacity_bytes = None
 
     async def failed_reads(self) -> None:
-        """Reads fail for a while: of a host that runs, of one that recovers, or of one that has just come back."""
+        """Fail reads for a while: of a running host, of a recovering one, or of one that has just restarted."""
         node = self._chance.choice(self._nodes)
         host = self._cluster.host(node)
         kind = self._chance.randrange(3)
@@ -97,28 +99,28 @@ class DiskFaults:
         host.faults.read_errors = 0
 
     async def nothing_new(self) -> None:
-        """No file and no directory can be made for a while; those that are there take writes."""
+        """Let no file or directory be created for a while; existing files accept writes."""
         faults = self._one().faults
         faults.create_errno = self._chance.choice(NOTHING_NEW)
         await asyncio.sleep(self._chance.uniform(1, 8))
         faults.create_errno = 0
 
     async def lost_writes(self) -> None:
-        """Some of what the disk that lies has synced is not there when its page cache is gone."""
+        """Lose some synced writes; they are missing once the page cache is evicted."""
         faults = self._cluster.host(self._liar).faults
         faults.lost_write_chance = self._chance.choice((0.05, 0.3, 1.0))
         await self._lie()
 
     async def misdirected_writes(self) -> None:
-        """Some of what it has synced is there, in the place of something else."""
+        """Misdirect some synced writes to other places on the disk."""
         faults = self._cluster.host(self._liar).faults
         faults.misdirected_write_chance = self._chance.choice((0.05, 0.3))
         await self._lie()
 
     async def _lie(self) -> None:
-        """For a moment; then the page cache goes, with the power or under memory pressure, and nobody is told."""
+        """Lose or misdirect writes for a moment, then evict the page cache, by a power cut or by memory pressure."""
         host = self._cluster.host(self._liar)
-        await asyncio.sleep(self._chance.uniform(1, 10))  # Checkpoints, too.
+        await asyncio.sleep(self._chance.uniform(1, 10))  # Long enough for checkpoints.
         host.faults.lost_write_chance = host.faults.misdirected_write_chance = 0.0
         if self._chance.random() < 0.5:
             host.cut_power()
@@ -128,10 +130,11 @@ class DiskFaults:
         others = [node for node in self._nodes if node != self._liar]
         if self._chance.random() < 0.5 and self._cluster.leader_number() in others:
             await self._cluster.wait_until_settled()
-            self._cluster.host(self._cluster.leader_number()).kill()  # The one that lies may lead, and be read.
+            # The host with the bad disk may become leader and serve reads.
+            self._cluster.host(self._cluster.leader_number()).kill()
 
     async def damage(self) -> None:
-        """A bit flips in the log or in a snapshot of one host, which then starts anew; the others are well."""
+        """Flip a bit in the log or in a snapshot of one host and restart it; the other hosts are undamaged."""
         await self._cluster.wait_until_settled()
         host = self._one()
         room = "wal" if self._chance.random() < 0.7 else "shards"
@@ -139,7 +142,7 @@ class DiskFaults:
         host.kill()
 
     async def damage_the_tail(self) -> None:
-        """A bit flips in the last frame of the log of one host, which then starts anew."""
+        """Flip a bit in the last frame of the log of one host and restart it."""
         await self._cluster.wait_until_settled()
         host = self._one()
         host.kill()
@@ -151,20 +154,20 @@ class DiskFaults:
             self._cluster.simulation.trace.note("flip the tail", host.name, position, bit)
 
     async def damage_a_segment(self) -> None:
-        """A bit flips in what was written to a partition of one host long ago."""
+        """Flip a bit in an old segment of one host."""
         await self._cluster.wait_until_settled()
         host = self._one()
         newest = newest_segments(host)
         self.flip(host, lambda path: path.startswith("partitions") and path.endswith(".log") and path not in newest)
 
     def flip(self, host: Host, is_meant: Callable[[str], bool]) -> None:
-        """One bit of one of these files."""
+        """Flip one bit of one of the selected files."""
         named = [(path.lstrip("/"), inode) for path, inode in host.platter.inodes()]
         written = [(path, inode) for path, inode in named if is_meant(path) and inode.content]
         if written:
             path, inode = self._chance.choice(written)
-            size = len(inode.content.rstrip(b"\0")) or 1  # A log is made long before it is filled.
-            # What was written last is what a start replays; the rest of a log may be covered by a checkpoint.
+            size = len(inode.content.rstrip(b"\0")) or 1  # A log file is allocated long before it is filled.
+            # A start replays the newest bytes; older bytes of a log may be covered by a checkpoint.
             first = max(0, size - LAST_BYTES) if path.startswith("wal") and self._chance.random() < 0.5 else 0
             position, bit = self._chance.randrange(first, size), 1 << self._chance.randrange(8)
             if path.endswith(".log"):
@@ -180,7 +183,7 @@ class DiskFaults:
 
 
 def newest_segments(host: Host) -> set[str]:
-    """Of each partition: what is still being written."""
+    """The newest segment of each partition, which is still being written."""
     newest: dict[str, str] = {}
     for path, _ in host.platter.inodes():
         directory, _, name = path.lstrip("/").rpartition("/")

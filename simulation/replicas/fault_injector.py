@@ -1,6 +1,6 @@
-"""What goes wrong with the nodes of a cluster, one fault after another or several at once, as the seed draws them.
+"""Injects faults into the nodes of a cluster, one after another or several at once, as the seed draws them.
 
-Each fault begins and heals by itself; a menu names those that may happen.
+Each fault starts and heals by itself; a menu lists the faults that may happen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fault = Callable[[], Awaitable[None]]
 
 @final
 class ClusterFaults:
-    """See the module."""
+    """All faults of a cluster by name, and the loop that injects those of a menu."""
 
     def __init__(self, cluster: FaultTarget, menu: tuple[str, ...]) -> None:
         self.happened = 0
@@ -43,7 +43,9 @@ class ClusterFaults:
         self._running: list[asyncio.Task[None]] = []
 
     async def inject_faults(self, seconds: float, calm_s: float, *, at_once: bool = True) -> None:
-        """Break things for so long, with about `calm_s` between two beginnings, or from the end of one to the next."""
+        """Inject faults for so many seconds, about `calm_s` between two starts, or from the end of one to the
+        start of the next.
+        """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         while True:
@@ -56,13 +58,13 @@ class ClusterFaults:
         await asyncio.gather(*self._running)
 
     async def strike(self, name: str) -> None:
-        """This one, from its beginning to its end."""
+        """Inject this fault, from its start to its end."""
         self._trace.note("fault", name)
         self.happened += 1
         await self._fault(name)()
 
     def heal(self) -> None:
-        """Nothing is broken any more."""
+        """Heal all faults."""
         for part in self._parts:
             part.heal()
 

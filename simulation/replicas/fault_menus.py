@@ -1,4 +1,6 @@
-"""Which faults a scenario may draw, by name: see `hosts`, `links`, `disks` and `stranger_faults` for what each does."""
+"""The faults that a scenario may draw, by name: see `host_faults`, `link_faults`, `disk_faults` and
+`stranger_faults`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ EVERYTHING: Final = (
     "kill_in_quick_succession",
     "strangers_knock",
 )
-# Who leads dies, stops and is cut off.
+# The leader dies, stops and is cut off.
 LEADERS: Final = (
     "kill_the_leader",
     "pause_the_leader",
@@ -44,7 +46,7 @@ LEADERS: Final = (
     "stop_cleanly",
 )
 STRANGERS: Final = (*("strangers_knock",) * 4, *LEADERS, "reset")
-# Beside what whoever moves hosts does to them.
+# Faults beside the changes of the cluster operator.
 MOVERS: Final = ("kill_one", "reset", "cut_one_way", "slow_disk", "lose_words_of_the_coordinator", "stop_cleanly")
 ELECTIONS: Final = (
     "kill_the_leader",
@@ -59,14 +61,14 @@ ELECTIONS: Final = (
     "cut_one_way",
     "slow_disk",
 )
-# Those that have everything are away when somebody is elected.
+# The complete replicas are away during an election.
 SURVIVORS: Final = ("power_cut_without_the_leader", "leave_who_hears_least", "leave_who_is_counted_out")
 DAMAGE: Final = ("damage", "damage", "damage_the_tail", "reset", "slow_disk")
 FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
-# Reads, or new files, fail while leaders change.
+# Reads, or the creation of files, fail while leaders change.
 READS: Final = (*("failed_reads",) * 4, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
 CREATES: Final = (*("nothing_new",) * 3, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
-# One host loses and misdirects writes that it has synced; nobody else loses anything.
+# One host loses and misdirects synced writes; the others lose nothing.
 LIES: Final = ("lost_writes", "misdirected_writes", "misdirected_writes", "kill_the_leader", "reset", "slow_links")
 LOST_HOSTS: Final = ("replaced_disk", "replaced_disk", "lost_host", "kill_the_leader", "kill_one", "slow_links")
 ROLLED_BACK: Final = ("rolled_back", "rolled_back", "rolled_back_first", "kill_the_leader", "stop_cleanly", "reset")
@@ -79,14 +81,14 @@ STALLED_CLOCKS: Final = (
     "slow_disk",
 )
 POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "power_cut_of_all_on_slow_disks")
-# Leases and delays are held against the clients' clock, so no host's must be set by anybody.
+# Oracles check leases and delays by the clients' clock, so no host's clock may change.
 COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")
-# Processes of wings die alone as well, and leaders that do not know that they lead no more meet names used again.
+# Wing processes also die alone, and deposed leaders that have not noticed serve recreated names.
 WINGS: Final = (*COUNTERS, *("kill_a_ward",) * 3, *("cut_from_the_coordinator",) * 3)
-# Wings are away for a moment while what they have is deleted and made again elsewhere; hardly a leader is cut off.
+# Wings are away for a moment while their queues are deleted and recreated elsewhere; leaders are rarely cut off.
 NAMESAKES: Final = (*("kill_a_ward",) * 4, "kill_one", "power_cut", "pause_one", "cut_one_way", "stop_cleanly")
 LINES: Final = (*LEADERS, *POWER, "cut_from_clients", "cut_one_way", "reset", "expire_a_session")
-# A hall that nobody remembers begins with the clock of whoever comes first, so one node at least goes on.
+# A hall without any record starts with the clock of the first node, so at least one node keeps running.
 CLOCKS: Final = (
     "clock_jump",
     "clock_jump",

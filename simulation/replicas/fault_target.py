@@ -1,4 +1,4 @@
-"""What faults need of several nodes and their coordinator, however much of a node there is to each."""
+"""What faults need of a cluster: its hosts, its coordinator and the state on record."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from simulation.world import Host, Simulation
 
 
 class FaultTarget(Protocol):
-    """See the module."""
+    """A cluster that faults can be injected into: a `SimulatedCluster` or a `LogCluster`."""
 
     simulation: Simulation
-    numbers: list[int]  # Their numbers.
-    down: set[int]  # Kept down on purpose.
-    lost: set[int]  # Gone for good.
+    numbers: list[int]  # Node numbers.
+    down: set[int]  # Nodes that a fault keeps down.
+    lost: set[int]  # Nodes that never come back.
 
     def host(self, node: int) -> Host:
         """The machine of a node."""
 
     def hall_id(self) -> str:
-        """The hall that they keep; empty while no node runs."""
+        """The id of the hall; empty while no node runs."""
 
     def leader_number(self) -> int:
-        """The node that is on record as leader; 0 for none."""
+        """The leader on record; 0 if there is none."""
 
     def in_sync(self) -> list[int]:
-        """Those that are on record as having everything."""
+        """The in-sync set on record."""
 
     def cut_coordinator(self, node: int) -> None:
-        """Nothing between this node and the coordinator."""
+        """Cut the link between this node and the coordinator."""
 
     def heal_coordinator(self, node: int) -> None:
-        """Likewise."""
+        """Heal the link between this node and the coordinator."""
 
     def lose_words(self, chance: float) -> None:
-        """So many calls to the coordinator get lost, before or after they were done."""
+        """Lose this share of the calls to the coordinator, before or after they were carried out."""
 
     def expire_session(self, node: int) -> None:
-        """The coordinator gives the node up, although it lives."""
+        """Expire the node's session although the node is alive."""
 
     def pause(self, node: int) -> Callable[[], None] | None:
-        """As SIGSTOP does; returns what lets it go on. None if it is not running."""
+        """Pause the node as SIGSTOP does; returns the function that resumes it, or None if the node is not running."""
 
     async def stop(self, node: int) -> None:
-        """Stop it cleanly, if it is running; it is started again."""
+        """Stop the node cleanly, if it is running; it is started again."""
 
     async def start_copy(self, node: int, seconds: float) -> None:
-        """A copy of its directory runs for so long on another machine, beside it."""
+        """Run a copy of the node's directory on another machine for so long, beside the node."""
 
     async def wait_until_settled(self) -> None:
-        """Everybody is in sync."""
+        """Wait until every replica is in sync."""

@@ -1,4 +1,4 @@
-"""What readers could see of a hall, read from its logs as they would read it."""
+"""The messages that readers of a hall can see, read from its logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ_BYTES: Final = 300_000
 
 
 def contents_of(hall: Hall, *, damage_allowed: bool = False) -> dict[tuple[str, int], dict[int, str]]:
-    """The messages of every partition that a topic shows, by their offsets; without those that are damaged, if any."""
+    """The messages of every visible partition, by offset; damaged ones are left out if `damage_allowed`."""
     return {
         (topic, partition.number): _messages(partition, damage_allowed)
         for topic, route in hall.routes.items()
@@ -49,7 +49,7 @@ def _messages(partition: Partition, damage_allowed: bool) -> dict[int, str]:
             continue
         demand(result.code is None, f"{partition.topic}-{partition.number} cannot be read at {offset}: {result.code}")
         data = b"".join(result.buffers)
-        demand(bool(data), f"{partition.topic}-{partition.number} has nothing at {offset}")
+        demand(bool(data), f"{partition.topic}-{partition.number} has no message at {offset}")
         at = 0
         while at < len(data):
             header = parse_header(data, at)

@@ -1,9 +1,9 @@
-"""Sequences of faults that have lost messages in systems that people trusted, each told as it went.
+"""Sequences of faults that have lost messages in well-known systems.
 
-forget_the_watermark      a follower comes back, knows less of what is committed than it has, and leads at once
-fail_over_twice           two leaders in a row leave entries that nobody confirmed, and come back together
-lose_all_but_one          all leave but one, which loses its power; whoever comes back first lacks something
-wake_a_deposed_leader     a leader sleeps through the end of its session, with requests in its hands
+forget_the_watermark      a follower restarts, knows a lower commit index than its log has, and leads at once
+fail_over_twice           two leaders in a row have unconfirmed entries, and return together
+lose_all_but_one          all replicas leave but one, which loses power; the first to return is incomplete
+wake_a_deposed_leader     a leader is paused through the end of its session, with requests under way
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAST_THE_SESSION_S: Final = (4.5, 6.0, 9.0)
 
 @final
 class HistoryFaults:
-    """See the module."""
+    """The fault sequences that a menu can name."""
 
     def __init__(self, cluster: FaultTarget, chance: random.Random) -> None:
         self._cluster = cluster
@@ -31,10 +31,10 @@ class HistoryFaults:
         self._chance = chance
 
     def heal(self) -> None:
-        """What these break is healed with the hosts and the links."""
+        """Nothing to heal: these faults end with those of hosts and links."""
 
     async def forget_the_watermark(self) -> None:
-        """KIP-101: whoever cuts its log to what it knows to be committed loses what the leader has acknowledged."""
+        """KIP-101: a replica that truncates its log to its own commit index loses what the leader has acknowledged."""
         leader, follower, others = self._cast()
         for node in others:
             self._send_away(node)
@@ -48,14 +48,15 @@ class HistoryFaults:
         await self._bring_back()
 
     async def fail_over_twice(self) -> None:
-        """KIP-279: offsets alone do not tell where two logs part when the leader changed twice in between."""
+        """KIP-279: offsets alone do not show where two logs diverge when the leader changed twice in between."""
         gone: list[int] = []
         for _ in range(2):
             leader = self._leader()
             cut = [(leader, other) for other in self._nodes if other != leader]
             for one, other in cut:
                 self._fabric.cut(name_of(one), name_of(other))
-            await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.0)))  # What it takes now nobody confirms.
+            # No replica confirms what the leader accepts now.
+            await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.0)))
             self._send_away(leader)
             gone.append(leader)
             for one, other in cut:
@@ -69,7 +70,7 @@ class HistoryFaults:
         self._cluster.host(self._leader()).kill()
 
     async def lose_all_but_one(self) -> None:
-        """KIP-966, the last replica standing: only who has everything may lead, and an unclean stop proves nothing."""
+        """KIP-966, the last replica standing: only a complete replica may lead, and an unclean stop proves nothing."""
         order = self._chance.sample(self._nodes, len(self._nodes))
         for node in order[:-1]:
             self._send_away(node, power=self._chance.random() < 0.5)
@@ -78,7 +79,7 @@ class HistoryFaults:
         await self._bring_back()
 
     async def wake_a_deposed_leader(self) -> None:
-        """A session may be over before a paused client knows; what it does then must count for nothing."""
+        """A session may have expired before a paused client notices; what it does then must have no effect."""
         leader = self._leader()
         resume = self._cluster.pause(leader)
         if resume is None:
@@ -104,7 +105,7 @@ class HistoryFaults:
             host.kill()
 
     async def _bring_back(self) -> None:
-        """In any order, with any time between."""
+        """Start the stopped nodes in any order, with any pause between."""
         for node in self._chance.sample(self._nodes, len(self._nodes)):
             await asyncio.sleep(self._chance.choice((0.0, 0.5, 3.0)))
             self._cluster.down.discard(node)

@@ -1,4 +1,4 @@
-"""Hosts that die, lose power, stop and start again: one, whoever leads, all together, one after another."""
+"""Hosts that die, lose power, stop and start again: one host, the leader, all together, one after another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOW_MS: Final = (20.0, 400.0)
 
 @final
 class HostFaults:
-    """See the module."""
+    """The host faults that a menu can name; each method stops hosts and starts them again."""
 
     def __init__(self, cluster: FaultTarget, chance: random.Random) -> None:
         self._cluster = cluster
@@ -23,7 +23,7 @@ class HostFaults:
         self._chance = chance
 
     def heal(self) -> None:
-        """Nobody is kept down."""
+        """Let all hosts start again."""
         self._cluster.down.clear()
 
     async def kill_the_leader(self) -> None:
@@ -33,7 +33,7 @@ class HostFaults:
         await self._away(self._chance.choice(self._nodes), power=False)
 
     async def kill_a_ward(self) -> None:
-        """A process that a host has beside its main one, alone."""
+        """Kill one wing process of a host."""
         side_processes = [
             process for node in self._nodes for process in self._cluster.host(node).side_processes.values()
         ]
@@ -58,7 +58,7 @@ class HostFaults:
             self._cluster.host(node).cut_power()
 
     async def power_cut_of_all_on_slow_disks(self) -> None:
-        """Whoever answers before the disk is caught here: all disks but one are slow when the power fails."""
+        """Cut the power of all while all disks but one are slow: a node that answers before its sync is found."""
         quick = self._chance.choice(self._nodes)
         slow = [self._cluster.host(node).faults for node in self._nodes if node != quick]
         for faults in slow:
@@ -70,8 +70,9 @@ class HostFaults:
             faults.sync_ms = SYNC_MS
 
     async def power_cut_without_the_leader(self) -> None:
-        """The power fails while the disks of all followers are slow, and for a while the leader does not come back: its
-        followers alone must have what was acknowledged.
+        """Cut the power while the disks of all followers are slow, and keep the leader away for a while.
+
+        The followers alone must have what was acknowledged.
         """
         leader = self._leader()
         slow = [self._cluster.host(node).faults for node in self._nodes if node != leader]
@@ -84,7 +85,7 @@ class HostFaults:
         await self._bring_back(leader)
 
     async def power_cut_after_failed_syncs(self) -> None:
-        """The same behind syncs of the followers that fail now and then."""
+        """The same after syncs of the followers that fail at times."""
         leader = self._leader()
         failing = [self._cluster.host(node).faults for node in self._nodes if node != leader]
         for faults in failing:
@@ -96,11 +97,13 @@ class HostFaults:
         await self._bring_back(leader)
 
     async def leave_who_hears_least(self) -> None:
-        """A follower hears nothing from the leader for a moment; then all others die, and stay away for a while."""
+        """Cut a follower off from the leader for a moment, then kill all others and keep them away for a while."""
         await self._leave_unheard(self._leader(), self._chance.uniform(0.2, 1.5))
 
     async def leave_who_is_counted_out(self) -> None:
-        """The same, when the leader would have had it off the record by then, but does not reach the coordinator."""
+        """The same, long enough that the leader would remove the follower from the in-sync set, but cannot reach
+        the coordinator.
+        """
         leader = self._leader()
         self._cluster.cut_coordinator(leader)
         await self._leave_unheard(leader, self._chance.uniform(2.0, 3.5))
@@ -119,13 +122,13 @@ class HostFaults:
         await self._bring_back(*others)
 
     async def kill_in_quick_succession(self) -> None:
-        """A leader, and then the next one before it has told anybody."""
+        """Kill a leader, and the next one before it has replicated anything."""
         for _ in range(3):
             self._cluster.host(self._leader()).kill()
             await asyncio.sleep(self._chance.choice((0.3, 3.2, 3.5, 4.0)))
 
     async def restart_one_after_another(self) -> None:
-        """As for a new version."""
+        """Restart all nodes in turn, as in a rolling upgrade."""
         for node in self._nodes:
             await self._cluster.stop(node)
             await asyncio.sleep(self._chance.choice((0.5, 2.0, 4.0)))
@@ -146,7 +149,7 @@ class HostFaults:
             resume()
 
     async def _away(self, node: int, *, power: bool) -> None:
-        """Gone for a while: back at once, before its session ends, or long after."""
+        """Keep a node away: for a moment, for less than its session, or for long after."""
         self._cluster.down.add(node)
         host = self._cluster.host(node)
         if power:
@@ -157,12 +160,12 @@ class HostFaults:
         self._cluster.down.discard(node)
 
     async def _cut_power_and_keep_away(self, node: int) -> None:
-        """Of all, and this one stays away."""
+        """Cut the power of all, and keep this node away."""
         self._cluster.down.add(node)
         await self.power_cut_of_all()
 
     async def _bring_back(self, *nodes: int) -> None:
-        """After somebody else has had time to lead."""
+        """Start the nodes after another one has had time to lead."""
         await asyncio.sleep(self._chance.choice((6.0, 12.0)))
         self._cluster.down.difference_update(nodes)
 

@@ -1,4 +1,4 @@
-"""How hosts are called, where their nodes meet, and the secret that these share."""
+"""Names of hosts, ports of their nodes, and the cluster secret."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SECRETS: Final = Secrets([b"of all simulated clusters, 32 long"])
 
 
 def name_of(node: int) -> str:
-    """The host of a node."""
+    """The name of a node's host."""
     return f"n{node}"
 
 
 def numbers_up_to(count: int) -> list[int]:
-    """Of so many nodes."""
+    """The numbers of so many nodes."""
     return list(range(1, count + 1))

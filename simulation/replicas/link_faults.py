@@ -1,4 +1,4 @@
-"""Links that are cut, both ways or one, broken or slow: between nodes, to clients, to the coordinator."""
+"""Links that are cut, in both directions or one, reset or slow: between nodes, to clients, to the coordinator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CUT_S: Final = (0.5, 1.0, 2.5, 5.0, 10.0)
 
 @final
 class LinkFaults:
-    """See the module."""
+    """The link faults that a menu can name; each method breaks links and heals them."""
 
     def __init__(self, cluster: FaultTarget, chance: random.Random) -> None:
         self._cluster = cluster
@@ -26,7 +26,7 @@ class LinkFaults:
         self._chance = chance
 
     def heal(self) -> None:
-        """Everybody reaches everybody."""
+        """Heal all links."""
         names = [*map(name_of, self._nodes), CLIENTS]
         for one in names:
             for other in names:
@@ -41,7 +41,7 @@ class LinkFaults:
         await self._cut([(leader, other) for other in self._nodes if other != leader])
 
     async def cut_in_two(self) -> None:
-        """Some nodes here, some there; everybody reaches the coordinator and the clients."""
+        """Partition the nodes in two; all reach the coordinator and the clients."""
         here = self._chance.sample(self._nodes, self._chance.randint(1, len(self._nodes) - 1))
         await self._cut([(one, other) for one in here for other in self._nodes if other not in here])
 
@@ -50,14 +50,16 @@ class LinkFaults:
         await self._cut([(one, other)], both=False)
 
     async def cut_off(self) -> None:
-        """From everybody, the coordinator included."""
+        """Cut a node off from all others and from the coordinator."""
         node = self._chance.choice(self._nodes)
         self._cluster.cut_coordinator(node)
         await self._cut([(node, other) for other in self._nodes if other != node])
         self._cluster.heal_coordinator(node)
 
     async def isolate_the_leader(self) -> None:
-        """From everybody, the coordinator included, but not from clients: it is deposed and does not know."""
+        """Cut the leader off from the nodes and the coordinator, but not from clients: it is deposed and does not
+        notice.
+        """
         leader = self._leader()
         self._cluster.cut_coordinator(leader)
         links = [(name_of(leader), name_of(other)) for other in self._nodes if other != leader]
@@ -90,7 +92,7 @@ class LinkFaults:
         for one, other in links:
             self._fabric.heal(one, other)
 
-    # The coordinator
+    # The coordinator.
 
     async def cut_from_the_coordinator(self) -> None:
         node = self._leader() if self._chance.random() < 0.5 else self._chance.choice(self._nodes)
@@ -104,7 +106,7 @@ class LinkFaults:
         self._cluster.lose_words(0.0)
 
     async def lose_the_coordinator(self) -> None:
-        """Nobody reaches it, for a moment or for longer than any session lasts."""
+        """Cut all nodes off from the coordinator, for a moment or for longer than a session."""
         for node in self._nodes:
             self._cluster.cut_coordinator(node)
         await asyncio.sleep(self._chance.choice((1.0, 4.0, 8.0)))
@@ -112,7 +114,7 @@ class LinkFaults:
             self._cluster.heal_coordinator(node)
 
     async def expire_a_session(self) -> None:
-        """Of whoever leads, mostly: it does not know, and goes on for a moment."""
+        """Expire a session, mostly the leader's: the node does not notice at once and goes on for a moment."""
         node = self._leader() if self._chance.random() < 0.7 else self._chance.choice(self._nodes)
         self._cluster.expire_session(node)
 

@@ -1,7 +1,8 @@
-"""A fleet whose log is written to from inside, without doors, and its oracle: see `committed_log`.
+"""A simulated cluster whose log is written from inside the processes, without doors, and its oracle: see
+`committed_log`.
 
-The nodes are whole ones, with the election rules and the coordinator of every other cluster; clients that need no
-protocol write to whoever leads, which leaves the time of a run to the log.
+The nodes are complete, with the election rules and the coordinator of every other cluster. The clients need no protocol
+and write to the leader, so that a run spends its time on the log.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ TOPIC: Final = "ledger"
 PARTITIONS: Final = 4
 PATIENCE_S: Final = 4.0
 LIVENESS_S: Final = 30.0
-UNHEARD_EVERY: Final = 20  # Looks; looking through all tasks takes its time.
+UNHEARD_EVERY: Final = 20  # Looks. Inspecting all tasks is slow.
 SEGMENT_BYTES: Final = (20_000, 150_000, 1 << 30)
 
 
 class Large(NamedTuple):
-    """How often a message is large, and how large at most."""
+    """The probability of a large message, and its maximum size."""
 
     chance: float
     bytes_max: int
@@ -50,7 +51,7 @@ LARGE: Final = Large(chance=0.02, bytes_max=30_000)
 
 @final
 class LogCluster:
-    """See the module. It is `FaultTarget`, as its fleet is."""
+    """A `SimulatedCluster` with in-process clients; it is a `FaultTarget` too."""
 
     def __init__(self, simulation: Simulation, size: int = 3, large: Large = LARGE) -> None:
         self.simulation = simulation
@@ -73,7 +74,7 @@ class LogCluster:
 
     @property
     def nodes(self) -> dict[int, MemberNode]:
-        """Those that are up; one object for one life."""
+        """The running nodes; one object for each incarnation."""
         for number, running in self.simulated_cluster.nodes.items():
             process = self.host(number).process
             known = self._known.get(number)
@@ -82,26 +83,26 @@ class LogCluster:
         return {number: self._known[number] for number in sorted(self.simulated_cluster.nodes) if number in self._known}
 
     def start(self) -> None:
-        """Start everything."""
+        """Start all nodes."""
         self.simulated_cluster.start()
 
     def leader(self) -> MemberNode | None:
-        """Who serves under the newest epoch, if anybody does."""
+        """The node that serves under the newest epoch, or None."""
         found = self.simulated_cluster.serving()
         return next((node for node in self.nodes.values() if found is not None and node.running is found[1]), None)
 
     async def wait_for_leader(self, seconds: float = LIVENESS_S) -> MemberNode:
-        """Somebody serves within this time."""
+        """Wait at most so long for a node that serves."""
         deadline = self._now() + seconds
         while True:
             leader = self.leader()
             if leader is not None:
                 return leader
-            demand(self._now() < deadline, f"nobody leads after {seconds} s although nothing is broken")
+            demand(self._now() < deadline, f"no node leads after {seconds} s although no fault is active")
             await self.pass_time(0.05)
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass, and raise what went wrong meanwhile."""
+        """Let time pass, and raise the first failure of that time."""
         await asyncio.sleep(seconds)
         demand(not self.committed_log.broken, self.committed_log.broken)
         for task in self.tasks:
@@ -110,17 +111,17 @@ class LogCluster:
         self._looks += 1
         unheard = self.simulation.loop.unheard() if self._looks % UNHEARD_EVERY == 0 else []
         failures = [*self.simulation.loop.failures, *unheard]
-        demand(not failures, f"nobody handled this:\n{failures[0] if failures else ''}")
+        demand(not failures, f"unhandled exception:\n{failures[0] if failures else ''}")
 
     async def make_topic(self) -> None:
-        """Before anything breaks: everybody is in sync."""
+        """Make the topic before the first fault, when every replica is in sync."""
         await self.wait_until_settled()
         leader = await self.wait_for_leader()
         segment_bytes = self.simulation.stream("segments").choice(SEGMENT_BYTES)
         configs = {"segment.bytes": str(segment_bytes), "max.message.bytes": str(64 << 20)}
         await leader.process.start(create_topic(leader.hall, TOPIC, PARTITIONS, configs))
 
-    # What faults need
+    # Calls of faults.
 
     def host(self, node: int) -> Host:
         """The machine of a node."""
@@ -156,10 +157,10 @@ class LogCluster:
     async def start_copy(self, node: int, seconds: float) -> None:
         await self.simulated_cluster.start_copy(node, seconds)
 
-    # Clients
+    # Clients.
 
     async def write(self, number: int) -> None:
-        """Send batches to whoever seems to lead, each value once, until closing."""
+        """Send batches to the presumed leader, each value once, until closing."""
         chance = self.simulation.stream(f"writer/{number}")
         sent = 0
         while not self.closing:
@@ -178,7 +179,7 @@ class LogCluster:
                     self.committed_log.acknowledge(value, TOPIC, partition, offset + at)
 
     async def declare(self) -> None:
-        """Topics come and go, so that the catalogue's entries mix with the others."""
+        """Create and delete topics, so that entries of the catalogue are among the others."""
         chance = self.simulation.stream("declarer")
         number = 0
         while not self.closing:
@@ -194,7 +195,7 @@ class LogCluster:
                 await self._ask(node, _quietly(create_topic(node.hall, f"t{number}", chance.randrange(1, 4), {})))
 
     def _someone(self, chance: random.Random) -> MemberNode | None:
-        """Mostly the leader; now and then anybody who believes to be one, or does not."""
+        """Mostly the leader; sometimes any node, whether it believes that it leads or not."""
         known = self.leader_number()
         if chance.random() < 0.2 or known not in self.numbers:
             known = chance.choice(self.numbers)
@@ -212,15 +213,15 @@ class LogCluster:
             return None
         return task.result()
 
-    # The end
+    # The end.
 
     async def settle(self) -> None:
-        """Nothing is broken any more: within a while there is a leader, and everybody has what it has."""
+        """Wait, after all faults are healed, until there is a leader and every replica has its entries."""
         self.closing = True
         await self._until(self._is_settled)
 
     async def wait_until_settled(self) -> None:
-        """The same while clients go on: everybody is in sync."""
+        """Wait until every replica is in sync, while clients go on."""
         await self._until(self._is_in_sync)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
@@ -232,7 +233,7 @@ class LogCluster:
             await self.pass_time(0.1)
 
     def check_contents(self) -> None:
-        """Every member has the same messages, and among them all that were acknowledged, where they were."""
+        """Check that every replica has the same messages, with all acknowledged ones at their offsets."""
         leader = self.leader()
         assert leader is not None
         expected = contents_of(leader.hall)
@@ -248,7 +249,7 @@ class LogCluster:
                 f"{value[:20]} was acknowledged at {topic}-{partition}@{offset}: {str(there)[:20]} is there",
             )
         values = [value for messages in expected.values() for value in messages.values()]
-        demand(len(values) == len(set(values)), "a message that was sent once is there twice")
+        demand(len(values) == len(set(values)), "a message that was sent once is stored twice")
 
     def _is_settled(self) -> bool:
         leader = self.leader()
@@ -269,7 +270,7 @@ class LogCluster:
 
 
 async def _quietly(work: Awaitable[object]) -> int:
-    """What was refused was refused."""
+    """Await the work and return its offset; -1 if it was refused."""
     try:
         await work
     except LonghallError:
@@ -279,8 +280,9 @@ async def _quietly(work: Awaitable[object]) -> int:
 
 @contextmanager
 def little_memory(simulation: Simulation) -> Iterator[None]:
-    """Followers that are behind are often served from the disk, and what was sent to them is soon too much; drawn anew
-    at each start.
+    """Give nodes little memory for pushed batches, drawn anew at each start.
+
+    The leader then often reads from disk for followers that lag, and soon has too many unacknowledged bytes under way.
     """
     chance = simulation.stream("memory")
 

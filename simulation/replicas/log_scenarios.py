@@ -1,11 +1,11 @@
-"""Scenarios of a replicated log, from empty disks to the verdict.
+"""Scenarios of a replicated log, from empty disks to the final checks.
 
-replicas    three to five members under every fault there is, several at a time
+replicas    three to five nodes under all faults, several at a time
 elections   leaders die, stop and are cut off in quick succession
-survivors   those that have everything die and stay away, and whoever heard least is left
-parts       like elections, while many batches take several entries of the log, and are cut anywhere between
-strangers   processes that do not know the secret try to get in, while leaders change
-quarantine  bits flip in the log or the snapshots of one member after another, between lesser faults
+survivors   the complete replicas die and stay away, and the one that lags most is left
+parts       like elections, while many batches take several log entries and are torn between any of them
+strangers   processes without the secret try to connect, while leaders change
+quarantine  bits flip in the log or the snapshots of one node after another, between lesser faults
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SMALL: Final[list[tuple[ModuleType, str]]] = [
     (group_replica, "BUNDLE_BYTES"),
     (wal, "FRAME_BYTES_MAX"),
 ]
-WHOLE_LARGE: Final = Large(chance=0.003, bytes_max=5 << 20)  # An entry takes up to four MiB.
+WHOLE_LARGE: Final = Large(chance=0.003, bytes_max=5 << 20)  # An entry has at most four MiB.
 WRITERS: Final = 4
 SIZES: Final = (3, 4, 5)
 
@@ -62,13 +62,13 @@ async def parts(simulation: Simulation, starter: Starter) -> RunResult:
 
 
 def is_compiled() -> bool:
-    """Whether the bounds of an entry are fixed. Then some batches are larger than those, instead."""
+    """True if the bounds of an entry are compiled constants; some batches are then larger than these bounds."""
     return not str(wal.__file__).endswith(".py")
 
 
 @contextmanager
 def _small_entries() -> Iterator[None]:
-    """So that batches of a few hundred bytes take several entries, bundles and frames."""
+    """Lower the bounds, so that batches of a few hundred bytes take several entries, push batches and frames."""
     kept = [(module, name, getattr(module, name)) for module, name in SMALL]
     try:
         for module, name, _ in kept:
@@ -88,7 +88,7 @@ async def quarantine(simulation: Simulation, starter: Starter) -> RunResult:
 
 
 def size_of(simulation: Simulation) -> int:
-    """Three to five nodes, as the seed has it."""
+    """Three to five nodes, by seed."""
     return simulation.stream("size").choice(SIZES)
 
 
@@ -102,7 +102,7 @@ async def run_log_scenario(
     writers: int = WRITERS,
     large: Large = LARGE,
 ) -> RunResult:
-    """From empty disks to the verdict."""
+    """Run a scenario from empty disks to the final checks."""
     with little_memory(simulation):
         cluster = LogCluster(simulation, size, large)
         return await _play(cluster, menu, calm_s, at_once, writers)

@@ -1,14 +1,14 @@
-"""Machines that are lost or duplicated, and clocks that stand still.
+"""Machines that are lost, rolled back or copied, and clocks that stop.
 
 replaced_disk       a host comes back under its number with an empty disk
-lost_host           a host is gone for good; at most one a run, and the others go on
-rolled_back         the disk of a host is as it was a while ago, as after the restore of a snapshot of its volume
-rolled_back_first   the same while nobody runs, and that host starts first
+lost_host           a host never comes back; at most one in a run
+rolled_back         the disk of a host is as it was a while ago, as after the restore of a volume snapshot
+rolled_back_first   the same while no node runs, and that host starts first
 copied              a copy of a directory is started on another machine while the original runs
-stalled_clock       the monotonic clock of a host stands still, and goes on from there or from where it would be
-clock_ahead         it jumps ahead
+stalled_clock       the monotonic clock of a host stops, and goes on from there or from where it would be
+clock_ahead         the monotonic clock jumps ahead
 
-What replaces or rolls back a disk takes one full copy away, so it waits until everybody has everything.
+Replacing or rolling back a disk removes one complete copy, so the fault waits until every replica is in sync.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Final, final
 from simulation.replicas.fault_target import FaultTarget
 
 STALLS_S: Final = (0.5, 2.0, 5.0, 15.0)
-ROLLED_BACK_S: Final = (0.5, 3.0, 10.0)  # What has happened since.
+ROLLED_BACK_S: Final = (0.5, 3.0, 10.0)  # How far back.
 COPY_S: Final = 8.0
 
 
 @final
 class MachineFaults:
-    """See the module."""
+    """The machine faults that a menu can name."""
 
     def __init__(self, cluster: FaultTarget, chance: random.Random) -> None:
         self._cluster = cluster
@@ -34,7 +34,7 @@ class MachineFaults:
         self._chance = chance
 
     def heal(self) -> None:
-        """Clocks run; what is lost stays lost."""
+        """Start the stopped clocks; lost hosts stay lost."""
         for node in self._nodes:
             self._cluster.host(node).start_monotonic(catches_up=False)
 
@@ -64,7 +64,7 @@ class MachineFaults:
         await self._roll_back(node, [node, *(other for other in self._there() if other != node)])
 
     async def _roll_back(self, node: int, stopped: list[int]) -> None:
-        """`stopped` are down while it happens, and come back in this order."""
+        """Roll back the disk of a node while the `stopped` nodes are down; they start again in this order."""
         await self._cluster.wait_until_settled()
         host = self._cluster.host(node)
         earlier = host.platter.copy()

@@ -1,6 +1,6 @@
-"""A node of a cluster as somebody inside its process uses it: messages are sent to its hall, without a door.
+"""A running node of a simulated cluster, used from inside its process: messages go to its hall without a door.
 
-Whoever is told that a message is safe finds it on enough disks at that moment.
+At the moment of an acknowledgement the message must be on enough disks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simulation.replicas.committed_log import CommittedLog
 
 @final
 class MemberNode:
-    """One life of the process, from the moment at which its doors are open."""
+    """One incarnation of the node's process, from the moment at which its doors are open."""
 
     def __init__(self, number: int, process: Process, running: Node, committed_log: CommittedLog) -> None:
         self.node = number
@@ -32,12 +32,12 @@ class MemberNode:
 
     @property
     def hall(self) -> Hall:
-        """What it keeps."""
+        """The hall of this node."""
         return self.running.hall
 
     @property
     def member(self) -> GroupReplica:
-        """Its part in the log of the cluster."""
+        """The node's replica of the log."""
         cluster_node = self.running.cluster_node
         assert cluster_node is not None
         assert cluster_node.member is not None
@@ -45,13 +45,13 @@ class MemberNode:
 
     @property
     def serves(self) -> bool:
-        """Whether it leads and takes messages."""
+        """True if it leads and accepts messages."""
         return (
             self.process.alive and self.running.cluster_node is not None and self.running.cluster_node.session.leads(0)
         )
 
     async def produce(self, topic: str, number: int, values: list[str]) -> int:
-        """Send one batch and wait until it is safe; returns the offset of the first, -1 if it was refused."""
+        """Send one batch and wait for the acknowledgement; returns the first offset, -1 if it was refused."""
         hall = self.hall
         partition = hall.partition(topic, number)
         if partition is None or not self.serves:
@@ -68,7 +68,7 @@ class MemberNode:
 
 @final
 class _Kept(Acknowledgeable):
-    """A message whose sender waits."""
+    """A batch that waits for its commit; checks on acknowledgement that enough replicas have it."""
 
     def __init__(self, committed_log: CommittedLog, member: GroupReplica, in_sync_min: int) -> None:
         self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -82,7 +82,7 @@ class _Kept(Acknowledgeable):
         followers = leading.followers.values() if leading is not None else ()
         kept = 1 + sum(follower.synced >= self._index for follower in followers)
         self._committed_log.demand(
-            kept >= self._in_sync_min, f"entry {self._index} is acknowledged, and {kept} have it"
+            kept >= self._in_sync_min, f"entry {self._index} is acknowledged, and only {kept} replicas have it"
         )
         self._answer(True)
 

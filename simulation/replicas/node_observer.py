@@ -1,7 +1,7 @@
-"""Looking at whole nodes from outside: what each appends, commits, applies and shows, told to the oracle of the log.
+"""Observes whole nodes and reports to the oracle of the log what each appends, commits, applies and serves.
 
-Nothing here changes what a node does. Whoever has applied as much as the leader has the same tables, at any moment;
-in the end everybody who keeps the hall has the same messages as well.
+The observer changes nothing in a node. Replicas that have applied the same entries have equal tables at any moment; at
+the end all replicas have the same messages as well.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ LIVENESS_S: Final = 30.0
 
 @final
 class NodeObserver:
-    """See the module."""
+    """Observes every replica of a cluster, compares their tables at intervals, and their messages at the end."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self.damage_allowed = False  # Somebody flips bits.
-        self.lookers: list[Callable[[GroupReplica], None]] = []  # Told of every member before it takes its session.
-        # Nodes whose state was changed, and how to see it.
+        self.damage_allowed = False  # True while a scenario flips bits.
+        # Called with every replica before it takes its session.
+        self.lookers: list[Callable[[GroupReplica], None]] = []
+        # Nodes whose state a scenario has altered, with the predicate that detects the alteration.
         self._alterations: dict[int, Callable[[Hall], bool]] = {}
         self._cluster = cluster
         self.committed_log = CommittedLog()
         self._lives: dict[str, tuple[LogIncarnation, GroupReplica]] = {}
 
     def observe(self, cluster_node: ClusterNode, name: str) -> None:
-        """From the moment on at which it takes its session: before that nothing can have come."""
+        """Observe a node from before it takes its session: no entry can arrive earlier."""
         session = cluster_node.session
         take, on_lead = session.take, session.on_lead
 
@@ -65,7 +66,7 @@ class NodeObserver:
         setattr(session, "take", observed)  # noqa: B010
 
     async def look(self) -> None:
-        """What leaders show is committed and what followers apply is too, for ever."""
+        """Check at intervals, for the whole run, that leaders serve and followers apply only committed entries."""
         looks = 0
         while True:
             await asyncio.sleep(LOOK_S)
@@ -86,42 +87,47 @@ class NodeObserver:
                 self._compare(whole=False)
 
     def alter(self, number: int, is_altered: Callable[[Hall], bool]) -> None:
-        """Somebody changes the state of this node behind its back: it differs until it is repaired, or until a restart
-        from what was on the disk before.
+        """A scenario has altered the state of this node.
+
+        The node differs until it is repaired, or until a restart from what was on its disk before.
         """
         self._alterations[number] = is_altered
 
     def is_altered(self, number: int) -> bool:
-        """True while it differs, or may: who dies before its repair has begun differs again in its next life."""
+        """True while the node differs or may: a node that dies before its repair has begun differs again after the
+        restart.
+        """
         if number not in self._alterations:
             return False
         node = self._cluster.nodes.get(number)
         return bool(self._cluster.repairs[number].reason) or node is None or self._alterations[number](node.hall)
 
     def _check_comparisons(self) -> None:
-        """Nodes find that they differ where somebody has seen to it, and nowhere else."""
+        """Check that the digests find a difference where a scenario altered the state, and nowhere else."""
         for number, repairs in self._cluster.repairs.items():
             found = repairs.divergences == 0 or number in self._alterations
-            demand(found, f"{name_of(number)} is said to differ, and does not: {repairs.reason}")
+            demand(found, f"{name_of(number)} is reported to differ, and does not: {repairs.reason}")
         found_leader = self._cluster.leader()
         member = member_of(found_leader) if found_leader is not None else None
         if member is not None:
             demand(not member.comparison.failures, "the leader cannot digest its state")
             undecided = member.comparison.undecided
             expected = not undecided or bool(self._alterations)
-            demand(expected, f"nodes {sorted(undecided)} are said to differ, and do not")
+            demand(expected, f"nodes {sorted(undecided)} are reported to differ, and do not")
 
     async def check_copies(self) -> None:
-        """Everybody is silent: soon all who keep the hall have the same."""
+        """Wait, after the last request, until all replicas have the same entries, and compare them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + LIVENESS_S
         while not self._compare(whole=True):
-            sentence = f"not all have everything {LIVENESS_S} s after the last word: {self._cluster.stand()}"
+            sentence = (
+                f"not every replica has all entries {LIVENESS_S} s after the last request: {self._cluster.stand()}"
+            )
             demand(loop.time() < deadline, sentence)
             await asyncio.sleep(LOOK_S)
 
     def _compare(self, *, whole: bool) -> bool:
-        """Look at those who have applied as much as the leader; whether these are all who keep the hall."""
+        """Compare the replicas that have applied as much as the leader; returns True if these are all replicas."""
         leader = self._cluster.leader()
         member = member_of(leader) if leader is not None else None
         if leader is None or member is None or any(map(self.is_altered, self._cluster.numbers)):
@@ -157,7 +163,7 @@ class NodeObserver:
 
 
 def member_of(node: Node) -> GroupReplica | None:
-    """Its part in the cluster, if it takes one by now."""
+    """The node's replica, or None while it has none."""
     return node.cluster_node.member if node.cluster_node is not None else None
 
 

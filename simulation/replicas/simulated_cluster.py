@@ -1,7 +1,7 @@
-"""Whole nodes, with their doors, on hosts of their own, and a ZooKeeper that they share: one hall.
+"""A simulated cluster: whole nodes with their doors, each on a host of its own, and a shared ZooKeeper.
 
-A node that has to start anew (it stepped down, its log cannot go on, its data is damaged) does so as a new process:
-what matters is that nothing of the old one's memory is left.
+A node that has to restart (it stepped down, its log cannot go on, its data is damaged) does so as a new process, so
+that nothing of its memory is left.
 """
 
 from __future__ import annotations
@@ -56,12 +56,14 @@ STOP_S: Final = 60.0
 
 
 class NodeEnded(Exception):
-    """The node is to start anew."""
+    """The node has to be started again."""
 
 
 @final
 class SimulatedCluster:
-    """See the module. With a `wing` its nodes are those of that wing of another fleet, beside the ones of that."""
+    """The hosts and nodes of one hall. With `wing` its nodes are those of that wing, beside the nodes of the
+    `main` cluster.
+    """
 
     def __init__(
         self,
@@ -76,48 +78,48 @@ class SimulatedCluster:
         self.numbers = sorted(wing.hosts) if wing is not None else numbers_up_to(size)
         self.wing = wing
         self.main = main
-        self.group_processes: GroupProcesses | None = (
-            None  # Whoever starts the processes of wings, if there are to be any.
-        )
+        self.group_processes: GroupProcesses | None = None  # Starts the wing processes, if the scenario has wings.
         self.zookeeper: SimulatedZooKeeper = main.zookeeper if main is not None else SimulatedZooKeeper(simulation)
         self.watch = NodeObserver(self)
         self.nodes: dict[int, Node] = {}
         self.down: set[int] = set()
-        self.lost: set[int] = set()  # Hosts that will not come back: nobody waits for them.
-        self.damage_allowed = True  # Whether a node may find its directory damaged.
-        self.fetches: Counter[int] = Counter()  # How often a node has begun with what it fetched from another one.
+        self.lost: set[int] = set()  # Hosts that never come back; no check waits for them.
+        self.damage_allowed = True  # True if a node may find its directory damaged.
+        self.fetches: Counter[int] = Counter()  # Full syncs by node.
         self.tasks: list[asyncio.Task[None]] = []
         self.restarts = 0
-        self.checkpoint_bytes = 0  # Of every node, if it is not to be drawn.
-        self.level_max: dict[int, int] = {}  # Nodes that are of an earlier version: the feature level that they know.
-        self.refusals = 0  # Of nodes whose version is too old.
+        self.checkpoint_bytes = 0  # Of every node; 0 lets the seed draw it.
+        # Nodes of an earlier version, with the highest feature level that they know.
+        self.level_max: dict[int, int] = {}
+        self.refusals = 0  # Starts refused because the version was too old.
         self._factor = factor
-        self.on_node: Callable[[Node], None] = _nothing  # Told of every node before it starts.
-        self.repairs: dict[int, RepairPolicy] = {}  # By node: what its process remembers of failures of its replica.
+        self.on_node: Callable[[Node], None] = _nothing  # Called with every node before it starts.
+        # By node: its repair history, which survives a restart of the replica.
+        self.repairs: dict[int, RepairPolicy] = {}
         self._fetch_from: dict[int, int] = {}
         self._damaged: set[int] = set()
-        self._doubts: dict[int, RecordDoubted] = {}  # Nodes that take no part until there is another record.
-        self.waits = 0  # How often a node waited for one.
+        self._doubts: dict[int, RecordDoubted] = {}  # Fenced nodes that wait for another record.
+        self.waits = 0  # Number of such waits.
         self._stopping: set[int] = set()
         self._chance: random.Random = simulation.stream(f"fleet/{wing.name}" if wing is not None else "fleet")
 
     @property
     def addresses(self) -> list[str]:
-        """Where Kafka clients may knock."""
+        """Kafka addresses of all nodes."""
         return [f"{name_of(node)}:{KAFKA_PORT}" for node in self.numbers]
 
     @property
     def sqs_places(self) -> list[tuple[str, int]]:
-        """Where SQS clients may."""
+        """SQS addresses of all nodes."""
         return [(name_of(node), SQS_PORT) for node in self.numbers]
 
     def host(self, node: int) -> Host:
-        """The machine of a node, or its place there."""
+        """The machine of a node, or its side process there."""
         machine = self.simulation.host(name_of(node))
         return machine.side_process(self.wing.name) if self.wing is not None else machine
 
     def start(self) -> None:
-        """Start everything."""
+        """Start all nodes."""
         self.tasks.append(asyncio.ensure_future(self.watch.look()))
         if self.group_processes is not None:
             self.tasks.append(asyncio.ensure_future(self.group_processes.look()))
@@ -125,14 +127,14 @@ class SimulatedCluster:
             self.tasks.append(asyncio.ensure_future(self._supervise(node)))
 
     def skew_clocks(self, offsets_ms: tuple[int, ...], drift_max: float) -> None:
-        """Before anything starts: every host believes something else, and gains or loses time."""
+        """Give every host a clock offset and a drift, before any node starts."""
         for number in self.numbers:
             host = self.host(number)
             host.clock_offset_ms = self._chance.choice(offsets_ms)
             host.clock_drift = self._chance.uniform(-drift_max, drift_max)
 
     def leader(self) -> Node | None:
-        """Who serves."""
+        """The node that serves, or None."""
         found = self.serving()
         return found[1] if found is not None else None
 
@@ -141,7 +143,7 @@ class SimulatedCluster:
         return (found[0], found[1].queues) if found is not None else None
 
     def serving(self) -> tuple[Process, Node] | None:
-        """The process and the node that lead under the newest epoch."""
+        """The process and the node that lead under the newest epoch, or None."""
         newest: tuple[int, Process, Node] | None = None
         for number, node in sorted(self.nodes.items()):
             process, cluster_node = self.host(number).process, node.cluster_node
@@ -161,14 +163,17 @@ class SimulatedCluster:
         return sum(self.host(node).boots for node in self.numbers)
 
     async def up(self, seconds: float) -> None:
-        """Within this time somebody leads, and everybody is in sync."""
+        """Wait at most so long until there is a leader and every replica is in sync."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while not self.is_whole():
             for task in self.tasks:
                 if task.done():
                     task.result()
-            demand(loop.time() < deadline, f"not whole {seconds} s after everything was healed: {self.stand()}")
+            demand(
+                loop.time() < deadline,
+                f"not every replica is in sync {seconds} s after everything was healed: {self.stand()}",
+            )
             await asyncio.sleep(LOOK_S)
         if self.group_processes is not None:
             await self.group_processes.up(deadline - loop.time())
@@ -180,10 +185,10 @@ class SimulatedCluster:
         """The feature level on record."""
         return level_of(decode_level(LEVEL, self.zookeeper.peek(LEVEL)).level)
 
-    # What faults need
+    # Calls of faults.
 
     def record(self) -> ShardState | None:
-        """What the coordinator has, as nobody but a scenario knows it at once."""
+        """The record at the coordinator, which only a scenario can read at once."""
         path = f"{SHARDS}/{CATALOGUE_SHARD}"
         if self.wing is not None:
             path = f"{WINGS}/{self.wing.name}{path}"
@@ -262,7 +267,7 @@ class SimulatedCluster:
             if not isinstance(life.exception(), PowerCut | OSError | NodeEnded | CoordinationError | LonghallError):
                 life.result()
 
-    # Lives
+    # Incarnations.
 
     async def _supervise(self, node: int) -> None:
         host = self.host(node)
@@ -275,11 +280,11 @@ class SimulatedCluster:
             waited: list[asyncio.Future[Any]] = [life, world.process.ended]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if life.done():
-                life.exception()  # Heard, though it is acted on only when the process has ended.
+                life.exception()  # Marks the exception as retrieved; it is handled when the process has ended.
             if node in self._stopping:
                 await world.process.ended
             if life.done() and isinstance(life.exception(), NodeEnded | CoordinationError):
-                host.end()  # The next one begins in the same process, which has its wards still.
+                host.end()  # The next node starts in the same process, whose side processes are still running.
             else:
                 host.kill()
                 if self.group_processes is not None:
@@ -359,7 +364,7 @@ class SimulatedCluster:
         self.on_node(node)
         self.watch.observe(node.cluster_node, world.process.name)
         await node.start(fail)
-        if world.process is self.host(number).process:  # Else it is a copy.
+        if world.process is self.host(number).process:  # Otherwise it is a copy.
             self.nodes[number] = node
         if self.group_processes is not None:
             self.group_processes.mind(number, node)
@@ -408,7 +413,7 @@ class SimulatedCluster:
         return settings if self.wing is None else settings_of(settings, self.wing, number, NEWEST)
 
     def is_whole(self) -> bool:
-        """Somebody leads, everybody is up, and all who are to keep the hall are in sync."""
+        """True if there is a leader, all nodes run, and all replicas are in sync."""
         leader = self.leader()
         there = [node for node in self.numbers if node not in self.lost]
         if leader is None or leader.cluster_node is None or sorted(self.nodes) != there:
@@ -428,7 +433,7 @@ class SimulatedCluster:
         return True
 
     def stand(self) -> str:
-        """Who believes what."""
+        """A summary of each node's view, for error messages."""
         stands = []
         for number, node in sorted(self.nodes.items()):
             member = node.cluster_node.member if node.cluster_node is not None else None
@@ -440,4 +445,4 @@ class SimulatedCluster:
 
 
 def _nothing(node: Node) -> None:
-    """Nobody wants to know."""
+    """The default callback for new nodes."""

@@ -1,4 +1,4 @@
-"""Changes of a node's state behind its back, one node after another: each must be found and repaired."""
+"""Alters the state of one node after another, without an entry: each difference must be found and repaired."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARK: Final = "altered"
 
 @final
 class StateAlteration:
-    """See the module. Only one replica differs at a time, so that there is a majority."""
+    """Alters one replica at a time, so that the majority is right."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.count = 0
@@ -28,7 +28,7 @@ class StateAlteration:
         self._chance: random.Random = cluster.simulation.stream("alteration")
 
     async def run(self, seconds: float) -> None:
-        """For so long."""
+        """Alter states for so many seconds."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         while loop.time() < ends_at:
@@ -49,7 +49,10 @@ class StateAlteration:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOUND_S
         while self._cluster.watch.is_altered(number):
-            demand(loop.time() < deadline, f"{name_of(number)} is not found and repaired within {FOUND_S} s")
+            demand(
+                loop.time() < deadline,
+                f"the altered state of {name_of(number)} was not found and repaired within {FOUND_S} s",
+            )
             await asyncio.sleep(LOOK_S)
 
 

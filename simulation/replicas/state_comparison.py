@@ -1,7 +1,7 @@
-"""The tables of a hall, as far as they follow from its log alone: equal on every member that has applied as much.
+"""Comparison of the tables that follow from the log alone: equal on all replicas that have applied the same entries.
 
-What each node does by itself is left out: how segments are cut, what has expired, in which rows leases lie. Of
-a lease the end is compared only where both hold it, since it ends without an event.
+Left out is what each node does by itself: segment boundaries, expired messages, row numbers of leases. The end of a
+lease is compared only where both replicas have the lease, since leases end without an event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulation.checkers.violation import demand
 
 
 def compare_tables(leader: Hall, other: Hall, name: str) -> None:
-    """Violation if something differs."""
+    """Raise a Violation if a table differs from the leader's."""
     here, there = tables_of(leader), tables_of(other)
     demand(sorted(here) == sorted(there), f"{name} has other tables than the leader: {sorted(there)}")
     for table, content in here.items():
@@ -35,7 +35,7 @@ def compare_tables(leader: Hall, other: Hall, name: str) -> None:
 
 
 def tables_of(hall: Hall) -> dict[str, object]:
-    """By their names."""
+    """The comparable tables of a hall, by name."""
     found: dict[str, object] = {"catalogue": hall.catalogue.snapshot()}
     for number, partition in hall.partitions.items():
         log, producers = partition.log, partition.producers

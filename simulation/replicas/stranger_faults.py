@@ -1,13 +1,14 @@
-"""Strangers at the peers ports of a cluster: they know the protocol, the hall and who is who, and not the secret.
+"""Unauthenticated processes at the peer ports of a cluster: they know the protocol, the hall and the members, but not
+the secret.
 
-| attempt | what it hopes for |
+| attempt | what it tries |
 |---|---|
-| plain | that the greeting of clusters without a secret is taken here as well |
-| guessed | that a proof is not looked at |
-| replayed | that what a node has said once is good again |
-| reflected | that a node takes its own proof for another's |
+| plain | the greeting of clusters without a secret |
+| guessed | a made-up proof |
+| replayed | a proof that a node has sent before |
+| reflected | the node's own proof, sent back to it |
 
-Whatever they say, nobody may welcome or answer them.
+No node may welcome or answer them, whatever they send.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from simulation.replicas.host_names import PEERS_PORT, SECRETS, name_of
 from simulation.world import SimulatedWorld
 
 STRANGER: Final = "stranger"
-NUMBER: Final = 77  # Of no node.
+NUMBER: Final = 77  # No node has this number.
 PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.2
 EPOCH: Final = 10**9
@@ -53,7 +54,7 @@ HARM: Final = encode_request(1, "stand", msgspec.msgpack.encode({"epoch": EPOCH}
 
 @final
 class StrangerFaults:
-    """See the module."""
+    """Connection attempts of a process without the secret, against every node."""
 
     def __init__(self, cluster: FaultTarget, chance: random.Random) -> None:
         self._cluster = cluster
@@ -61,10 +62,10 @@ class StrangerFaults:
         self._world: SimulatedWorld | None = None
 
     def heal(self) -> None:
-        """A stranger gives up by itself."""
+        """Nothing to heal: the attempts end by themselves."""
 
     async def strangers_knock(self) -> None:
-        """For some seconds, at every node, by every way that it knows."""
+        """Try every attempt at every node, for some seconds."""
         if self._world is None:
             self._world = self._cluster.simulation.host(STRANGER).boot()
         attempts = (self._plain, self._guessed, self._replayed, self._reflected)
@@ -83,7 +84,7 @@ class StrangerFaults:
         except (OSError, TimeoutError, LonghallError):
             return
         if line.welcome:
-            raise Violation(f"{name_of(node)} has let in a stranger: {attempt.__name__.strip('_')}")
+            raise Violation(f"{name_of(node)} accepted an unauthenticated peer: {attempt.__name__.strip('_')}")
 
     async def _connect(self, node: int) -> _Line:
         assert self._world is not None
@@ -107,7 +108,7 @@ class StrangerFaults:
         line.say(encode(PROOF, Proof(proof=self._nonce(), greeting=said)) + HARM)
 
     async def _replayed(self, line: _Line, node: int) -> None:
-        """A conversation of one that knows the secret, recorded on another line."""
+        """Replay a handshake of an authenticated node, recorded on another connection."""
         overheard = await self._connect(node)
         dialer = Dialer(SECRETS, self._nonce(), node, self._greeting(NUMBER))
         hello = dialer.begin()
@@ -131,10 +132,10 @@ class StrangerFaults:
 
 @final
 class _Line(asyncio.Protocol):
-    """One connection of a stranger."""
+    """One connection of an unauthenticated process."""
 
     def __init__(self) -> None:
-        self.welcome = False  # Whether it heard what only members hear.
+        self.welcome = False  # True if it received what only members receive.
         self._splitter = Splitter()
         self._frames: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
         self._transport: asyncio.Transport | None = None
@@ -156,14 +157,14 @@ class _Line(asyncio.Protocol):
         self._transport.write(data)
 
     async def hear(self) -> tuple[int, bytes] | None:
-        """The next frame; None at the end."""
+        """The next frame; None at the end of the connection."""
         if self.welcome:
             self.close()
             return None
         return await self._frames.get()
 
     async def ask(self, hello: bytes) -> Challenge:
-        """The challenge that a hello gets; ConnectionError if it gets something else."""
+        """The challenge that answers a hello; raises ConnectionError for any other answer."""
         self.say(hello)
         frame = await self.hear()
         if frame is None or frame[0] != CHALLENGE:

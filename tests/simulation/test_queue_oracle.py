@@ -70,7 +70,7 @@ def test_nobody_else_while_it_is_leased(oracle: QueueOracle) -> None:
     ticket = give(oracle, "a", 1.0)
     oracle.changing("a", ticket, 11.0)
     oracle.changed("a", ticket, 11.0, was_current=True)
-    with pytest.raises(Violation, match="leased until"):
+    with pytest.raises(Violation, match="leased to another consumer until"):
         give(oracle, "a", 9.0, attempts=2)
     oracle.changing("a", ticket, 9.5)
     give(oracle, "a", 9.6, attempts=2)
@@ -102,7 +102,7 @@ def test_delays_and_times_to_live(oracle: QueueOracle) -> None:
     with pytest.raises(Violation, match="it is due"):
         give(oracle, "a", 9.0)
     sent(oracle, "b", "short")
-    with pytest.raises(Violation, match="its time was over"):
+    with pytest.raises(Violation, match="it expired"):
         give(oracle, "b", 6.0, queue="short")
 
 
@@ -112,7 +112,7 @@ def test_attempts_are_counted_and_only_lost_answers_excuse_a_gap(oracle: QueueOr
         give(oracle, "a", 1.0, attempts=2)
     oracle.unanswered("plain", 10, 0.5)
     give(oracle, "a", 1.0, attempts=2)
-    with pytest.raises(Violation, match="there was one of number 2"):
+    with pytest.raises(Violation, match="attempt 2 was seen earlier"):
         give(oracle, "a", 9.0, attempts=2)
 
 
@@ -125,7 +125,7 @@ def test_dead_after_so_many_and_not_before(oracle: QueueOracle) -> None:
     with pytest.raises(Violation, match="attempt 3 of 2"):
         give(oracle, "a", 19.0, attempts=3, queue="poison")
     give(oracle, "a", 29.0, attempts=3, queue="dead")
-    with pytest.raises(Violation, match="nobody moved it"):
+    with pytest.raises(Violation, match="was not moved"):
         give(oracle, "a", 39.0, queue="poison")
     oracle.moving("dead", 40.0)
     give(oracle, "a", 41.0, queue="poison", as_id=ID[:-1] + "2")
@@ -157,9 +157,9 @@ def test_at_most_once_is_once_and_what_is_gone_unseen_is_excused(oracle: QueueOr
     sent(oracle, "a", "once")
     sent(oracle, "b", "once")
     give(oracle, "a", 1.0, queue="once")
-    with pytest.raises(Violation, match="at most once"):
+    with pytest.raises(Violation, match="at-most-once"):
         give(oracle, "a", 9.0, attempts=2, queue="once")
-    with pytest.raises(Violation, match="used up unseen"):
+    with pytest.raises(Violation, match="consumed unseen"):
         oracle.account()
     oracle.unanswered("once", 1, 0.5)
     oracle.account()
@@ -169,7 +169,7 @@ def test_one_by_one_and_paused(oracle: QueueOracle) -> None:
     sent(oracle, "a", "strict")
     sent(oracle, "b", "strict")
     give(oracle, "a", 1.0, queue="strict")
-    with pytest.raises(Violation, match="still out"):
+    with pytest.raises(Violation, match="still leased"):
         give(oracle, "b", 2.0, queue="strict")
     oracle.paused("strict", 10.0)
     with pytest.raises(Violation, match="paused"):
@@ -179,7 +179,7 @@ def test_one_by_one_and_paused(oracle: QueueOracle) -> None:
 
 
 def test_nobody_sent_it_or_it_was_refused(oracle: QueueOracle) -> None:
-    with pytest.raises(Violation, match="nobody sent"):
+    with pytest.raises(Violation, match="never sent"):
         give(oracle, "a", 1.0)
     oracle.refused(oracle.sending("b", "plain", 0.0))
     with pytest.raises(Violation, match="refused"):
