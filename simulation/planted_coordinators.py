@@ -1,4 +1,4 @@
-"""Planted bugs of how a lost or restored coordinator is met, and of who may lead after that."""
+"""Planted bugs in the handling of a lost or restored coordinator, and in the choice of the next leader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _make_a_record_anyway() -> _Replacements:
 
 
 def _discard_for_a_shorter_log() -> _Replacements:
-    """As it was: who has more than the leader fetches the leader's log and deletes its own."""
+    """A replica with more entries than the leader does a full sync and deletes its own log."""
     good: Any = join_state.check_record
 
     async def check_record(coordinator: Any, member_file: Any) -> None:

@@ -1,4 +1,4 @@
-"""Planted bugs of how bad disks and lost machines are met: what cannot be read, what lies, what is fetched anew."""
+"""Planted bugs in the handling of bad disks and lost machines: failing reads, lost writes, full syncs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs of what queues can do beyond sending and receiving: going back, forks, answers, audits, filters."""
+"""Planted bugs in queue features beyond sending and receiving: rewinds, forks, answers, audits, filters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _answer_without_settling() -> _Replacements:
 
 
 def _audit_in_memory() -> _Replacements:
-    """The record of a settle is kept in memory until the next delivery."""
+    """The audit entry of a settle stays in memory until the next delivery."""
     waiting: list[Any] = []
     good: Any = audit_log.note
 

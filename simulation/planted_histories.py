@@ -1,7 +1,4 @@
-"""Planted bugs for the scenarios of clusters that have a history: each is the mistake that its scenario is named for.
-
-Some are bugs of a single node or of the log, put where they hurt in a cluster.
-"""
+"""Planted bugs for the scenarios in `scenarios/histories.py`: each is the mistake that its scenario is named after."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _Replacements = list[tuple[Any, str, Any]]
 
 
 def _cut_to_the_known_watermark() -> _Replacements:
-    """At once, and not only when there is a leader to fetch it from again."""
+    """Truncate at once, and not only when a leader can replicate the entries again."""
     good: Any = GroupReplica.become_follower
 
     def become_follower(self: Any, epoch: int, leader: int) -> None:
@@ -104,13 +101,13 @@ def _keep_ones_own_clock() -> _Replacements:
 
 def _believe_to_lead() -> _Replacements:
     async def confirm(self: Any) -> None:
-        """Nobody is asked."""
+        """Confirm without asking any replica."""
 
     return [(LeadershipCheck, "confirm", confirm)]
 
 
 def _apply_otherwise() -> _Replacements:
-    """Whoever replays passes over what only moves the end of a lease."""
+    """The replay skips events that only move the end of a lease."""
     good: Any = replay.Replay._apply
 
     def apply(self: Any, shard: int, room: int, event: bytes) -> None:

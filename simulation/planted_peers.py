@@ -1,4 +1,4 @@
-"""Planted bugs of the handshake between processes: ways in which others have let strangers in."""
+"""Planted bugs in the handshake between processes, as other systems have had them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _use_a_nonce_again() -> _Replacements:
 
 
 def _sign_without_a_direction() -> _Replacements:
-    """Nor the greeting: either of them alone keeps a proof from being sent back to its maker."""
+    """Leave out the direction and the greeting: either one alone prevents a reflected proof."""
     good: Any = authentication.proof_of
 
     def proof_of(secret: Any, terms: Any, direction: Any, more: Any = b"") -> Any:

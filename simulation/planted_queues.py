@@ -1,4 +1,4 @@
-"""Planted bugs of queues. Most are of two kinds: something is told before it is true, or true in memory only.
+"""Planted bugs of queues. In most of them an answer precedes its commit, or a state is in memory only.
 
 See `planted` for how they are put in.
 """
@@ -33,7 +33,7 @@ _FOR_EVER_MS: Final = 1 << 62
 
 
 def _in_memory_only(kind: type) -> Any:
-    """Writing for queues that forgets to append events of this kind."""
+    """A function that writes the events of queues, except those of this kind."""
 
     def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
@@ -53,7 +53,7 @@ def _deliver_before_commit() -> list[tuple[Any, str, Any]]:
 
 
 class _Applying(Committable):
-    """Changes the queue when the event is on the disk, and not before."""
+    """Applies an event to the queue when it is durable, and not at once."""
 
     def __init__(self, queue: Any, event: Any) -> None:
         self._queue = queue
@@ -135,7 +135,7 @@ def _forget_blocked_groups() -> list[tuple[Any, str, Any]]:
 
     def enrol(self: Any, row: int, name: str) -> None:
         state = self._leases.state[row]
-        self._leases.state[row] = 1  # As if it were available.
+        self._leases.state[row] = 1  # As if the message were available.
         enrol_well(self, row, name)
         self._leases.state[row] = state
 

@@ -1,4 +1,4 @@
-"""Planted bugs of replicas whose state is not what the log says."""
+"""Planted bugs of replicas whose state differs from the log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _ignore_a_divergent_digest() -> _Replacements:
 
 
 def _believe_the_leader() -> _Replacements:
-    """Whoever leads is right."""
+    """The leader's digest wins against the majority."""
     good: Any = digests.Comparison._close
 
     def close(self: Any, index: int) -> None:

@@ -1,4 +1,4 @@
-"""Planted bugs of replication: mistakes that have lost or doubled messages in systems that people trusted."""
+"""Planted bugs of replication: mistakes that have lost or duplicated messages in other systems."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def _commit_without_followers() -> _Replacements:
 
 
 def _commit_by_majority() -> _Replacements:
-    """As in a quorum system; but here one who is left of those on record may become leader, and have less."""
+    """Commit as a quorum system does; but here any single replica of the in-sync set may become leader, and lack
+    entries.
+    """
 
     def advance(self: Any) -> None:
         synced = sorted([self.synced, *(self.followers[node].synced for node in self.in_sync if node != self.node)])
@@ -182,7 +184,7 @@ def _forget_the_last_part() -> _Replacements:
 
 
 def _let_everybody_in() -> _Replacements:
-    """Neither the record nor the directory is looked at."""
+    """Skip the checks of the record and of the directory."""
     read: Any = recover.read_identity
     identify: Any = recover.identify
 

@@ -1,4 +1,4 @@
-"""Planted bugs of what is at rest: rot that is cut, or that nobody finds."""
+"""Planted bugs of data at rest: rot that is taken for a torn write, or that the scrub misses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _scrub_skips_the_newest() -> _Replacements:
 
 
 def _scrub_from_where_it_stopped() -> _Replacements:
-    """A pass that was asked for goes on in the middle, and what stands before is not read."""
+    """A requested pass continues in the middle, and what precedes is not read."""
 
     def begin_now(self: Any) -> int:
         self._pace.hurried = True

@@ -1,4 +1,4 @@
-"""Planted bugs of topics and of the log under everything: what recovery forgets, and what is told too early."""
+"""Planted bugs of topics and of the log: what recovery forgets, and what is answered too early."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _skip_the_torn_tail_cut() -> list[tuple[Any, str, Any]]:
 
 def _trust_torn_frames() -> list[tuple[Any, str, Any]]:
     class Agreeable(int):
-        """A checksum that is never wrong."""
+        """A checksum that equals every other one."""
 
         def __ne__(self, other: object) -> bool:
             return False
@@ -146,7 +146,7 @@ def _release_before_flush() -> list[tuple[Any, str, Any]]:
 
 
 def _drop_tail(log: Any) -> int:
-    """Takes the tail for written."""
+    """Discard the tail as if it were written."""
     written = 0
     for _, stored, segment in log._tail:
         segment.written_bytes += len(stored)
@@ -189,7 +189,7 @@ def _serve_damage() -> list[tuple[Any, str, Any]]:
 
 
 class _Anything:
-    """Equal to whatever it is compared with."""
+    """Equal to any value."""
 
     def __eq__(self, other: object) -> bool:
         return True

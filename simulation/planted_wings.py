@@ -1,4 +1,4 @@
-"""Planted bugs of wings: of whoever looks after them, and of those who put together what several logs have."""
+"""Planted bugs of wings: in the reconciler, and in the queue router that merges the answers of several groups."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What scenarios of whole nodes in a cluster begin and end with: Kafka clients and SQS clients, through any node.
+"""The start and the end of scenarios with a cluster of whole nodes: Kafka clients and SQS clients, at any node.
 
-The clients and the oracles are those of a single node. Beside them the log that the nodes keep together is watched, and
-in the end all who keep the hall must have the same.
+The clients and the oracles are those of a single node. An observer also checks the nodes' replicated log, and at the
+end all replicas must be equal.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from simulation.world import Simulation
 
 FAULTS_S: Final = 180.0
 READY_S: Final = 20.0
-LINGER_S: Final = 20.0  # A node may wait so long for a leader, or for a link, before it does what nobody waits for.
-SLACK_S: Final = 0.05  # Leaders agree on the time but for the way between them.
+# A node may wait so long for a leader or a link before it carries out a request that its client has given up.
+LINGER_S: Final = 20.0
+SLACK_S: Final = 0.05  # Leaders agree on the time, except for the latency between them.
 SIZES: Final = (3, 4, 5)
 
 
 class ClusterRun:
-    """Kafka clients of a cluster."""
+    """A run with Kafka clients of a cluster."""
 
     def __init__(self, simulation: Simulation, menu: tuple[str, ...], size: int = 3) -> None:
         self.simulation = simulation
@@ -43,11 +44,11 @@ class ClusterRun:
         self.context = context_of(self.cluster)
         self.faults = ClusterFaults(self.cluster, menu)
         self.verdict = FinalCheck(self.context, self.faults)
-        self.verdict.damage_allowed = True  # Damage is told of in another way: a directory is fetched anew.
+        self.verdict.damage_allowed = True  # A damaged directory is replaced by a full sync instead of being reported.
         self.verdict.lost = lambda: self.faults.flips.lost(REPLICAS_MAX)
 
     async def begin(self, partitions: int, configs: dict[str, str] | None = None) -> list[Place]:
-        """Start the nodes and make the topic, before anything breaks."""
+        """Start the nodes and make the topic, before the first fault."""
         self.cluster.start()
         await self.cluster.up(READY_S)
         await self.context.on_clients(self._make(partitions, configs or {}))
@@ -89,7 +90,7 @@ class ClusterRun:
         return await self.end_after(asyncio.ensure_future(injection))
 
     async def end_after(self, injection: asyncio.Future[Any]) -> RunResult:
-        """The verdict, when everything that breaks things is done."""
+        """Wait for the end of the fault injection, then make the final checks."""
         with self.verdict.reports:
             while not injection.done():
                 await self.context.watch(1.0)
@@ -103,7 +104,7 @@ class ClusterRun:
 
 
 class ClusterQueueRun:
-    """SQS clients of a cluster."""
+    """A run with SQS clients of a cluster."""
 
     def __init__(self, simulation: Simulation, menu: tuple[str, ...], laws: list[Law], size: int = 3) -> None:
         self.cluster = SimulatedCluster(simulation, size)
@@ -120,7 +121,7 @@ class ClusterQueueRun:
 
 
 def context_of(cluster: SimulatedCluster) -> RunContext:
-    """Clients that know all nodes."""
+    """A context whose clients know all nodes."""
     context = RunContext(cluster.simulation, cluster)
     context.addresses = cluster.addresses
     context.sqs_places = cluster.sqs_places
@@ -128,5 +129,5 @@ def context_of(cluster: SimulatedCluster) -> RunContext:
 
 
 def size_of(simulation: Simulation) -> int:
-    """Three to five nodes, as the seed has it."""
+    """Three to five nodes, by seed."""
     return simulation.stream("size").choice(SIZES)

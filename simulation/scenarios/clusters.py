@@ -1,18 +1,18 @@
-"""Whole nodes as one hall: the clients and oracles of a single node, against three to five of them and their ZooKeeper.
+"""Scenarios of one hall on three to five whole nodes and a ZooKeeper, with the clients and oracles of a single node.
 
-cluster           everybody writes, reads, commits and belongs to groups, through whichever node, while all of it fails
+cluster           all Kafka clients at once, at any node, under all faults
 failovers         transactions and idempotent writers while leaders die, stop and are cut off
-movers            hosts are added, drained and moved, and leaders handed over, and somebody dies in the middle of it
-cluster-damage    bits flip on one node after another: it fetches anew, and nobody reads them
-cluster-queues    every kind of queue, through whichever node, while hosts, links and disks fail
+movers            hosts are added, drained and moved, leaders are transferred, and hosts die meanwhile
+cluster-damage    bits flip on one node after another: it does a full sync, and no reader gets them
+cluster-queues    every kind of queue, at any node, while hosts, links and disks fail
 cluster-lines     FIFO queues with deduplication while leaders change
 cluster-resizes   FIFO queues that grow and shrink all the time while leaders change
 cluster-letters   leases, dead letters and redrives while leaders change and the power fails
-cluster-doors     Kafka producers and transactions feed a queue, SQS clients empty it, Kafka readers look on
-cluster-deposed   queues are made while the leader is cut off from everybody but its clients, and does not know
-cluster-clocks    the clocks of the hosts differ, run at their own pace and are set, while leaders change
+cluster-doors     Kafka producers and transactions send to a queue, SQS clients drain it, Kafka readers read its topic
+cluster-deposed   queues are made while the leader is cut off from all but its clients, and does not notice
+cluster-clocks    the hosts' clocks differ, drift and are set, while leaders change
 
-What has a history of its own is in `histories`.
+Scenarios after failures of other systems are in `histories`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from simulation.scenarios.queue_topic_readers import look_on
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
-DRIFT_MAX: Final = 0.001  # Seconds a second, more than any clock that is not broken.
-MOVER_HOSTS: Final = 4  # Of which three keep the hall.
+DRIFT_MAX: Final = 0.001  # Seconds in each second; more than any working clock has.
+MOVER_HOSTS: Final = 4  # Three of them have replicas.
 SKEW_MS: Final = (-3_600_000, -2_000, 0, 2_000, 3_600_000)
 
 
@@ -73,7 +73,7 @@ async def movers(simulation: Simulation, starter: Starter) -> RunResult:
     mover = ClusterOperator(run.cluster)
     run.cluster.tasks.append(asyncio.ensure_future(mover.run(FAULTS_S * simulation.share)))
     played = await run.end(20.0)
-    demand(mover.moved > 0, "nothing was moved")
+    demand(mover.moved > 0, "no replica was moved")
     return played
 
 

@@ -1,4 +1,4 @@
-"""Those who keep other things in the hall than messages: offsets of groups, and topics themselves."""
+"""Clients that store something other than messages: offsets of groups, and topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOPIC_EXISTS = 36
 
 
 async def commit_offsets(context: RunContext, name: str, oracle: OffsetOracle, pause_s: float) -> None:
-    """Commit ever larger offsets, and ask now and then what the group remembers."""
+    """Commit increasing offsets, and read the group's offset now and then."""
     chance = context.stream(name)
     hall = await context.connect(name)
     offset = 0
@@ -35,7 +35,7 @@ async def commit_offsets(context: RunContext, name: str, oracle: OffsetOracle, p
 
 
 async def make_topics(context: RunContext, name: str, pause_s: float) -> None:
-    """Create topics and delete some of them; what was acknowledged must stay so."""
+    """Create topics and delete some of them; what was acknowledged must last."""
     chance = context.stream(name)
     hall = await context.connect(name)
     made: list[str] = []
@@ -56,7 +56,7 @@ async def make_topics(context: RunContext, name: str, pause_s: float) -> None:
                 made.append(topic)
         except Unreachable:
             continue
-        except Refused as refusal:  # A repeated request finds its own work done.
+        except Refused as refusal:  # A repeated request finds that the first one was carried out.
             if deletes and refusal.error_code == UNKNOWN_TOPIC:
                 context.topics.deleted(topic)
             elif not deletes and refusal.error_code == TOPIC_EXISTS:

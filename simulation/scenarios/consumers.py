@@ -1,4 +1,4 @@
-"""Those who take messages from queues: they settle, extend, give back, forget, come late, and use old receipts."""
+"""Consumers of queues: they settle, extend, give back, abandon, settle late, and use old receipts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LEASES_S: Final = (3, 3, 5, 8)
 WAITS_S: Final = (0, 1)
 OLD_MAX: Final = 50
 MOVE_RATES: Final = (2, 20, 500)
-# What a door may say to a receipt that is late.
+# Refusals that a door may answer to a late receipt.
 _LATE: Final = ("InvalidParameterValue", "ReceiptHandleIsInvalid", "MessageNotInflight")
 
 
 class Habits(NamedTuple):
-    """How likely a consumer does what with a message; what is left of one is forgotten until its lease ends."""
+    """The probability of each thing that a consumer does with a message; otherwise it abandons the lease."""
 
     settle: float = 0.7
     late: float = 0.06
@@ -45,8 +45,8 @@ class Consumer:
     """One consumer of one queue."""
 
     def __init__(self, context: RunContext, oracle: QueueOracle, name: str, queue: str, habits: Habits) -> None:
-        self.receiver_filter = ""  # A filter: only what fits,
-        self.colour = ""  # which are the messages whose key ends so.
+        self.receiver_filter = ""  # The filter of its receives;
+        self.colour = ""  # it selects the messages whose key ends with this colour.
         self._context = context
         self._oracle = oracle
         self._queue = queue
@@ -84,14 +84,14 @@ class Consumer:
         for got in answer:
             key = key_of(got.body)
             self._oracle.opened(key, got.body)
-            demand(key.endswith(self.colour), f"{self._queue} gave {key} to somebody who wants {self.colour}")
+            demand(key.endswith(self.colour), f"{self._queue} delivered {key} to a consumer of {self.colour}")
         found = list(zip(answer, tickets, strict=True))
         self._old.extend(found)
         return found
 
     async def _handle(self, got: ReceivedMessage, ticket: int) -> None:
         if not got.receipt:
-            return  # At most once: it is settled already.
+            return  # The queue is at-most-once: the message is settled already.
         chance = self._chance.random()
         for what, share in zip((self.settle, self._late, self._extend, self._give_back), self._habits, strict=True):
             if chance < share:
@@ -110,7 +110,7 @@ class Consumer:
         self._oracle.settled_now(key, ticket, _now_s())
 
     async def _late(self, got: ReceivedMessage, ticket: int) -> None:
-        """After the lease: welcome if nobody else has it, without effect otherwise."""
+        """Settle after the lease: accepted if no other consumer has the message, without effect otherwise."""
         await asyncio.sleep(self._chance.uniform(3.0, 9.0))
         await self.settle(got, ticket)
 
@@ -125,7 +125,7 @@ class Consumer:
         await self._change(got, ticket, 0)
 
     async def _use_an_old_receipt(self, got: ReceivedMessage, ticket: int) -> None:
-        """If somebody got the message since, whatever is done with the old receipt must change nothing."""
+        """Use a superseded receipt: if another consumer has the message, nothing may change."""
         if self._oracle.is_current(key_of(got.body), ticket) or not got.receipt:
             return
         if self._chance.random() < 0.5:
@@ -166,7 +166,7 @@ async def purge_now_and_then(context: RunContext, oracle: QueueOracle, name: str
 async def redrive_now_and_then(
     context: RunContext, oracle: QueueOracle, name: str, source: str, targets: list[str], pause_s: float
 ) -> None:
-    """Start moves and cancel some. A move that was started is known until it ends, and never fails by itself."""
+    """Start moves and cancel some. A started move is listed until it ends, and never fails by itself."""
     chance = context.stream(name)
     client = SqsClient(context)
     while not context.closing:
@@ -174,19 +174,19 @@ async def redrive_now_and_then(
         oracle.moving(source, _now_s())
         try:
             handle = await client.start_move(source, chance.choice(targets), chance.choice(MOVE_RATES))
-            demand(bool(await client.moves(source)), f"{source}: the move that was started is not known")
+            demand(bool(await client.moves(source)), f"{source}: the started move is not listed")
             if chance.random() < 0.2:
                 await asyncio.sleep(chance.uniform(0.0, 2.0))
                 await client.cancel_move(handle)
         except Unanswered:
             continue
         except SqsRefusal as refusal:
-            known = ("InvalidParameterValue", "ResourceNotFoundException")  # One runs; or it has ended meanwhile.
+            known = ("InvalidParameterValue", "ResourceNotFoundException")  # A move is running, or has just ended.
             demand(refusal.code.startswith(known), f"{source}: moving gave {refusal}")
 
 
 async def make_queues(context: RunContext, name: str, pause_s: float) -> None:
-    """Make queues, put something into them and delete some; what was acknowledged must stay so."""
+    """Make queues, send to them and delete some; what was acknowledged must last."""
     chance = context.stream(name)
     client = SqsClient(context)
     made: list[str] = []
@@ -209,7 +209,7 @@ async def make_queues(context: RunContext, name: str, pause_s: float) -> None:
         except Unanswered:
             continue
         except SqsRefusal as refusal:
-            demand(deletes and "QueueDoesNotExist" in refusal.code, f"{queue}: making or deleting gave {refusal}")
+            demand(deletes and "QueueDoesNotExist" in refusal.code, f"{queue}: creating or deleting gave {refusal}")
 
 
 async def pause_now_and_then(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:

@@ -1,11 +1,11 @@
-"""Whole nodes whose ZooKeeper loses its data or is restored from an old backup, under load, again and again.
+"""Scenarios whose ZooKeeper loses its data or is restored from an old backup, repeatedly and under load.
 
-lost-coordinator        everything in ZooKeeper is gone: while all nodes run, or while none does; then they start in
-                        every order, one that keeps nothing or lags first, or all at once
-restored-coordinator    ZooKeeper is as it was some time ago: other replicas in sync, epochs and numbers given again
+lost-coordinator        ZooKeeper loses everything, while all nodes run or while none does; then the nodes start in
+                        any order, one without a replica or one that lags first, or all at once
+restored-coordinator    ZooKeeper is as it was some time ago: an old in-sync set, epochs and numbers assigned again
 
-The logs of the members are the truth. Whatever ZooKeeper says, nothing acknowledged leaves the disks of the cluster;
-and when every member runs again, the cluster serves within a minute, without an operator.
+The replicas' logs decide. Whatever ZooKeeper says, nothing acknowledged leaves the disks of the cluster, and when every
+node runs again, the cluster serves within a minute, without an operator.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from simulation.scenarios.machine import Starter
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
-HOSTS: Final = 4  # Of which three keep the hall.
+HOSTS: Final = 4  # Three of them have replicas.
 SERVES_S: Final = 60.0
 CALM_S: Final = 5.0
 GAPS_S: Final = (0.0, 0.0, 0.5, 3.0, 20.0)  # Between the starts of two nodes.
-AWAY_S: Final = (0.5, 8.0)  # Without ZooKeeper: less and more than a session.
+AWAY_S: Final = (0.5, 8.0)  # Without ZooKeeper: shorter and longer than a session.
 
 
 @final
 class Losses:
-    """What is done to ZooKeeper while whoever keeps the hall runs, or not."""
+    """Data losses of ZooKeeper, while the nodes with replicas run or not."""
 
     def __init__(self, run: ClusterRun, harm: Callable[[], None]) -> None:
         self._run = run
@@ -44,7 +44,7 @@ class Losses:
         self.surviving = SurvivingMessages(run.context.log, [run.cluster.host(node) for node in run.cluster.numbers])
 
     async def strike(self) -> None:
-        """One loss after another; each time the cluster serves again."""
+        """Inject one loss after another; after each one the cluster must serve again."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + FAULTS_S * self._run.simulation.share
         ways: list[Callable[[], Awaitable[None]]] = [self._while_all_run, self._while_nobody_runs, self._while_one_lags]
@@ -68,7 +68,7 @@ class Losses:
         await self._start(self._order())
 
     async def _while_one_lags(self) -> None:
-        """One has been away for a while when the others go; it starts first."""
+        """Keep one node away before the others stop; then start it first."""
         self._note("loss while one lags")
         keeping = [node for node in self._cluster.numbers if node in self._cluster.in_sync()]
         late = self._chance.choice(keeping or self._cluster.numbers)
@@ -96,7 +96,7 @@ class Losses:
         zookeeper.start()
 
     def _order(self) -> list[int]:
-        """Any; rather often one that keeps nothing comes first."""
+        """Any order; rather often a node without a replica is first."""
         order = self._chance.sample(self._cluster.numbers, len(self._cluster.numbers))
         if self._chance.random() < 0.4:
             order.sort(key=lambda node: self._cluster.host(node).platter.used())
@@ -138,7 +138,7 @@ async def restored_coordinator(simulation: Simulation, starter: Starter) -> RunR
 
 def _run(simulation: Simulation) -> ClusterRun:
     run = ClusterRun(simulation, ("kill_one", "kill_the_leader"), HOSTS)
-    run.context.compressions = 1  # None: see `SurvivingMessages`.
+    run.context.compressions = 1  # No compression: see `SurvivingMessages`.
     return run
 
 

@@ -1,12 +1,12 @@
-"""Disks that fail otherwise than in a sync: reads, new files, and writes that were acknowledged and are not there.
+"""Scenarios of disk failures other than failed syncs: reads, new files, lost and misdirected writes.
 
-failed-reads            EIO on reads, of a node that runs and of one that recovers; writes and syncs succeed
-nothing-new             no file and no directory can be made (no inodes, EIO, too many open files); those that exist
-                        take writes
-cluster-failed-reads    the same reads, on the hosts of a cluster, while leaders change
-cluster-nothing-new     the same creates, likewise
-lying-disks             one host of a cluster loses writes and misdirects them, all of them synced: it finds out and
-                        repairs itself, the others have everything, and nobody is served what is false
+failed-reads            EIO on reads, of a running node and of one that recovers; writes and syncs succeed
+nothing-new             no file or directory can be created (no inodes, EIO, too many open files); existing ones
+                        accept writes
+cluster-failed-reads    failing reads on the hosts of a cluster, while leaders change
+cluster-nothing-new     failing creations on the hosts of a cluster, while leaders change
+lying-disks             one host of a cluster loses and misdirects synced writes: it finds out and repairs itself, the
+                        other replicas are complete, and no client is served false data
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from simulation.scenarios.single_node_run import SingleNodeRun, places_of
 from simulation.world import Simulation
 
 FAULTS_S: Final = 180.0
-CHECKPOINT_BYTES: Final = 64 * 1024  # So that segments are written while their disk lies.
-PARTITIONS: Final = 12  # A replica that comes back reads something of each.
+CHECKPOINT_BYTES: Final = 64 * 1024  # Small, so that segments are written while the disk loses writes.
+PARTITIONS: Final = 12  # A replica that restarts reads each of them.
 
 
 async def failed_reads(simulation: Simulation, starter: Starter) -> RunResult:

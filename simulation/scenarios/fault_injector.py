@@ -1,4 +1,4 @@
-"""What breaks things and heals them, whatever it is that breaks: one machine, or a cluster."""
+"""The interface of fault injectors, of a single machine or of a cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Protocol
 
 
 class FaultInjector(Protocol):
-    """See the module."""
+    """Injects faults for some time and heals them."""
 
     happened: int
 
     async def inject_faults(self, seconds: float, calm_s: float) -> None:
-        """Break things for so long, with about `calm_s` between two of them."""
+        """Inject faults for so many seconds, with about `calm_s` between two of them."""
 
     def heal(self) -> None:
-        """Nothing is broken any more."""
+        """Heal all faults."""

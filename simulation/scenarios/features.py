@@ -1,9 +1,9 @@
-"""Scenarios of what queues can do beyond sending and receiving, while the node crashes.
+"""Scenarios of queue features beyond sending and receiving, while the node crashes.
 
-rewinds    a queue that keeps what is settled goes back, to the start or to a place, and is forked
-answers    questions name the queue of their answers: each is answered once, in the step that settles it
-audits     every delivery and every settle stands in the audit topic, once
-filters    receivers want only some messages, the others stay for others
+rewinds    a queue with `settled: keep` is rewound, to the start or to a position, and is forked
+answers    questions name their reply queue: each is answered once, in the step that settles it
+audits     every delivery and every settle is in the audit topic, once
+filters    receivers take only the messages that match, the rest stays for others
 """
 
 from __future__ import annotations

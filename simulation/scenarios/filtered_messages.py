@@ -1,4 +1,4 @@
-"""Those who send messages with an attribute, for receivers that want only some of them; the rest stays for others."""
+"""Producers of messages with an attribute, for receivers with filters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from simulation.scenarios.run_context import RunContext
 from simulation.scenarios.sqs_client import SqsClient, SqsRefusal, Unanswered, url_of
 
 COLOURS: Final = ("red", "green", "blue")
-# Two ways to say the same: a selector and a policy.
+# Two equivalent filters: a selector and a policy.
 WISHES: Final = {"red": "colour = 'red'", "green": '{"colour": ["green"]}'}
 
 
 def colour_of(key: str) -> str:
-    """Every key ends with the colour of its message."""
+    """The colour of a message, with which its key ends."""
     return key.rpartition("-")[2]
 
 

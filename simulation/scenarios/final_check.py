@@ -1,6 +1,6 @@
-"""The end of every run: all is healed, everything is read, and the oracles speak; then once more after a power cut.
+"""The end of every run: after healing, all logs are read and the oracles check them; then once more after a power cut.
 
-Healed means alive: whatever was refused, cut off or crashed, within HEALED_S the node is up and everything readable.
+A healed hall makes progress: within HEALED_S the node is up and everything is readable, whatever failed before.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from simulation.scenarios.run_context import RunContext
 from simulation.scenarios.transactions import TransactionalWriter
 
 HEALED_S: Final = 30.0
-ACTORS_S: Final = 120.0  # A client may have to see a request time out before it notices that it should end.
+ACTORS_S: Final = 120.0  # A client may have to wait for a request time-out before it sees that it should end.
 
 
 @final
 class FinalCheck:
-    """What there is to check in a run; scenarios fill the lists."""
+    """The oracles and partitions to check at the end of a run; scenarios fill the lists."""
 
     def __init__(self, context: RunContext, faults: FaultInjector) -> None:
         self.logs: list[Place] = []
@@ -34,7 +34,8 @@ class FinalCheck:
         self.offsets: list[OffsetOracle] = []
         self.transactional: list[TransactionalWriter] = []
         self.damage_allowed = False
-        self.lost: Callable[[], set[int]] | None = None  # Offsets of which no copy is left; others must not be refused.
+        # Offsets without any undamaged copy; other offsets must not be refused.
+        self.lost: Callable[[], set[int]] | None = None
         self.reports = DamageReports()
         self._context = context
         self._faults = faults
@@ -49,7 +50,7 @@ class FinalCheck:
         await context.deployment.up(HEALED_S)
         await context.on_clients(self._judge("second"))
         said = self.reports.sentences
-        demand(self.damage_allowed or not said, f"nobody damaged anything, and the node says: {said[:1]}")
+        demand(self.damage_allowed or not said, f"the node reports damage, and nothing was damaged: {said[:1]}")
         context.check_failures()
         context.close()
 
@@ -74,17 +75,17 @@ class FinalCheck:
     async def _judge_log(self, hall: Hall, place: Place) -> tuple[int, Entries]:
         start, records, damaged = await read_all(hall, place, stable=False, seconds=HEALED_S)
         later_start, stable, hidden = await read_all(hall, place, stable=True, seconds=HEALED_S)
-        start = max(start, later_start)  # Retention goes on while we read.
+        start = max(start, later_start)  # Retention may delete while the log is read.
         damaged += hidden
         demand(self.damage_allowed or not damaged, f"{place} is refused as damaged at {damaged[:3]}")
         if self.lost is not None:
             kept = sorted(set(damaged) - self.lost())
-            demand(not kept, f"{place} is refused as damaged at {kept[:3]}, and not every copy was damaged there")
+            demand(not kept, f"{place} is refused as damaged at {kept[:3]}, and an undamaged copy exists")
         trimmed = self._context.log.trimmed(place)
         by_age = [oracle for oracle in self.retention if oracle.place == place]
         for oracle in by_age:
             oracle.settle(self._context.log.of(place), start, self._context.now_ms())
-        demand(bool(by_age) or start <= trimmed, f"{place} begins at {start} and nobody deleted beyond {trimmed}")
+        demand(bool(by_age) or start <= trimmed, f"{place} begins at {start}, and clients deleted only up to {trimmed}")
         self._context.log.settle(place, start, entries_of(records), entries_of(stable), frozenset(damaged))
         return start, entries_of(stable)
 

@@ -1,4 +1,4 @@
-"""Members of a consumer group that come, read, commit, and leave or die."""
+"""Members of a consumer group that join, read, commit, and leave or die."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK_S: Final = 0.5
 
 
 async def come_and_go(context: RunContext, name: str, oracle: MembershipOracle, topics: list[str]) -> None:
-    """One member after another, each in a process of its own, so that it can die without leaving."""
+    """Run one member after another, each in a process of its own, so that it can die without leaving."""
     chance = context.stream(name)
     host = context.simulation.host(name)
     while not context.closing:

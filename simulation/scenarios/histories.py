@@ -1,16 +1,16 @@
-"""What broke in systems that people trusted, each as a scenario under its own name, on the faults that it takes.
+"""Failures that other systems had, each as a scenario under its own name, with the faults that cause it.
 
-kip-101                       a follower that knows less of what is committed than it has becomes leader
-kip-279                       leaders change twice, quickly, and both old ones come back with entries of their own
-kip-966                       the last replica standing loses its power, and others come back first
-nats-power-failure            the power of all fails at once, on disks that are slow: what was acknowledged was synced
-nats-flipped-bit              one bit of one node in five: it is quarantined, fetches anew, and loses nobody's messages
-failed-fsync                  a sync fails: the node ends and recovers, and never believes a second one
+kip-101                       a follower that knows a lower commit index than its log has becomes leader
+kip-279                       leaders change twice, quickly, and both old ones return with entries of their own
+kip-966                       the last replica standing loses power, and others return first
+nats-power-failure            all lose power at once, on slow disks: acknowledged messages must be synced
+nats-flipped-bit              a bit flips on one node of five: it does a full sync, and no message is lost
+failed-fsync                  a sync fails: the node ends and recovers, and never trusts a second sync
 redpanda-bufstream            aborted reads, moved offsets, duplicates and lost writes of transactions under failover
-kip-890                       writers whose epoch is over, and writes into partitions that were never added
-rabbitmq-mirrored-queues      the nodes are parted, and queues are used on both sides
-zookeeper-lost-answers        the coordinator's answers get lost after it has done what was asked
-zookeeper-paused-leader       a leader sleeps through the end of its session and wakes up with requests in its hands
+kip-890                       writers with an old epoch, and writes into partitions that were never added
+rabbitmq-mirrored-queues      the nodes are partitioned, and queues are used on both sides
+zookeeper-lost-answers        the coordinator's answers get lost after it has carried out the requests
+zookeeper-paused-leader       a leader is paused through the end of its session and resumes with requests under way
 sqs-fifo-deduplication        an id is remembered for five minutes, after its message was settled and across failover
 """
 
@@ -29,7 +29,7 @@ from simulation.scenarios.zombie_producers import write_as_zombie
 from simulation.world import Simulation
 
 FIVE: Final = 5
-NEARLY_FIVE_MINUTES_S: Final = 200.0  # An answer may be long in coming.
+NEARLY_FIVE_MINUTES_S: Final = 200.0  # Less than five minutes, because an answer may be late.
 
 
 async def kip_101(simulation: Simulation, starter: Starter) -> RunResult:
@@ -90,7 +90,8 @@ async def kip_890(simulation: Simulation, starter: Starter) -> RunResult:
 
 async def rabbitmq_mirrored_queues(simulation: Simulation, starter: Starter) -> RunResult:
     cuts = ("cut_in_two", "cut_in_two", "cut_the_leader_from_followers", "cut_one_way", "cut_off", "cut_from_clients")
-    lost = ("reset", "reset", "reset", "slow_disk", "slow_links")  # Answers, of what is done already.
+    # Faults that lose the answers of requests that were carried out.
+    lost = ("reset", "reset", "reset", "slow_disk", "slow_links")
     run = ClusterQueueRun(simulation, cuts + lost, [laws.PLAIN, laws.ORDERED], size_of(simulation))
     clients = run.clients
     await clients.begin()

@@ -1,6 +1,6 @@
-"""Asking the node's desk from inside its process, for what no door offers: settings, pauses, delays of days.
+"""Requests to the node's queue service from inside its process, for what no door offers: settings, pauses, long delays.
 
-The question runs in the node's process and dies with it; whoever asked stands outside and hears nothing then.
+The request runs in the node's process and dies with it; the caller is outside and then gets no answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ Question = Callable[[QueueService], Coroutine[Any, Any, Any]]
 
 
 async def ask_inside(deployment: Deployment, question: Question) -> Any:
-    """The answer. Raises Turned for a refusal, Unanswered when nobody serves, or whoever does dies over it."""
+    """The answer of the queue service. Raises SqsRefusal for a refusal, and Unanswered if no node serves or its
+    process dies meanwhile.
+    """
     found = deployment.inside()
     if found is None:
         raise Unanswered

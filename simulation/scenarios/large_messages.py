@@ -1,6 +1,6 @@
-"""Those who send what no door offers yet: priorities, and messages larger than their queue's limit, whole or in parts.
+"""Producers of what no door offers yet: priorities, and messages above the size limit, whole or in parts.
 
-A sender that stops half-way leaves nothing: what was never finished must never be seen.
+A message that was never finished must never be delivered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulation.scenarios.producers import body_for, key_of
 from simulation.scenarios.run_context import RunContext
 from simulation.scenarios.sqs_client import SqsRefusal, Unanswered
 
-LIMIT_BYTES: Final = 4096  # Of a message that goes as one record.
+LIMIT_BYTES: Final = 4096  # The limit of a message that is stored as one record.
 WHOLE_BYTES_MAX: Final = 1 << 20
 LARGE_BYTES: Final = (5_000, 60_000)
 PART_BYTES: Final = 7_000
@@ -24,7 +24,7 @@ PRIORITIES: Final = 3
 
 
 async def send_parcels(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
-    """Small and large ones by turns, of all priorities; of those in parts some are given up or left lying."""
+    """Send small and large messages in turn, with all priorities; some uploads in parts are cancelled or abandoned."""
     chance = context.stream(name)
     number = 0
     while not context.closing:
@@ -70,7 +70,7 @@ async def _send(context: RunContext, queue: str, body: str, priority: int) -> Ac
 async def _send_in_parts(
     context: RunContext, queue: str, body: str, priority: int, *, finishes: bool
 ) -> Accepted | None:
-    """Each part is a question of its own, so that the node may die between any two."""
+    """Send each part as a request of its own, so that the node may die between any two."""
 
     async def begin(desk: QueueService) -> str:
         return await desk.begin(queue)

@@ -1,9 +1,9 @@
-"""Machines that are lost, rolled back or duplicated, and clocks that stand still, while Kafka clients go on.
+"""Scenarios of machines that are lost, rolled back or copied, and of stopped clocks, with Kafka clients.
 
 lost-hosts        hosts come back with an empty disk, and one of four never does
 rolled-back       the disk of one host is as it was a while ago, also when it starts before all others
 copied-disks      a copy of a directory is started on another machine, while the original runs
-stalled-clocks    the monotonic clock of a host stands still or jumps ahead
+stalled-clocks    the monotonic clock of a host stops or jumps ahead
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulation.scenarios.machine import Starter
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
-HOSTS: Final = 4  # Of which three keep the hall.
+HOSTS: Final = 4  # Three of them have replicas.
 
 
 async def lost_hosts(simulation: Simulation, starter: Starter) -> RunResult:

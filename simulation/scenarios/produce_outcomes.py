@@ -1,4 +1,4 @@
-"""What an answer says about a batch: it stands, it was refused, or nobody knows."""
+"""What an answer says about a batch: it was appended, it was refused, or its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from longhall.client.refusals import Refused, Unreachable
 from simulation.checkers.log import LogOracle
 from simulation.checkers.sends import Outcome, Send
 
-# After these the batch may have been appended: time-outs, and a disk that failed after the append.
+# After these errors the batch may have been appended: time-outs, and a disk that failed after the append.
 _UNDECIDED: Final = frozenset({7, 13, 19, 20, 56, -1})
 
 
@@ -22,7 +22,7 @@ async def produce_once(
     transactional_id: str | None = None,
     joins_by_writing: bool = False,
 ) -> Refused | Unreachable | None:
-    """Try once and report to the oracle; returns why it was not acknowledged."""
+    """Send once and report to the oracle; returns the reason if it was not acknowledged."""
     try:
         placed = await hall.records.produce(
             send.place.topic,

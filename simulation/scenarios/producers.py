@@ -1,4 +1,4 @@
-"""Those who send to queues: through the SQS door, through the Kafka door, and from inside with delays of days."""
+"""Producers of queues: through the SQS door, through the Kafka door, and in the node's process with delays of days."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DELAYS_S: Final = (1, 2, 5, 20, 65)
 
 
 def key_of(body: str) -> str:
-    """Every body begins with its key."""
+    """The key of a message, with which its body begins."""
     return body.partition(":")[0]
 
 
@@ -44,7 +44,7 @@ def _now_s() -> float:
 async def send_freely(
     context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float, delayed: float
 ) -> None:
-    """Each message once, alone or several in a batch, some with a delay."""
+    """Send each message once, alone or in a batch, some with a delay."""
     chance = context.stream(name)
     client = SqsClient(context)
     number = 0
@@ -83,8 +83,9 @@ async def send_in_lines(
     pause_s: float,
     again_s: float = AGAIN_S,
 ) -> None:
-    """A few groups, in each one number after another until it is acknowledged; now and then one again that is at most
-    so old, settled by then or not: it must not come a second time.
+    """Send numbers to a few groups, each until it is acknowledged, and sometimes an earlier one again.
+
+    The repeated one is at most `again_s` old, settled or not: it must not be delivered a second time.
     """
     chance = context.stream(name)
     client = SqsClient(context)
@@ -120,7 +121,7 @@ async def _until_sent(
 
 
 async def send_by_kafka(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
-    """Batches of a Kafka producer, into the topic that the queue stands on; some in transactions, some aborted."""
+    """Send batches of a Kafka producer to the queue's topic; some in transactions, some aborted."""
     chance = context.stream(name)
     hall = await context.connect(name)
     number = 0
@@ -145,7 +146,7 @@ async def send_by_kafka(context: RunContext, oracle: QueueOracle, name: str, que
 
 
 async def send_in_transactions(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
-    """What is committed comes out, what is aborted never does."""
+    """Send in transactions: committed messages are delivered, aborted ones never."""
     chance = context.stream(name)
     hall = await context.connect(name)
     number = 0
@@ -180,7 +181,7 @@ async def send_in_transactions(context: RunContext, oracle: QueueOracle, name: s
 async def send_far_ahead(
     context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float, delay_s_max: float
 ) -> None:
-    """From inside, because no door knows such delays: milliseconds to days."""
+    """Send from inside the process, because no door has such delays: milliseconds to days."""
     chance = context.stream(name)
     number = 0
     while not context.closing:

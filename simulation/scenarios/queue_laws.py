@@ -1,4 +1,4 @@
-"""The queues that scenarios have, by what each promises, and the settings that make a node promise it."""
+"""The queues of the scenarios, by their guarantees, and the settings with which a node gives these guarantees."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ URGENT: Final = Law("urgent", placement="any-host")
 
 
 def attributes_of(law: Law) -> dict[str, str]:
-    """How a client of the SQS door asks for such a queue in wings."""
+    """The SQS attributes with which a client creates such a queue in wings."""
     attributes = {"LonghallPlacement": law.placement}
     if law.fifo:
         attributes |= {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
@@ -62,7 +62,8 @@ def settings_of(law: Law) -> QueueSettings:
         messages_max=law.messages_max or (PART_MESSAGES * law.parts_max if law.parts_max > 1 else 0),
         when_full="dead-letter" if law.messages_max else "wait",
         parts_max=law.parts_max,
-        grow_at=3 if law.parts_max > 1 else 80,  # At 18 messages, at 36 and at 72; less than 48, 24 and 12 are few.
+        # It grows at 18 messages, at 36 and at 72, and shrinks below 48, 24 and 12.
+        grow_at=3 if law.parts_max > 1 else 80,
         shrink_at=1,
         shrink_after_ms=2_000,
         retry=RetryPolicy(first_ms=int(law.retry_s * 1000)) if law.retry_s else None,

@@ -1,4 +1,4 @@
-"""Queues that grow and shrink: who sends to them by keys, and who counts their parts."""
+"""Clients of queues that grow and shrink: a producer that sends by keys, and a count of the parts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from simulation.scenarios.run_context import RunContext
 from simulation.scenarios.sqs_client import SqsRefusal, Unanswered
 
 KEYS: Final = 4
-ASKS_CHANCE: Final = 0.1  # How often a producer asks for the partitions, as Kafka's do every five minutes.
+ASKS_CHANCE: Final = 0.1  # How often a producer refreshes its metadata; Kafka producers do so every five minutes.
 COUNT_S: Final = 0.7
-DILIGENT: Final = Habits(settle=0.92, late=0.02, extend=0.03, give_back=0.03)  # Else it would never be drained.
+# With other habits the queue would never be drained.
+DILIGENT: Final = Habits(settle=0.92, late=0.02, extend=0.03, give_back=0.03)
 
 
 async def send_by_keys(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
-    """A Kafka producer that chooses the partition by a key and the number of partitions that it knows.
+    """Send as a Kafka producer that chooses the partition by a key and the partition count that it knows.
 
-    What became of a batch without an answer it does not know, so the key is not used any more.
+    The outcome of a batch without an answer is unknown, so its key is not used again.
     """
     chance = context.stream(name)
     hall = await context.connect(name)
@@ -65,7 +66,7 @@ async def send_by_keys(context: RunContext, oracle: QueueOracle, name: str, queu
 
 @final
 class Sizes:
-    """How many parts queues have had, one after another, as somebody sees who looks now and then."""
+    """The part counts of queues over time, sampled at intervals."""
 
     def __init__(self, context: RunContext, queues: list[str]) -> None:
         self.seen: dict[str, list[int]] = {queue: [1] for queue in queues}
@@ -87,7 +88,7 @@ class Sizes:
                     self.seen[queue].append(parts)
 
     def check(self, queue: str, *, shrinks: bool) -> None:
-        """It has grown, and shrunk if it could; a run that was cut short may not have come so far."""
+        """Check that the queue has grown, and shrunk if it could; a shortened run may not have come so far."""
         if self._context.simulation.share < 1:
             return
         seen = self.seen[queue]

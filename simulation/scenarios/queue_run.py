@@ -1,4 +1,4 @@
-"""What all scenarios of queues begin and end with, whether one node keeps the hall or several."""
+"""The start and the end of all scenarios with queues, on one node or several."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READY_S: Final = 20.0
 
 @final
 class QueueRun:
-    """What all scenarios begin and end with."""
+    """A run with SQS clients: makes the queues, starts clients and faults, drains, and checks."""
 
     def __init__(self, context: RunContext, faults: FaultInjector, oracle: QueueOracle) -> None:
         self.context = context
@@ -34,7 +34,7 @@ class QueueRun:
         self._faults = faults
 
     async def begin(self) -> None:
-        """Wait for the hall, and make the queues before anything breaks."""
+        """Wait for the hall, and make the queues before the first fault."""
         await self.context.deployment.up(READY_S)
         for law in sorted(self.oracle.laws.values(), key=lambda law: bool(law.dead)):
 
@@ -48,7 +48,7 @@ class QueueRun:
             rage_s *= self.context.simulation.share
             injection = asyncio.ensure_future(self._faults.inject_faults(rage_s, calm_s))
             await self.context.watch(rage_s)
-            while not injection.done():  # Whatever went wrong last may take its time to heal.
+            while not injection.done():  # The last fault may take long to heal.
                 await self.context.watch(1.0)
             await injection
             await self.drain.speak()
@@ -85,7 +85,7 @@ class QueueRun:
         receiver_filter: str = "",
         colour: str = "",
     ) -> None:
-        """With a wish, a filter, they want messages of this colour alone."""
+        """Start consumers; with a filter they accept messages of this colour only."""
         for number in range(count):
             name = f"consumer-{law.name}-{number}{colour}"
             consumer = Consumer(self.context, self.oracle, name, law.name, habits)
@@ -109,7 +109,7 @@ class QueueRun:
 
 
 def alone(simulation: Simulation, starter: Starter, menu: list[str], laws: list[Law]) -> QueueRun:
-    """One node keeps them."""
+    """A run on a single node."""
     machine = Machine(simulation, starter)
     context = RunContext(simulation, machine)
     machine.start()

@@ -1,4 +1,4 @@
-"""Those who read the topic under a queue as Kafka clients do: whatever consumers of the queue do, records stay."""
+"""Kafka readers of the topic under a queue: records stay, whatever the queue's consumers do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulation.scenarios.run_context import RunContext
 
 
 async def look_on(context: RunContext, name: str, place: Place) -> None:
-    """Read everything again and again: an offset never shows another record, and the log never ends earlier."""
+    """Read the whole topic repeatedly: an offset never has another record, and the log never ends earlier."""
     chance = context.stream(name)
     hall = await context.connect(name)
     seen: dict[int, int] = {}
@@ -42,9 +42,7 @@ async def look_on(context: RunContext, name: str, place: Place) -> None:
         opened = open_fetched(fetched, position)
         for record in opened.records:
             mark = zlib.crc32(record.value or b"")
-            demand(
-                seen.setdefault(record.offset, mark) == mark, f"{place}: offset {record.offset} shows another record"
-            )
+            demand(seen.setdefault(record.offset, mark) == mark, f"{place}: offset {record.offset} has another record")
         position = opened.next_offset
         highest = max(highest, position)
         if chance.random() < 0.02:

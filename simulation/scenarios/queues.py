@@ -1,13 +1,13 @@
-"""The scenarios of queues, through the SQS door, from an empty disk to empty queues.
+"""Scenarios of queues, through the SQS door, from an empty disk to empty queues.
 
-queues     every kind of queue at once, and everything breaks
+queues     every kind of queue at once, under all faults
 leases     consumers of all habits; power cuts and kills in quick succession
 lines      FIFO queues with deduplication, links that break, crashes
-letters    poisoned messages, dead letters, redrives that are interrupted; now and then the disk is full
+letters    poison messages, dead letters, interrupted redrives; at times the disk is full
 resizes    FIFO queues that grow and shrink all the time; crashes
 parcels    priorities, and large messages in parts, some of which are never finished
-doors      one log, two doors: Kafka producers and transactions feed a queue, Kafka readers look on
-clocks     the wall clock of a running node jumps: nothing ends early and nothing late
+doors      one log, two doors: Kafka producers and transactions send to a queue, Kafka readers read its topic
+clocks     the wall clock of a running node jumps: no lease or delay ends early or late
 delays     milliseconds to days, purges between, a crash every few hours
 """
 
@@ -52,7 +52,7 @@ from simulation.world import Simulation
 FAULTS_S: Final = 180.0
 DAY_S: Final = 86_400.0
 CRASHES: Final = ["power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle", "power_cut_on_a_slow_disk", "kill"]
-# Leases and delays are held against the clients' clock, so the node's must not be set by anybody.
+# Oracles check leases and delays by the clients' clock, so the node's clock may not change.
 BREAKAGES: Final = [name for name in EVERYTHING if name != "clock_jump"]
 
 

@@ -1,6 +1,6 @@
-"""Whole nodes as one hall where less than all in sync acknowledge, and one node at a time is lost.
+"""Scenarios with quorum acknowledgements on a cluster that loses one node at a time.
 
-quorums     senders are told when two of three have it; links lag, leaders die: nothing that they were told is lost
+quorums     two of three replicas acknowledge; links lag, leaders die: no acknowledged message is lost
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulation.scenarios.run_result import RunResult
 from simulation.world import Simulation
 
 CALM_S: Final = 2.0
-LAG_S: Final = (0.2, 1.0)  # A node that lags for longer leaves the set.
+LAG_S: Final = (0.2, 1.0)  # A replica that lags longer leaves the in-sync set.
 MENU: Final = (
     "kill_the_leader",
     "kill_the_leader",
@@ -37,8 +37,10 @@ async def quorums(simulation: Simulation, starter: Starter) -> RunResult:
 
 
 async def _strike(run: ClusterRun, chance: random.Random) -> None:
-    """One node at a time: the next one when everybody has everything again. Another one may have heard nothing from the
-    leader for a moment when that happens, too short to be counted out: what was sent then, only two have.
+    """Stop one node at a time, the next one when every replica is in sync again.
+
+    Another replica may be cut off from the leader just before, for too short a time to leave the in-sync set: messages
+    of that time are on two replicas only.
     """
     loop = asyncio.get_running_loop()
     fabric = run.simulation.fabric

@@ -1,4 +1,4 @@
-"""Those who read: followers that tell the oracle all they see, and the reader of everything at the end."""
+"""Kafka readers: those that report all records to the oracle as the log grows, and the full read at the end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from simulation.checkers.violation import Violation, demand
 from simulation.scenarios.run_context import RunContext
 
 OUT_OF_RANGE: Final = 1
-DAMAGED: Final = (2, 56)  # CORRUPT_MESSAGE and KAFKA_STORAGE_ERROR: what stands there is not given out.
+DAMAGED: Final = (2, 56)  # CORRUPT_MESSAGE and KAFKA_STORAGE_ERROR: the record is not served.
 
 
 async def follow(context: RunContext, name: str, places: list[Place], *, stable: bool) -> None:
-    """Read partitions as they grow. What was offered once must never be out of range again."""
+    """Read partitions as they grow. An offset that was served once must never be out of range again."""
     chance = context.stream(name)
     hall = await context.connect(name)
     positions = dict.fromkeys(places, 0)
@@ -60,7 +60,7 @@ async def follow(context: RunContext, name: str, places: list[Place], *, stable:
 
 
 async def _start_again(hall: Hall, place: Place, position: int) -> int:
-    """Out of range: right if retention moved on, wrong if the log ends before what it had offered."""
+    """Handle an out-of-range error: right if retention deleted the offset, wrong if the log ends before it."""
     try:
         ends = await hall.records.list_offsets(place.topic, {place.partition: LATEST})
         starts = await hall.records.list_offsets(place.topic, {place.partition: EARLIEST})
@@ -82,7 +82,7 @@ def _take(context: RunContext, place: Place, fetched: Fetched, position: int, *,
 
 
 async def read_all(hall: Hall, place: Place, *, stable: bool, seconds: float) -> tuple[int, list[Record], list[int]]:
-    """The start of the log, every record in it, and the offsets at which reading was refused as damaged."""
+    """The start of the log, all its records, and the offsets at which reading was refused as damaged."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     isolation = READ_COMMITTED if stable else READ_UNCOMMITTED
@@ -94,7 +94,7 @@ async def read_all(hall: Hall, place: Place, *, stable: bool, seconds: float) ->
         except (Refused, Unreachable) as failure:
             if loop.time() > deadline:
                 raise Violation(
-                    f"{place} could not be read within {seconds} s after all was healed: {failure}"
+                    f"{place} could not be read within {seconds} s after everything was healed: {failure}"
                 ) from failure
             await asyncio.sleep(0.2)
 
@@ -107,7 +107,7 @@ async def _read_between(
     position = start
     while position < end:
         if asyncio.get_running_loop().time() > deadline:
-            raise Violation(f"{place}: reading stands still at {position} of {end}")
+            raise Violation(f"{place}: reading does not advance at {position} of {end}")
         try:
             fetched = await hall.records.fetch(
                 place.topic, place.partition, position, max_wait_ms=500, isolation_level=isolation

@@ -1,9 +1,9 @@
-"""A queue in wings that is made, used, deleted and made again under the same name, for as long as a run lasts.
+"""A queue in wings that is created, used, deleted and recreated under the same name, during the whole run.
 
-What was acknowledged in a life is received in that life or goes with it; nothing of it comes in a later one, wherever
-the reconciler has not cleared it away yet. While a life lasts the queue is there, whatever the reconciler clears. One
-actor does it all, so it knows which life it is. What it gave up may be carried out a while later: it waits so long
-before the next step that this could harm.
+A message acknowledged in one incarnation is received in that incarnation or deleted with it. No later incarnation
+delivers it, even where the reconciler has not removed it yet. While an incarnation exists the queue exists, whatever
+the reconciler removes. One actor makes all requests, so it knows the incarnation. A request that it gave up may be
+carried out later: it waits so long before each step that this could affect.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from simulation.scenarios.queue_laws import attributes_of
 from simulation.scenarios.run_context import RunContext
 from simulation.scenarios.sqs_client import SqsClient, SqsRefusal, Unanswered, url_of
 
-LINGER_S: Final = 45.0  # Longer than anything that was given up is under way.
-MAKE_S: Final = 35.0  # Wings that are made may take so long.
+LINGER_S: Final = 45.0  # Longer than a request that was given up can be under way.
+MAKE_S: Final = 35.0  # New wings may take so long.
 LEASE_S: Final = 4
 MISSING: Final = "QueueDoesNotExist"
 
 
 @final
 class RecreatedQueue:
-    """See the module."""
+    """The incarnations of one queue name, and the client that creates, uses and deletes them."""
 
     def __init__(self, context: RunContext, name: str, placements: tuple[str, ...]) -> None:
         self.lives = 0
@@ -38,7 +38,7 @@ class RecreatedQueue:
         self._unsure = False  # A send was given up that may still be carried out.
 
     async def run(self, pause_s: float) -> None:
-        """Live after life."""
+        """Create and delete one incarnation after another."""
         while not self._context.closing:
             law = Law(self._name, placement=self._chance.choice(self._placements))
             self.lives += 1
@@ -54,7 +54,7 @@ class RecreatedQueue:
             self._context.topics.deleted(self._name)
 
     async def _use(self, pause_s: float) -> set[str]:
-        """Send, and receive a little, for a while; what was acknowledged and is not settled."""
+        """Send, and receive a little, for a while; returns the acknowledged messages that are not settled."""
         chance = self._chance
         sent: set[str] = set()
         for number in range(chance.randint(1, 6)):
@@ -70,12 +70,12 @@ class RecreatedQueue:
         return sent
 
     async def _receive(self) -> set[str]:
-        """What was received, of which at least the settle was tried."""
+        """Receive; returns the messages of which at least a settle was tried."""
         try:
             found = await self._alive(self._client.receive(self._name, 10, 1, LEASE_S))
             for got in found:
                 life = got.body.split("-")[1]
-                demand(life == str(self.lives), f"{got.body} came in life {self.lives} of {self._name}")
+                demand(life == str(self.lives), f"{got.body} was delivered in incarnation {self.lives} of {self._name}")
             self.received += len(found)
             for got in found:
                 await self._settle(got.receipt)
@@ -87,17 +87,17 @@ class RecreatedQueue:
         try:
             await self._client.settle(self._name, receipt)
         except Unanswered:
-            return  # Later it is a receipt of another life, and changes nothing.
+            return  # A later receipt belongs to another incarnation, and changes nothing.
         except SqsRefusal as refusal:
             demand(MISSING not in refusal.code, f"{self._name} is alive: {refusal}")
 
     async def _empty(self, sent: set[str]) -> None:
-        """Everything that was acknowledged comes, sooner or later: the run does not end before."""
+        """Receive until every acknowledged message was delivered."""
         while sent:
             sent -= await self._receive()
 
     async def _calm(self) -> None:
-        """Until nothing is on its way any more."""
+        """Wait until no request is under way any more."""
         if self._unsure:
             await asyncio.sleep(LINGER_S)
         self._unsure = False
@@ -114,7 +114,7 @@ class RecreatedQueue:
                 return
 
     async def _alive(self, call: Any) -> Any:
-        """The queue is there: nobody may say that it is not."""
+        """Make a request to the existing queue: no answer may say that it does not exist."""
         try:
             return await call
         except SqsRefusal as refusal:

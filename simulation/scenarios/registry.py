@@ -1,10 +1,12 @@
-"""The scenarios. Each takes a simulation and runs it from an empty disk to the verdict; the seed decides the rest.
+"""All scenarios by name, and those of topics on a single node.
 
-storm      everybody writes and reads, and everything breaks
+A scenario takes a simulation and runs it from an empty disk to the final checks; the seed decides the rest.
+
+storm      all clients and all faults
 crashes    transactions and idempotent writers; power cuts and kills in quick succession
-cleaning   compaction and retention at work while the power fails
-full       the disk is full again and again
-damage     bits flip in closed segments: refused to readers, never served, never cut; and in the last frame of the log
+cleaning   compaction and retention while the power fails
+full       the disk is full repeatedly
+damage     bits flip in closed segments and in the log's last frame: refused to readers, never served, never cut
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from simulation.scenarios.wings import WING_SCENARIOS
 from simulation.scenarios.writers import write_evenly, write_keys
 from simulation.world import Simulation
 
-FAULTS_S: Final = 180.0  # Of virtual time, before everything is healed.
+FAULTS_S: Final = 180.0  # Virtual time with faults, before everything is healed.
 RETENTION_MS: Final = 60_000
 KEPT_BYTES: Final = 2_000_000
 EVEN_BYTES: Final = 60_000  # Just below the size from which batches bypass the write-ahead log.

@@ -1,7 +1,7 @@
-"""Replicas whose state is not what the log says: they are found, taken out of service and repaired.
+"""Scenarios of replicas whose state differs from the log: they are found, taken out of service and repaired.
 
-failing-reads    a node is restarted, and its disk fails some of the reads that applying entries takes
-divergence       the state of one node after another is changed behind its back: the digests find it
+failing-reads    a node is restarted, and its disk fails some of the reads that applying entries needs
+divergence       the state of one node after another is altered without an entry: the digests find it
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def divergence(simulation: Simulation, starter: Starter) -> RunResult:
     alteration = StateAlteration(run.cluster)
     run.cluster.tasks.append(asyncio.ensure_future(alteration.run(FAULTS_S * simulation.share)))
     played = await run.end(20.0)
-    demand(alteration.count > 0, "nothing was altered")
+    demand(alteration.count > 0, "no state was altered")
     return played
 
 

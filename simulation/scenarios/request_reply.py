@@ -1,4 +1,4 @@
-"""Those who ask, those who answer and those who listen: a question names the queue that its answer goes to."""
+"""Clients that ask, answer and receive answers: a question names its reply queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LATE: Final = ("InvalidParameterValue", "ReceiptHandleIsInvalid", "MessageNotIn
 
 @final
 class RequestReplyClients:
-    """See the module."""
+    """The clients of one question queue and its reply queue, which report to an `AnswerOracle`."""
 
     def __init__(self, context: RunContext) -> None:
         self.oracle = AnswerOracle()
@@ -44,7 +44,7 @@ class RequestReplyClients:
             self.oracle.acknowledged(key_of(body))
 
     async def answer(self, name: str, pause_s: float, *, until_empty: bool = False) -> None:
-        """Now and then a question is forgotten, or answered after its lease."""
+        """Answer questions; at times abandon one, or answer it after its lease."""
         chance = self._context.stream(name)
         client = SqsClient(self._context)
         quiet_since_s = _now_s()
@@ -77,7 +77,7 @@ class RequestReplyClients:
         self._answered_s.setdefault(key, _now_s())
 
     async def listen(self, name: str, pause_s: float) -> None:
-        """Until nothing has come for a while after everybody was asked to end."""
+        """Receive answers until none has come for a while after the end of the run."""
         chance = self._context.stream(name)
         client = SqsClient(self._context)
         quiet_since_s = _now_s()
@@ -93,7 +93,7 @@ class RequestReplyClients:
             except Unanswered:
                 quiet_since_s = _now_s()
             except SqsRefusal:
-                continue  # Late: it comes again, and is the same.
+                continue  # The settle was late: the same answer is delivered again.
 
 
 async def _send(client: SqsClient, queue: str, body: str, attributes: dict[str, str]) -> None:

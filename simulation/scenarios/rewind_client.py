@@ -1,6 +1,6 @@
-"""One client of a queue that keeps what is settled: it goes back to the start or to any place, and forks.
+"""The only client of a queue with `settled: keep`: it rewinds to the start or to any position, and forks.
 
-It is alone on its queue, so that what must come is known at every moment; the node dies under it all the while.
+It is alone on its queue, so that the messages due are known at every moment, while the node crashes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simulation.scenarios.sqs_client import ReceivedMessage, SqsClient, SqsRefus
 LEASE_S: Final = 3
 KEEPING: Final = QueueSettings(settled="keep", lease_ms=LEASE_S * 1000)
 LOOK_MAX: Final = 1000
-SENDS_MAX: Final = 150  # Each going back brings all of them again.
+SENDS_MAX: Final = 150  # Each rewind delivers all of them again.
 PATIENCE_S: Final = 100.0
 
 _T = TypeVar("_T")
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @final
 class RewindClient:
-    """See the module."""
+    """Sends, receives, settles, rewinds and forks one queue, and reports to a `RewindOracle`."""
 
     def __init__(self, context: RunContext, queue: str) -> None:
         self.backlog = RewindOracle(queue)
@@ -87,13 +87,13 @@ class RewindClient:
             await self._client.settle(self._queue, got.receipt)
         except Unanswered:
             self.backlog.settle_lost(key)
-        except SqsRefusal:  # Too late: nobody else is here, so it comes again.
+        except SqsRefusal:  # The lease has ended; there is no other client, so the message is delivered again.
             return
         else:
             self.backlog.settled(key)
 
     async def _go_back(self) -> None:
-        """To the start, or to a place that a look at the queue has shown."""
+        """Rewind to the start, or to a position that a listing of the queue has shown."""
         places = await self._look()
         to: Destination = "start"
         again = set(places)
@@ -103,14 +103,14 @@ class RewindClient:
             again = {key for key, offset in places.items() if offset >= places[first]}
         try:
             await self._surely(lambda: self._inside(lambda desk: desk.rewind(self._queue, to)))
-        except SqsRefusal as refusal:  # Nobody has been given anything there yet.
+        except SqsRefusal as refusal:  # No message has been delivered there yet.
             known = Code.OFFSET_OUT_OF_RANGE.value
-            demand(refusal.code == known, f"{self._queue}: going back gave {refusal}")
+            demand(refusal.code == known, f"{self._queue}: the rewind gave {refusal}")
             return
         self.backlog.went_back(again)
 
     async def _look(self) -> dict[str, int]:
-        """All that is kept, settled or not, with its places."""
+        """All messages in the log, settled or not, with their positions."""
         page = await self._surely(
             lambda: self._inside(lambda desk: desk.peek(self._queue, LOOK_MAX, settled=True)),
         )
@@ -142,20 +142,20 @@ class RewindClient:
             if await self._take() <= 0:
                 await asyncio.sleep(0.5)
             if loop.time() > ends_s:
-                raise Violation(f"{self._queue} did not give out {sorted(self.backlog.due)[:3]} again")
+                raise Violation(f"{self._queue} did not deliver {sorted(self.backlog.due)[:3]} again")
 
     async def _inside(self, question: Question) -> Any:
         return await ask_inside(self._context.deployment, question)
 
     async def _once(self, question: Callable[[], Awaitable[object]], done: str) -> None:
-        """An attempt that got no answer may have done it: then the next one is told so."""
+        """Repeat the request until it is answered; a repeated one may be refused as done already."""
         try:
             await self._surely(question)
         except SqsRefusal as refusal:
             demand(done in str(refusal).lower(), f"{self._queue}: {refusal}")
 
     async def _surely(self, question: Callable[[], Awaitable[_T]]) -> _T:
-        """However long the node takes. Whatever is asked here may be asked twice."""
+        """Repeat the request until it is answered. It must be idempotent."""
         while True:
             try:
                 return await question()

@@ -1,8 +1,7 @@
-"""The stage of a run: the hall on its premises, clients elsewhere, and the oracles that everybody reports to.
+"""The context of a run: the hall's deployment, the clients' host, and the oracles that actors report to.
 
-Actors are coroutines on the clients' host. They go on until `closing`; the first of them that raises ends the run,
-and the exception is the verdict. Every actor has a random stream of its own, so that adding one does not change the
-others.
+Actors are coroutines on the clients' host. They run until `closing`; the first one that raises ends the run with its
+exception. Every actor has a random stream of its own, so that a new actor does not change the others.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from simulation.world import Simulation
 CLIENTS: Final = "clients"
 PATIENCE_MS: Final = 5_000
 REST_S: Final = 60.0
-COMPRESSIONS: Final = 5  # Of batches, the first of which is none.
-LARGE_CHANCE: Final = 0.02  # How often a batch is large enough to bypass the write-ahead log.
+COMPRESSIONS: Final = 5  # Of batches; the first is no compression.
+LARGE_CHANCE: Final = 0.02  # Probability that a batch is large enough to bypass the write-ahead log.
 
 
 @final
 class RunContext:
-    """See the module."""
+    """What the actors of a run share: addresses, clock, random streams, oracles, and the signal to end."""
 
     def __init__(self, simulation: Simulation, deployment: Deployment) -> None:
         self.simulation = simulation
@@ -39,7 +38,7 @@ class RunContext:
         self.closing = False
         self.large_chance = LARGE_CHANCE
         self.compressions = COMPRESSIONS
-        self.addresses = [f"{NODE}:{KAFKA_PORT}"]  # Any of them will do,
+        self.addresses = [f"{NODE}:{KAFKA_PORT}"]  # Clients use any of them,
         self.sqs_places = [(NODE, SQS_PORT)]  # and any of these.
         self._world = simulation.host(CLIENTS).boot()
         self._actors: list[asyncio.Task[None]] = []
@@ -52,18 +51,18 @@ class RunContext:
 
     @property
     def network(self) -> Network:
-        """Of the clients' host."""
+        """The network of the clients' host."""
         return self._world.network
 
     def now_ms(self) -> int:
-        """By the clients' clock, which is right."""
+        """The clients' clock, which is always right."""
         return self._world.clock.wall_ms()
 
     def act(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._actors.append(self._world.process.start(coroutine))
 
     async def rest(self, seconds: float) -> None:
-        """Let time pass, until everybody is asked to end."""
+        """Let time pass, until the actors are asked to end."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         left_s = seconds
@@ -72,11 +71,11 @@ class RunContext:
             left_s = ends_at - loop.time()
 
     async def on_clients(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run something on the clients' host and wait for it."""
+        """Run a coroutine on the clients' host and wait for it."""
         return await self._world.process.start(coroutine)
 
     async def connect(self, name: str, patience_ms: int = PATIENCE_MS) -> Hall:
-        """A client of its own for an actor, however long the node takes to answer."""
+        """Connect a new client for an actor, however long the node takes to answer."""
         while True:
             try:
                 address = self.addresses[self._connects % len(self.addresses)]
@@ -88,37 +87,37 @@ class RunContext:
                 await asyncio.sleep(0.2)
 
     def next_turn(self) -> int:
-        """For clients that go from node to node: each begins at another one."""
+        """The first node of a client that takes nodes in turn: each client starts at another one."""
         self._turns += 1
         return self._turns
 
     async def watch(self, seconds: float) -> None:
-        """Let time pass. Raises what an actor, the premises or the loop raised meanwhile."""
+        """Let time pass. Raises what an actor, the deployment or the loop raised meanwhile."""
         tasks = [*self._actors, *self.deployment.tasks]
         done: set[asyncio.Task[None]] = set()
         if tasks:
             done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
         else:
             await asyncio.sleep(seconds)
-        for task in tasks:  # In the order they were started, since `done` has none.
+        for task in tasks:  # In the order of their start, since `done` is a set.
             if task in done and task.exception() is not None:
                 task.result()
         self.check_failures()
 
     def check_failures(self) -> None:
-        """Nothing in a node may fail without somebody handling it."""
+        """Raise a Violation if an exception in a node was not handled."""
         failures = [*self.simulation.loop.failures, *self.simulation.loop.unheard()]
         if failures:
-            raise AssertionError(f"nobody handled this:\n{failures[0]}")
+            raise AssertionError(f"unhandled exception:\n{failures[0]}")
 
     async def close_actors(self, seconds: float) -> None:
-        """Ask everybody to end; they must within this time, since everything is healed by then."""
+        """Ask all actors to end; they must end within this time, since everything is healed."""
         self.closing = True
         if self._actors:
             _, pending = await asyncio.wait(self._actors, timeout=seconds)
             await self.watch(0.001)
             if pending:
-                raise AssertionError(f"{len(pending)} actors still wait after {seconds} s: {pending!r:.600}")
+                raise AssertionError(f"{len(pending)} actors have not ended after {seconds} s: {pending!r:.600}")
 
     def close(self) -> None:
         for hall in self._halls:

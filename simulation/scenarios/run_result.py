@@ -1,4 +1,4 @@
-"""What every scenario gives back, and what it looks like from outside."""
+"""The result of a scenario, and the type of scenarios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulation.world import Simulation
 
 
 class RunResult(NamedTuple):
-    """How a run went, for the report; that it went well is the absence of an exception."""
+    """The counts of a run, for the report; a failed run raises instead."""
 
     virtual_s: float
     sends: int
@@ -23,7 +23,7 @@ class RunResult(NamedTuple):
     deaths: int = 0
 
     def counts(self) -> tuple[int, ...]:
-        """What can be summed up."""
+        """The numbers that the report adds up."""
         return (
             self.sends,
             self.acknowledged,

@@ -1,7 +1,7 @@
-"""Rot that nobody reads: bits flip in what is at rest, on one host after another, and the scrub repairs them all.
+"""Bit rot at rest: bits flip in data that is not read, on one host after another, and the scrub repairs all of them.
 
-cluster-scrubs    producers write and nobody reads; in the end every host has every batch whole, but for those of which
-                  all copies were hit
+cluster-scrubs    producers write and no client reads; at the end every host has every batch undamaged, except those of
+                  which all copies were damaged
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLIPS_MAX: Final = 3
 PASS_S: Final = 60.0
 LOOK_S: Final = 0.2
 HEALED_S: Final = 60.0
-REST_S: Final = 5.0  # After the last message: everything is in its segment then.
+REST_S: Final = 5.0  # After the last message, until everything is in its segment.
 
 
 async def cluster_scrubs(simulation: Simulation, starter: Starter) -> RunResult:
@@ -55,7 +55,7 @@ async def cluster_scrubs(simulation: Simulation, starter: Starter) -> RunResult:
 
 @final
 class BitRot:
-    """What flips the bits, and looks for them afterwards."""
+    """Flips bits, and checks at the end that the scrub has repaired them."""
 
     def __init__(self, run: ClusterRun) -> None:
         self._run = run
@@ -64,7 +64,7 @@ class BitRot:
         self._chance: random.Random = run.simulation.stream("rot")
 
     async def spread(self, seconds: float) -> None:
-        """For so long. What would keep a host from starting is repaired before the next one is hit."""
+        """Flip bits for so many seconds. Damage that prevents a start is repaired before the next host is damaged."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         while loop.time() < ends_at:
@@ -86,13 +86,13 @@ class BitRot:
         self._disks.flip(host, lambda path: path.startswith(room) and path.endswith(ending))
 
     def hit_the_newest(self, node: int) -> None:
-        """A bit flips in a segment that is still being written."""
+        """Flip a bit in a segment that is still being written."""
         host = self._cluster.host(node)
         newest = newest_segments(host)
         self._disks.flip(host, lambda path: path in newest)
 
     async def scrub(self, node: int) -> None:
-        """A pass on this node, and all that follows from it; the node may have to start anew for that."""
+        """Run a scrub pass on this node, with the repairs that follow; the node may have to restart for them."""
         running, process = self._cluster.nodes.get(node), self._cluster.host(node).process
         if running is None or process is None or not process.alive:
             return
@@ -106,7 +106,7 @@ class BitRot:
         while process.alive and (report.passes < passes or (report.damaged and not self._lost())):
             late = asyncio.get_running_loop().time() >= deadline
             left = [place.path for place in report.damaged][:3]
-            demand(not late, f"{name_of(node)} is not done with its scrub after {PASS_S} s: {left}")
+            demand(not late, f"the scrub of {name_of(node)} has not finished after {PASS_S} s: {left}")
             await asyncio.sleep(LOOK_S)
         await self._cluster.up(HEALED_S)
 
@@ -114,7 +114,7 @@ class BitRot:
         return self._run.faults.flips.lost(REPLICAS_MAX)
 
     def check(self) -> None:
-        """Every batch that a host keeps is whole, read from its disk."""
+        """Read every batch from the disks and check that it is undamaged."""
         lost = self._lost()
         for number, node in self._cluster.nodes.items():
             files = {path.lstrip("/"): inode for path, inode in self._cluster.host(number).platter.inodes()}
@@ -127,12 +127,12 @@ class BitRot:
                     content = _Content(bytes(files[path].content))
                     for one in scan_segment(content, base_offset_of(path), segment.written_bytes):
                         whole = not isinstance(one, Damage) or one.first_offset in lost
-                        demand(whole, f"{path} of {name_of(number)} is damaged, and the scrub has been there")
+                        demand(whole, f"{path} of {name_of(number)} is damaged after the scrub")
 
 
 @final
 class _Content:
-    """What a scan needs of a file."""
+    """The bytes of a file, as a segment scan reads them."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

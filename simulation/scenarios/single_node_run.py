@@ -1,4 +1,4 @@
-"""What the scenarios of a single node begin and end with."""
+"""The start and the end of scenarios with topics on a single node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simulation.world import Simulation
 
 
 class SingleNodeRun:
-    """What all scenarios begin and end with."""
+    """A run with Kafka clients on one node: makes the topics, starts clients and faults, and checks."""
 
     def __init__(self, simulation: Simulation, starter: Starter, menu: list[str]) -> None:
         self.simulation = simulation
@@ -32,7 +32,7 @@ class SingleNodeRun:
         self.chance: random.Random = simulation.stream("play")
 
     async def begin(self, topics: dict[str, tuple[int, dict[str, str]]]) -> None:
-        """Start the node and make the topics, before anything breaks."""
+        """Start the node and make the topics, before the first fault."""
         self.machine.start()
         await self.machine.up(10.0)
         await self.context.on_clients(self._make(topics))
@@ -57,7 +57,9 @@ class SingleNodeRun:
         return RunResult(seconds, log.sends, log.acknowledged, self.machine.boots, self.nemesis.happened, digest)
 
     def small_segments(self) -> dict[str, str]:
-        """So that segments roll, close and are read cold within a run, or so that large batches go straight to them."""
+        """Segment sizes with which segments roll, close and are read cold within a run, or with which large
+        batches bypass the log.
+        """
         return {"segment.bytes": str(self.chance.choice((4_096, 20_000, 2_000_000, 10_000_000)))}
 
     def write(self, places: list[Place], *, plain: int, idempotent: int, transactional: int, pause_s: float) -> None:

@@ -1,10 +1,10 @@
-"""A client of the SQS door in a simulated world: one request at a time, bytes as SDKs send them.
+"""An SQS client in a simulated world: one request at a time, with the bytes that SDKs send.
 
-Where there are several nodes it asks each in its turn, so that what one gave out another is told to settle.
+With several nodes it uses each in turn, so that a message received at one node is settled at another.
 
-It is impatient: what is not answered within the wait that was asked for and PATIENCE_S is given up, and the connection
-with it. Leases in the scenarios are longer than that, so answers arrive in the order in which the node decided them;
-that is what lets the oracle be exact.
+A request without an answer within the requested wait and PATIENCE_S is given up, and its connection is closed. Leases
+in the scenarios are longer than that, so answers arrive in the order in which the node decided them; the oracle relies
+on it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ACCOUNT: Final = "000000000000"
 
 
 class Unanswered(Exception):
-    """Nobody knows whether it happened."""
+    """The request got no answer: its outcome is unknown."""
 
 
 class SqsRefusal(Exception):
-    """The door said no, and nothing happened."""
+    """The door answered with an error: nothing happened."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -44,7 +44,7 @@ class ReceivedMessage(NamedTuple):
 
 @final
 class _Answers(asyncio.Protocol):
-    """The near end of the connection: collects one answer at a time."""
+    """The client's end of the connection: collects one answer at a time."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -86,7 +86,7 @@ class _Answers(asyncio.Protocol):
 
 @final
 class SqsClient:
-    """See the module."""
+    """A client with at most one connection and one request at a time."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -94,7 +94,7 @@ class SqsClient:
         self._turn = context.next_turn()
 
     async def call(self, action: str, wait_s: float = 0.0, /, **members: Any) -> dict[str, Any]:
-        """The answer. Raises Turned, or Unanswered when the outcome is unknown."""
+        """The answer to a request. Raises SqsRefusal, or Unanswered if the outcome is unknown."""
         body = json.dumps(members).encode()
         head = (
             f"POST / HTTP/1.1\r\nHost: {NODE}:{SQS_PORT}\r\nContent-Type: application/x-amz-json-1.0\r\n"
@@ -130,10 +130,12 @@ class SqsClient:
             connection = self._connections[place] = cast(_Answers, made)
         return connection
 
-    # What actors say
+    # Requests of actors.
 
     async def send(self, queue: str, body: str, group: str = "", delay_s: int | None = None) -> str:
-        """Returns the message id. With a group it is a send to a FIFO queue, and the body is its deduplication id."""
+        """Send one message; returns its id. With a group it is a send to a FIFO queue, and the body is its
+        deduplication id.
+        """
         members: dict[str, Any] = {"QueueUrl": url_of(queue), "MessageBody": body}
         if group:
             members |= {"MessageGroupId": group, "MessageDeduplicationId": body[:100]}
@@ -142,7 +144,7 @@ class SqsClient:
         return str((await self.call("SendMessage", **members))["MessageId"])
 
     async def send_many(self, queue: str, bodies: list[str]) -> dict[str, str]:
-        """Message ids by body, of those that were taken."""
+        """Message ids by body, of the accepted messages."""
         entries = [{"Id": str(at), "MessageBody": body} for at, body in enumerate(bodies)]
         said = await self.call("SendMessageBatch", QueueUrl=url_of(queue), Entries=entries)
         return {bodies[int(one["Id"])]: one["MessageId"] for one in said.get("Successful", [])}
@@ -150,7 +152,7 @@ class SqsClient:
     async def receive(
         self, queue: str, count: int, wait_s: int, lease_s: int, receiver_filter: str = ""
     ) -> list[ReceivedMessage]:
-        """With a wish, a filter, only what fits."""
+        """Receive messages; with a filter, only those that match."""
         wanted: dict[str, Any] = (
             {"MessageAttributeNames": [f"longhall.filter={receiver_filter}"]} if receiver_filter else {}
         )

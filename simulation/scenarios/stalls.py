@@ -1,8 +1,8 @@
-"""Whole nodes as one hall where the leader alone acknowledges, and the commit stands still now and then.
+"""Scenarios where the leader alone acknowledges and the commit index stops advancing at times.
 
-stalls         followers hear nothing for a moment, too short to be counted out: what waits for its commit stays bounded
-lone-leaders   nobody hears the coordinator for a while, one follower stands still, and the leader is the last to hear
-               again: it lives, and keeps what it alone has acknowledged
+stalls         followers are cut off for too short a time to leave the in-sync set: uncommitted bytes stay bounded
+lone-leaders   no node reaches the coordinator for a while, one follower stops, and the leader is the last to reach
+               the coordinator again: it stays leader, and no message that it alone acknowledged is lost
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from simulation.world import Simulation
 BOUND_BYTES: Final = 128 * 1024
 LARGE_CHANCE: Final = 0.6
 CALM_S: Final = 2.0
-STALL_S: Final = (0.6, 1.2)  # A node that lags for longer leaves the set.
-AWAY_S: Final = (2.0, 6.0)  # Shorter and longer than a session lasts.
-LAST_S: Final = (0.1, 1.0, 4.0, 12.0)  # Until the leader hears the coordinator, when everybody else does.
+STALL_S: Final = (0.6, 1.2)  # A replica that lags longer leaves the in-sync set.
+AWAY_S: Final = (2.0, 6.0)  # Shorter and longer than a session.
+LAST_S: Final = (0.1, 1.0, 4.0, 12.0)  # From the reconnection of the other nodes to the leader's.
 
 
 async def stalls(simulation: Simulation, starter: Starter) -> RunResult:
@@ -49,12 +49,12 @@ async def lone_leaders(simulation: Simulation, starter: Starter) -> RunResult:
 
 
 def _bound(node: Node) -> None:
-    """Before anything leads: a bound that is reached within a moment."""
+    """Set a bound that is reached within a moment, before the node leads."""
     node.hall.backlog = Backlog(BOUND_BYTES)
 
 
 async def _strike(run: ClusterRun, oracle: UncommittedBytesOracle, chance: random.Random) -> None:
-    """One link at a time, both ways; everybody stays in sync."""
+    """Cut one link at a time, in both directions; every replica stays in sync."""
     loop = asyncio.get_running_loop()
     fabric = run.simulation.fabric
     ends_at = loop.time() + FAULTS_S * run.simulation.share
@@ -70,11 +70,11 @@ async def _strike(run: ClusterRun, oracle: UncommittedBytesOracle, chance: rando
         run.faults.happened += 1
         fabric.heal(*link)
         fabric.heal(*reversed(link))
-    demand(oracle.most >= BOUND_BYTES, "nothing ever waited for long enough to reach the bound")
+    demand(oracle.most >= BOUND_BYTES, "the uncommitted bytes never reached the bound")
 
 
 async def _leave_alone(run: ClusterRun, chance: random.Random) -> None:
-    """Nobody dies. The leader is the last that hears the coordinator again."""
+    """Cut all nodes off from the coordinator and reconnect the leader last. No node dies."""
     loop = asyncio.get_running_loop()
     cluster = run.cluster
     ends_at = loop.time() + FAULTS_S * run.simulation.share

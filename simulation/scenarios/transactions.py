@@ -1,4 +1,4 @@
-"""Those who write in transactions, with offsets beside the messages, old way and new (rising epochs)."""
+"""Transactional writers that also commit offsets, with and without rising epochs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TransactionalWriter:
         await self.finish(hall)
 
     async def finish(self, hall: Hall) -> None:
-        """End whatever is open, by becoming somebody new under the same id."""
+        """End any open transaction, by initialising the same transactional id again."""
         while True:
             try:
                 await self._identify(hall)
@@ -60,7 +60,7 @@ class TransactionalWriter:
                 await asyncio.sleep(0.5)
 
     async def found(self, hall: Hall) -> None:
-        """Ask for the group's offset and tell the oracle."""
+        """Read the group's offset and report it to the oracle."""
         place = self._places[0]
         found = await hall.groups.offsets(self.offsets.group, [place], stable=True)
         self.offsets.found(found[place].offset if place in found else -1)
@@ -70,14 +70,15 @@ class TransactionalWriter:
         self._sequences.clear()
 
     async def _transact(self, hall: Hall) -> bool:
-        """One transaction; False if it did not end as meant, and a new identity is needed."""
+        """Run one transaction; False if it did not end as planned, and the producer must be initialised again."""
         number = self._number
         self._number += 1
         transaction = self._context.log.beginning(f"{self._name} transaction {number}")
         places = self._chance.sample(self._places, self._chance.randint(1, min(3, len(self._places))))
         whole = await self._fill(hall, transaction, number, places)
         if self._chance.random() < 0.05:
-            transaction.outcome = Outcome.UNKNOWN  # Walk away from it: it must be aborted by time or by a successor.
+            # Abandon the transaction: its timeout or the next producer must abort it.
+            transaction.outcome = Outcome.UNKNOWN
             return False
         commit = whole and self._chance.random() < 0.75
         transaction.commit = commit

@@ -1,7 +1,7 @@
-"""Whole nodes as one hall while their version changes, one after another, and leaders die.
+"""Scenarios of rolling upgrades, while leaders die.
 
-upgrades    three nodes of the version before; each is restarted as the next one, some go back; then the feature level
-            is raised, and whoever still is of the version before is refused. Writers and readers notice nothing
+upgrades    three nodes of the earlier version; each is restarted as the later one, some go back; then the feature level
+            is raised, and nodes of the earlier version are refused. Writers and readers notice nothing
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def _roll(run: ClusterRun, chance: random.Random) -> None:
         await asyncio.sleep(chance.uniform(1, 6))
         if at > len(NODES) and node != back:
             continue
-        demand(_level(run) == OLDEST, "the level was raised, and nobody asked for it")
+        demand(_level(run) == OLDEST, "the feature level was raised without a request")
         await _restart(run, node, chance)
     while _level(run) == OLDEST:
         await asyncio.sleep(chance.uniform(0.2, 2))
@@ -67,7 +67,7 @@ async def _restart(run: ClusterRun, node: int, chance: random.Random) -> None:
 
 
 async def _upgrade(run: ClusterRun) -> None:
-    """As an operator would: ask a node, and again if that came to nothing."""
+    """Raise the level as an operator would: request it at a node, and again if the request failed."""
     for number, node in list(run.cluster.nodes.items()):
         process = run.cluster.host(number).process
         if process is None or not process.alive or node.cluster_node is None or not node.cluster_node.session.serving:
@@ -80,7 +80,7 @@ async def _upgrade(run: ClusterRun) -> None:
 
 
 async def _refused(run: ClusterRun, node: int, chance: random.Random) -> None:
-    """Started as the version before it is not let in, and as the next one it is."""
+    """Start a node as the earlier version, which is refused, and then as the later one, which is not."""
     cluster = run.cluster
     cluster.level_max[node] = OLDEST
     before = cluster.refusals
@@ -93,7 +93,7 @@ async def _refused(run: ClusterRun, node: int, chance: random.Random) -> None:
 
 
 async def _watch(run: ClusterRun) -> None:
-    """The level never goes down, and nobody who cannot read it takes part."""
+    """Check that the level never falls, and that no node takes part that does not know it."""
     highest = OLDEST
     while True:
         await asyncio.sleep(0.25)
@@ -101,7 +101,7 @@ async def _watch(run: ClusterRun) -> None:
             demand(
                 node.hall.feature_level
                 <= (node.cluster_node.place.level_max if node.cluster_node is not None else OLDEST),
-                f"node {number} writes in feature level {node.hall.feature_level}",
+                f"node {number} writes at feature level {node.hall.feature_level}",
             )
         level = _level(run)
         demand(level >= highest or not run.cluster.nodes, f"the feature level went from {highest} down to {level}")
@@ -109,7 +109,7 @@ async def _watch(run: ClusterRun) -> None:
 
 
 def _level(run: ClusterRun) -> int:
-    """What is on record."""
+    """The feature level on record."""
     return run.cluster.recorded_level()
 
 

@@ -1,9 +1,9 @@
-"""Whole nodes as one hall with wings beside it: queues and topics that several logs keep, each with its own leader.
+"""Scenarios of a hall with wings: queues and topics in several replication groups, each with its own leader.
 
-cluster-wings    queues of every placement through the doors of all hosts, and names that are used again, while hosts,
-                 links, disks and single processes of wings fail
-namesakes        many names under which queues are made, used, deleted and made again, while wings are away for a moment
-wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, likewise
+cluster-wings    queues of every placement through the doors of all hosts, and recreated queues, while hosts, links,
+                 disks and single wing processes fail
+namesakes        many queues are created, used, deleted and recreated, while wings are away for a moment
+wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, under the same faults
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from simulation.world import Simulation
 CALM_S: Final = 7.0
 NAMES: Final = 4
 ROUNDS: Final = 16
-LEASE_S: Final = 300  # Ends long after URGENT_S, and before the drain loses its patience.
+LEASE_S: Final = 300  # Ends long after URGENT_S, and before the drain gives up.
 URGENT_S: Final = 60.0
 HOME_S: Final = 60.0
 
 
 @final
 class WingQueueRun:
-    """SQS clients of queues in wings."""
+    """A run with SQS clients of queues in wings."""
 
     def __init__(self, simulation: Simulation, kinds: list[Law], menu: tuple[str, ...] = WINGS) -> None:
         self.cluster = SimulatedCluster(simulation)
@@ -52,7 +52,7 @@ class WingQueueRun:
         self.cluster.start()
 
     async def begin(self) -> None:
-        """Make the queues, and with them the wings, before anything breaks."""
+        """Make the queues, and with them the wings, before the first fault."""
         await self.cluster.up(READY_S)
         await self.context.on_clients(self._make())
 
@@ -68,8 +68,10 @@ class WingQueueRun:
                     await asyncio.sleep(0.2)
 
     async def _urgent(self) -> None:
-        """All is well: what several hosts take at once is received by somebody who wants it, however long its lease.
-        Whatever were leased to nobody would be missed, and what somebody had unseen would be a second attempt.
+        """Without faults, messages sent to several hosts at once are received by one consumer, however long its lease.
+
+        A message leased to no consumer would be missing, and one that was delivered unseen would be at its second
+        attempt.
         """
         await self.group_processes.at_home(HOME_S)
         consumer = Consumer(self.context, self.oracle, "urgent", laws.URGENT.name, GOOD)
@@ -77,7 +79,7 @@ class WingQueueRun:
             for number in range(ROUNDS):
                 await self._urgent_round(consumer, [f"urgent-{number}-{host}" for host in self.cluster.numbers])
         except Unanswered:
-            return  # Then it may be leased to whoever gave up, for as long as was asked for.
+            return  # The message may be leased to the request that was given up, for its whole lease.
 
     async def _urgent_round(self, consumer: Consumer, keys: list[str]) -> None:
         loop = asyncio.get_running_loop()
@@ -85,10 +87,10 @@ class WingQueueRun:
         sending = [asyncio.ensure_future(self._send(key)) for key in keys]
         missing = set(keys)
         while missing:
-            demand(loop.time() < ends_s, f"{missing} are leased to nobody, {URGENT_S} s after they were sent")
+            demand(loop.time() < ends_s, f"{missing} were not delivered within {URGENT_S} s after they were sent")
             for got, ticket in await consumer.receive(10, LEASE_S):
                 if key_of(got.body) in missing:
-                    demand(got.attempts == 1, f"{got.body[:40]} was given out {got.attempts} times, and seen once")
+                    demand(got.attempts == 1, f"{got.body[:40]} was delivered {got.attempts} times, and seen once")
                 missing.discard(key_of(got.body))
                 await consumer.settle(got, ticket)
         await asyncio.gather(*sending)

@@ -1,4 +1,4 @@
-"""Those who write: plainly, idempotently, and by key into a compacted topic."""
+"""Kafka writers: plain, idempotent, and by key into a compacted topic."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from simulation.scenarios.run_context import RunContext
 PIPELINE_MAX: Final = 4
 LARGE_BYTES: Final = (65_000, 150_000)  # Around the size from which batches bypass the write-ahead log.
 SMALL_BYTES: Final = (20, 2_000)
-# What an idempotent producer hears only if the hall forgot it or lost a batch.
+# Errors that an idempotent producer gets only if the hall forgot it or lost a batch.
 _AMNESIA: Final = frozenset({45, 46, 47, 59})
 
 
 def values_for(context: RunContext, chance: random.Random, name: str, number: int) -> list[bytes]:
-    """Values that are sent once: their writer, number and index, and some bytes to make them longer."""
+    """Unique values: the writer, number and index, and padding."""
     if chance.random() < context.large_chance:
         return [f"{name}/{number}/0:".encode() + chance.randbytes(chance.randrange(*LARGE_BYTES))]
     count = chance.choice((1, 1, 1, 2, 5))
@@ -39,7 +39,7 @@ def records_of(context: RunContext, send: Send, key: bytes | None = None) -> lis
 
 
 async def write_plainly(context: RunContext, name: str, places: list[Place], pause_s: float) -> None:
-    """Several batches under way at once; what is not acknowledged is not sent again."""
+    """Send several batches at once; what is not acknowledged is not sent again."""
     chance = context.stream(name)
     hall = await context.connect(name)
     number = 0
@@ -56,7 +56,7 @@ async def write_plainly(context: RunContext, name: str, places: list[Place], pau
 
 
 async def write_idempotently(context: RunContext, name: str, places: list[Place], pause_s: float) -> None:
-    """Each batch is sent until it is acknowledged, now and then twice at once: it must stand once, and in order."""
+    """Send each batch until it is acknowledged, sometimes twice at once: it must be stored once, and in order."""
     chance = context.stream(name)
     hall = await context.connect(name)
     who = await hall.transactions.identify(None)
@@ -82,12 +82,12 @@ async def write_idempotently(context: RunContext, name: str, places: list[Place]
                 if isinstance(failure, Refused) and failure.error_code in _AMNESIA:
                     raise Violation(f"{name}: {send} was answered with {failure}")
             if all(failures):
-                send.outcome = Outcome.UNKNOWN  # A refusal of a batch that may stand already decides nothing.
+                send.outcome = Outcome.UNKNOWN  # The batch may be in the log already, so a refusal decides nothing.
                 await asyncio.sleep(chance.uniform(0.05, 0.5))
 
 
 async def write_keys(context: RunContext, name: str, oracle: KeyOracle, keys: int, pause_s: float) -> None:
-    """One batch at a time, in order, of a few keys over and over, with tombstones among them."""
+    """Send one batch at a time, in order, of a few recurring keys, with tombstones among them."""
     chance = context.stream(name)
     hall = await context.connect(name)
     who = await hall.transactions.identify(None)
@@ -121,7 +121,7 @@ async def write_keys(context: RunContext, name: str, oracle: KeyOracle, keys: in
 
 
 async def write_evenly(context: RunContext, name: str, place: Place, size_bytes: int, pause_s: float) -> None:
-    """One batch after another, all of one size: where an old frame lies in a recycled file, a new one ends."""
+    """Send batches of one size: in a recycled file a new frame then ends where an old one begins."""
     chance = context.stream(name)
     hall = await context.connect(name)
     number = 0

@@ -1,7 +1,7 @@
-"""Those who write under a name that is somebody else's by now, or into partitions that their transaction never named.
+"""Zombie producers: they write with a fenced epoch, or into partitions that their transaction never added.
 
-Everything they send is marked as refused before it is sent: if a node takes it, or anybody ever reads it, that is a
-violation. A batch that hangs open for ever would stop readers of what is committed, and be found by them.
+All their sends are marked as refused beforehand: if a node accepts one, or a reader ever sees it, that is a violation.
+A batch of a transaction that never ends would block readers of committed transactions, who would notice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simulation.scenarios.writers import records_of
 
 
 async def write_as_zombie(context: RunContext, name: str, places: list[Place], pause_s: float) -> None:
-    """Begin under a new epoch, again and again, and go on writing under the one before."""
+    """Start a new epoch repeatedly, and go on writing with the one before."""
     chance = context.stream(name)
     hall = await context.connect(name)
     number = 0
@@ -30,13 +30,13 @@ async def write_as_zombie(context: RunContext, name: str, places: list[Place], p
             now = await hall.transactions.identify(name, timeout_ms=10_000)
         except (Refused, Unreachable):
             continue
-        for who, what in ((before, "under an epoch that is over"), (now, "into a partition that was not added")):
+        for who, what in ((before, "with a fenced epoch"), (now, "into a partition that was not added")):
             number += 1
             try:
                 await _write(context, hall, name, who, place, number)
             except (Refused, Unreachable):
                 continue
-            raise Violation(f"{name} wrote to {place} {what}, and it was taken")
+            raise Violation(f"{name} wrote to {place} {what}, and it was accepted")
 
 
 async def _write(context: RunContext, hall: Hall, name: str, who: Identity, place: Place, number: int) -> None:
