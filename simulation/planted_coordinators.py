@@ -81,25 +81,25 @@ COORDINATOR_BUGS: Final[dict[str, Bug]] = {
         "A node that finds no record makes one out of its own log.", "lost-coordinator", 4, _make_a_record_anyway
     ),
     "discard-for-a-shorter-log": Bug(
-        "Who has committed entries that the leader lacks fetches the leader's log.",
+        "A replica with committed entries that the leader lacks does a full sync.",
         "lost-coordinator",
         4,
         _discard_for_a_shorter_log,
     ),
     "believe-a-restored-record": Bug(
-        "A record that is older than what nodes have seen is obeyed.",
+        "Nodes follow a record that is older than one they have seen.",
         "restored-coordinator",
         4,
         _believe_a_restored_record,
     ),
     "elect-one-alone": Bug(
-        "One replica that was not stopped cleanly leads before the others are back.",
+        "A replica that was stopped uncleanly leads alone before the others are back.",
         "rolled-back",
         4,
         _elect_one_alone,
     ),
     "leave-the-set-together": Bug(
-        "Nodes that went down together all leave the in-sync set, since sessions of the others live.",
+        "Nodes that stopped together all leave the in-sync set, since the sessions of the others are alive.",
         "elections",
         4,
         _leave_the_set_together,

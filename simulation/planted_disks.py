@@ -45,13 +45,13 @@ def _believe_a_damaged_snapshot() -> _Replacements:
 
 DISK_BUGS: Final[dict[str, Bug]] = {
     "end-the-log-at-an-error": Bug(
-        "A log that cannot be read to its end is taken to end there.", "failed-reads", 10, _end_the_log_at_an_error
+        "A read error is taken for the end of the log.", "failed-reads", 10, _end_the_log_at_an_error
     ),
     "believe-a-damaged-snapshot": Bug(
-        "The checksum of a snapshot is not looked at.", "quarantine", 4, _believe_a_damaged_snapshot
+        "The checksum of a snapshot is not checked.", "quarantine", 4, _believe_a_damaged_snapshot
     ),
     "give-up-what-the-disk-lost": Bug(
-        "What a disk has lost is refused to readers although others have it.",
+        "Messages that a disk has lost are refused although other replicas have them.",
         "lying-disks",
         4,
         _give_up_what_the_disk_lost,

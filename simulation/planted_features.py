@@ -78,14 +78,16 @@ def _forget_what_was_passed() -> _Replacements:
 
 
 FEATURE_BUGS: Final[dict[str, Bug]] = {
-    "rewind-in-memory": Bug("A rewind is answered and not written down.", "rewinds", 4, _rewind_in_memory),
+    "rewind-in-memory": Bug("A rewind is answered and not logged.", "rewinds", 4, _rewind_in_memory),
     "fork-from-where-the-queue-is": Bug(
-        "A fork lacks what the queue has settled.", "rewinds", 2, _fork_from_where_the_queue_is
+        "A fork lacks the messages that the queue has settled.", "rewinds", 2, _fork_from_where_the_queue_is
     ),
-    "answer-without-settling": Bug("A question that is answered comes again.", "answers", 2, _answer_without_settling),
-    "audit-in-memory": Bug("The record of a settle waits for the next delivery.", "audits", 4, _audit_in_memory),
-    "give-what-does-not-fit": Bug("A filter lets something pass.", "filters", 2, _give_what_does_not_fit),
+    "answer-without-settling": Bug("An answered question is delivered again.", "answers", 2, _answer_without_settling),
+    "audit-in-memory": Bug("The audit entry of a settle waits for the next delivery.", "audits", 4, _audit_in_memory),
+    "give-what-does-not-fit": Bug(
+        "A filter delivers messages that do not match.", "filters", 2, _give_what_does_not_fit
+    ),
     "forget-what-was-passed": Bug(
-        "What a filter passes over is given to nobody.", "filters", 4, _forget_what_was_passed
+        "Messages that a filter skips are never delivered.", "filters", 4, _forget_what_was_passed
     ),
 }

@@ -130,45 +130,55 @@ def _refuse_what_others_have() -> _Replacements:
 
 HISTORY_BUGS: Final[dict[str, Bug]] = {
     "cut-to-the-known-watermark": Bug(
-        "Who comes back cuts what it does not know to be committed.", "kip-101", 20, _cut_to_the_known_watermark
+        "A restarted replica truncates entries that it does not know to be committed.",
+        "kip-101",
+        20,
+        _cut_to_the_known_watermark,
     ),
-    "agree-by-length": Bug("Logs of one length are taken for equal.", "kip-279", 4, _agree_by_length),
-    "lead-without-everything": Bug("Whoever comes back first leads.", "kip-966", 4, _elect_whoever_is_there),
+    "agree-by-length": Bug("Logs of equal length are taken for equal.", "kip-279", 4, _agree_by_length),
+    "lead-without-everything": Bug("The first node that comes back leads.", "kip-966", 4, _elect_whoever_is_there),
     "answer-from-memory": Bug(
-        "Followers answer before their disks do.", "nats-power-failure", 4, _answer_before_the_sync
+        "Followers acknowledge before their sync.", "nats-power-failure", 4, _answer_before_the_sync
     ),
-    "trust-flipped-bits": Bug("The checksum of the log is not looked at.", "nats-flipped-bit", 4, _trust_torn_frames),
+    "trust-flipped-bits": Bug("The checksum of the log is not checked.", "nats-flipped-bit", 4, _trust_torn_frames),
     "believe-a-second-sync": Bug(
-        "A sync that succeeds after one that failed is believed.", "failed-fsync", 4, _retry_a_failed_sync
+        "A successful sync after a failed one is trusted.", "failed-fsync", 4, _retry_a_failed_sync
     ),
     "show-open-transactions": Bug(
-        "Readers of what is committed see the rest.", "redpanda-bufstream", 4, _read_open_transactions
+        "Readers of committed transactions see open ones.", "redpanda-bufstream", 4, _read_open_transactions
     ),
-    "write-under-an-old-epoch": Bug("A writer that was fenced may write.", "kip-890", 2, _write_under_an_old_epoch),
-    "write-without-adding": Bug(
-        "A partition joins a transaction by being written.", "kip-890", 2, _write_without_adding
-    ),
+    "write-under-an-old-epoch": Bug("A fenced writer may write.", "kip-890", 2, _write_under_an_old_epoch),
+    "write-without-adding": Bug("A write adds its partition to the transaction.", "kip-890", 2, _write_without_adding),
     "carry-once-more": Bug(
-        "What may have been done is asked again of the next leader.", "rabbitmq-mirrored-queues", 10, _carry_once_more
+        "A request that may have been carried out is sent again to the next leader.",
+        "rabbitmq-mirrored-queues",
+        10,
+        _carry_once_more,
     ),
     "believe-what-was-not-answered": Bug(
-        "A change without an answer is taken for made.", "zookeeper-lost-answers", 4, _believe_what_was_not_answered
+        "A change without an answer is taken for done.", "zookeeper-lost-answers", 4, _believe_what_was_not_answered
     ),
     "go-on-alone": Bug(
-        "A leader does not wait for those it has lost.", "zookeeper-paused-leader", 4, _leave_before_it_is_recorded
+        "A leader commits without the replicas that it has lost.",
+        "zookeeper-paused-leader",
+        4,
+        _leave_before_it_is_recorded,
     ),
     "forget-ids-in-a-failover": Bug(
         "The next leader knows no deduplication ids.", "sqs-fifo-deduplication", 4, _forget_deduplication
     ),
     "keep-ones-own-clock": Bug(
-        "The next leader goes by the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
+        "The next leader uses the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
     ),
     "believe-to-lead": Bug(
-        "Who leads no more without knowing it says what does not exist.", "cluster-deposed", 2, _believe_to_lead
+        "A deposed leader that has not noticed answers that something does not exist.",
+        "cluster-deposed",
+        2,
+        _believe_to_lead,
     ),
-    "spread-damage": Bug("What is fetched anew is not checked.", "cluster-damage", 20, _spread_damage),
+    "spread-damage": Bug("The data of a full sync is not checked.", "cluster-damage", 20, _spread_damage),
     "refuse-what-others-have": Bug(
-        "What is damaged on the leader is given up.", "cluster-damage", 4, _refuse_what_others_have
+        "Messages that are damaged on the leader are given up.", "cluster-damage", 4, _refuse_what_others_have
     ),
-    "apply-otherwise": Bug("Followers apply something less than the leader.", "cluster-letters", 2, _apply_otherwise),
+    "apply-otherwise": Bug("Followers apply fewer events than the leader.", "cluster-letters", 2, _apply_otherwise),
 }

@@ -41,14 +41,14 @@ def _sign_without_a_direction() -> _Replacements:
 
 
 PEER_BUGS: Final[dict[str, Bug]] = {
-    "believe-any-greeting": Bug("A proof of the secret is not looked at.", "strangers", 2, _believe_any_greeting),
+    "believe-any-greeting": Bug("The proof of the secret is not checked.", "strangers", 2, _believe_any_greeting),
     "take-the-plain-greeting": Bug(
-        "A node with a secret lets in who greets without one.", "strangers", 2, _take_the_plain_greeting
+        "A node with a secret accepts a greeting without one.", "strangers", 2, _take_the_plain_greeting
     ),
     "use-a-nonce-again": Bug(
         "Every challenge is the same, so a recorded proof fits.", "strangers", 2, _use_a_nonce_again
     ),
     "sign-without-a-direction": Bug(
-        "A node takes its own proof for that of another.", "strangers", 2, _sign_without_a_direction
+        "A node accepts its own proof from another process.", "strangers", 2, _sign_without_a_direction
     ),
 }

@@ -56,13 +56,13 @@ def _believe_the_leader() -> _Replacements:
 
 REPAIR_BUGS: Final[dict[str, Bug]] = {
     "skip-what-cannot-be-applied": Bug(
-        "A follower passes over an entry that it cannot apply.", "failing-reads", 4, _skip_what_cannot_be_applied
+        "A follower skips an entry that it cannot apply.", "failing-reads", 4, _skip_what_cannot_be_applied
     ),
     "digest-nothing": Bug("Replicas compare nothing.", "divergence", 2, _digest_nothing),
     "ignore-a-divergent-digest": Bug(
-        "That a replica differs is found and left so.", "divergence", 2, _ignore_a_divergent_digest
+        "A divergent replica is found and not repaired.", "divergence", 2, _ignore_a_divergent_digest
     ),
     "believe-the-leader": Bug(
-        "A leader that differs from the majority leads on.", "divergence", 4, _believe_the_leader
+        "A leader whose state differs from the majority stays leader.", "divergence", 4, _believe_the_leader
     ),
 }

@@ -246,51 +246,71 @@ def _never_back_up() -> _Replacements:
 
 
 REPLICA_BUGS: Final[dict[str, Bug]] = {
-    "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
+    "commit-without-followers": Bug(
+        "An entry synced on the leader alone counts as committed.", "elections", 4, _commit_without_followers
+    ),
     "commit-by-majority": Bug("Two of three are enough to acknowledge.", "survivors", 4, _commit_by_majority),
     "answer-before-the-sync": Bug(
-        "A follower answers what is not on its disk.", "survivors", 4, _answer_before_the_sync
+        "A follower acknowledges entries that are not on its disk.", "survivors", 4, _answer_before_the_sync
     ),
     "truncate-to-the-commit-position": Bug(
-        "A follower cuts what it does not know to be committed.", "elections", 10, _truncate_to_the_commit_position
+        "A follower truncates entries that it does not know to be committed.",
+        "elections",
+        10,
+        _truncate_to_the_commit_position,
     ),
-    "apply-what-is-not-committed": Bug("A follower applies at once.", "elections", 10, _apply_what_is_not_committed),
-    "forget-the-cut": Bug("A restart brings back what was cut.", "elections", 20, _forget_the_cut),
-    "count-what-was-sent": Bug("What was sent to a follower counts as answered.", "elections", 4, _count_what_was_sent),
+    "apply-what-is-not-committed": Bug(
+        "A follower applies entries before their commit.", "elections", 10, _apply_what_is_not_committed
+    ),
+    "forget-the-cut": Bug("A restart brings back truncated entries.", "elections", 20, _forget_the_cut),
+    "count-what-was-sent": Bug(
+        "Entries sent to a follower count as acknowledged.", "elections", 4, _count_what_was_sent
+    ),
     "lead-from-the-commit-position": Bug(
-        "A new leader cuts what it does not know to be committed.", "elections", 4, _lead_from_the_commit_position
+        "A new leader truncates entries that it does not know to be committed.",
+        "elections",
+        4,
+        _lead_from_the_commit_position,
     ),
-    "forget-what-is-pending": Bug(
-        "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
+    "forget-what-is-pending": Bug("A snapshot lacks uncommitted entries.", "elections", 4, _forget_what_is_pending),
+    "follow-in-memory": Bug(
+        "A follower acknowledges entries that it has not written.", "elections", 4, _follow_in_memory
     ),
-    "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
     "acknowledge-with-too-few": Bug(
-        "What was under way when hosts were lost is acknowledged by those that are left.",
+        "Entries under way when replicas are lost are acknowledged by too few replicas.",
         "elections",
         20,
         _acknowledge_with_too_few,
     ),
-    "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
-    "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 4, _elect_without_asking),
-    "replace-a-living-leader": Bug(
-        "A leader without a session is replaced though it leads.", "lone-leaders", 4, _replace_a_living_leader
+    "elect-whoever-is-there": Bug("A replica that lacks entries may lead.", "failovers", 10, _elect_whoever_is_there),
+    "elect-without-asking": Bug(
+        "Any in-sync replica may lead, even if another has more entries.", "quorums", 4, _elect_without_asking
     ),
-    "take-without-bound": Bug("Messages are taken however many wait for a commit.", "stalls", 2, _never_back_up),
-    "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 4, _one_is_a_quorum),
+    "replace-a-living-leader": Bug(
+        "A leader without a session is replaced although it still leads.", "lone-leaders", 4, _replace_a_living_leader
+    ),
+    "take-without-bound": Bug("Messages are accepted however many wait for a commit.", "stalls", 2, _never_back_up),
+    "one-is-a-quorum": Bug("An entry on the leader alone counts as on a quorum.", "quorums", 4, _one_is_a_quorum),
     "forget-the-last-part": Bug(
         "A follower lacks the end of a batch that took several entries.", "parts", 2, _forget_the_last_part
     ),
     "let-everybody-in": Bug("A version that is too old joins.", "upgrades", 2, _let_everybody_in),
     "leave-before-it-is-recorded": Bug(
-        "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
+        "The leader commits without a lagging replica before the record says so.",
+        "elections",
+        20,
+        _leave_before_it_is_recorded,
     ),
     "publish-what-is-not-committed": Bug(
-        "A snapshot holds what was never committed.", "elections", 20, _publish_what_is_not_committed
+        "A snapshot has entries that were never committed.", "elections", 20, _publish_what_is_not_committed
     ),
     "recover-everything-as-committed": Bug(
-        "A restart applies all of its log.", "elections", 10, _recover_everything_as_committed
+        "A restart applies uncommitted entries.", "elections", 10, _recover_everything_as_committed
     ),
     "serve-before-the-epoch-is-committed": Bug(
-        "A new leader shows what it took over.", "elections", 10, _serve_before_the_epoch_is_committed
+        "A new leader serves inherited entries before they are committed.",
+        "elections",
+        10,
+        _serve_before_the_epoch_is_committed,
     ),
 }

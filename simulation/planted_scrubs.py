@@ -49,6 +49,6 @@ SCRUB_BUGS: Final[dict[str, Bug]] = {
         "The scrub leaves out the segment that is being written.", "cluster-scrubs", 4, _scrub_skips_the_newest
     ),
     "scrub-from-where-it-stopped": Bug(
-        "A pass that was asked for reads only the rest.", "cluster-scrubs", 4, _scrub_from_where_it_stopped
+        "A requested scrub pass reads only the rest.", "cluster-scrubs", 4, _scrub_from_where_it_stopped
     ),
 }

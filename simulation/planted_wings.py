@@ -89,22 +89,25 @@ def _take_the_namesake() -> _Replacements:
 
 WING_BUGS: Final[dict[str, Bug]] = {
     "send-to-the-next-wing": Bug(
-        "What a wing may have taken is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
+        "A message that a wing may have accepted is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
     ),
     "take-turns-with-groups": Bug(
         "The messages of a group go to one wing after another.", "cluster-wings", 2, _take_turns_with_groups
     ),
     "keep-what-nobody-waits-for": Bug(
-        "What another wing had for a receiver is not given back.", "cluster-wings", 4, _keep_what_nobody_waits_for
+        "Messages that another wing offered a receiver are not given back.",
+        "cluster-wings",
+        4,
+        _keep_what_nobody_waits_for,
     ),
     "count-what-nobody-saw": Bug(
-        "What another wing had for a receiver has used up an attempt.", "cluster-wings", 4, _count_what_nobody_saw
+        "A message that another wing offered a receiver uses up an attempt.", "cluster-wings", 4, _count_what_nobody_saw
     ),
     "end-in-the-middle": Bug(
-        "A receiver that is told to wait no longer forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
+        "A receive that is told to stop waiting forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
     ),
     "take-the-namesake": Bug(
-        "A queue of the same name, deleted long ago, is taken for the one that is meant.",
+        "A deleted queue is taken for the current one of the same name.",
         "namesakes",
         10,
         _take_the_namesake,
