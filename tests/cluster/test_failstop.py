@@ -1,4 +1,4 @@
-"""Replicas whose state is not what the log says: three whole nodes in the simulated world."""
+"""Replicas whose state differs from the log: three whole nodes in the simulated world."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simulation.world import Simulation
 
 
 def play(script: Callable[[SimulatedCluster, int], Coroutine[Any, Any, None]], size: int = 3) -> None:
-    """Start the nodes, wait until they are whole, and run the script with the number of the leader."""
+    """Start the nodes, wait until all are in sync, and run the script with the number of the leader."""
     simulation = Simulation(1)
     cluster = SimulatedCluster(simulation, size)
 
@@ -39,7 +39,7 @@ def play(script: Callable[[SimulatedCluster, int], Coroutine[Any, Any, None]], s
 
 class _Nobody(Committable):
     def committed(self, value: int) -> None:
-        """Nobody waits."""
+        """No client waits for this entry."""
 
 
 def make_topic(node: Node, name: str) -> None:
@@ -51,7 +51,7 @@ def make_topic(node: Node, name: str) -> None:
 
 
 def fail_next(node: Node, error: Exception, times: int = 1) -> list[Entry]:
-    """The next entries that this node applies raise the error."""
+    """Let this node fail with the error when it applies its next entries."""
     member = member_of(node)
     assert member is not None
     replay: Replay = member._applier._replay
@@ -68,7 +68,7 @@ def fail_next(node: Node, error: Exception, times: int = 1) -> list[Entry]:
 
 
 def alter(cluster: SimulatedCluster, number: int) -> None:
-    """Change the state of a node behind its back."""
+    """Change the state of a node without an entry."""
     cluster.watch.alter(number, lambda hall: "retention.ms" in hall.catalogue.topics["first"].configuration)
     cluster.nodes[number].hall.catalogue.topics["first"].configuration["retention.ms"] = "1"
 
@@ -98,14 +98,14 @@ def test_a_follower_that_cannot_apply_an_entry_is_repaired(error: Exception, ful
     play(script)
 
 
-def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> None:
+def test_a_failed_replica_publishes_no_snapshot_and_is_not_elected() -> None:
     async def script(cluster: SimulatedCluster, leader: int) -> None:
         follower = next(number for number in cluster.numbers if number != leader)
         node, led = cluster.nodes[follower], cluster.nodes[leader]
         member, cluster_node = member_of(node), node.cluster_node
         assert member is not None
         assert cluster_node is not None
-        member.on_failure = lambda leader, failure: None  # It stays as it is.
+        member.on_failure = lambda leader, failure: None  # The failed replica stays as it is.
         fail_next(node, KeyError("x"))
         make_topic(led, "first")
         await asyncio.sleep(1)
@@ -138,7 +138,7 @@ def test_replicas_compare_their_state_once_an_interval_while_something_is_writte
     play(script)
 
 
-def test_a_follower_whose_state_differs_is_found_and_fetches_everything() -> None:
+def test_a_divergent_follower_is_found_and_does_a_full_sync() -> None:
     async def script(cluster: SimulatedCluster, leader: int) -> None:
         follower = next(number for number in cluster.numbers if number != leader)
         make_topic(cluster.nodes[leader], "first")
@@ -153,7 +153,7 @@ def test_a_follower_whose_state_differs_is_found_and_fetches_everything() -> Non
     play(script)
 
 
-def test_a_leader_whose_state_differs_hands_over_and_fetches_everything() -> None:
+def test_a_divergent_leader_hands_over_and_does_a_full_sync() -> None:
     async def script(cluster: SimulatedCluster, leader: int) -> None:
         make_topic(cluster.nodes[leader], "first")
         await asyncio.sleep(5)
@@ -166,7 +166,7 @@ def test_a_leader_whose_state_differs_hands_over_and_fetches_everything() -> Non
     play(script)
 
 
-def test_two_replicas_that_differ_raise_an_alarm_and_keep_both_copies() -> None:
+def test_two_divergent_replicas_raise_an_alarm_and_keep_both_copies() -> None:
     async def script(cluster: SimulatedCluster, leader: int) -> None:
         follower = next(number for number in cluster.numbers if number != leader)
         make_topic(cluster.nodes[leader], "first")

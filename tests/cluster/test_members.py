@@ -1,4 +1,4 @@
-"""Three members in the simulated world, one fault at a time: what a user would notice, and what nobody may."""
+"""Three replicas in the simulated world, one fault at a time: what a user would notice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Play = Callable[[LogCluster], Coroutine[Any, Any, None]]
 
 
 def play(script: Play, seed: int = 1) -> LogCluster:
-    """Start three members, wait for a leader and a topic, and run the script."""
+    """Start three nodes, wait for a leader and a topic, and run the script."""
     simulation = Simulation(seed)
     cluster = LogCluster(simulation)
 
@@ -50,11 +50,11 @@ async def produce(node: MemberNode, value: str, partition: int = 0, patience_s: 
 
 
 async def produced(cluster: LogCluster, count: int, word: str, seconds: float = 20.0) -> None:
-    """So many messages are acknowledged by whoever leads."""
+    """Send until the leader has acknowledged so many messages."""
     deadline = asyncio.get_running_loop().time() + seconds
     for number in range(count):
         while True:
-            assert asyncio.get_running_loop().time() < deadline, "nobody takes messages"
+            assert asyncio.get_running_loop().time() < deadline, "no node accepts messages"
             leader = await cluster.wait_for_leader()
             value = f"{word}-{number}-{asyncio.get_running_loop().time()}"
             offset = await produce(leader, value)
@@ -68,7 +68,7 @@ def hosts_of_followers(cluster: LogCluster, leader: MemberNode) -> list[int]:
     return [node for node in NODES if node != leader.node]
 
 
-def test_everybody_has_what_was_acknowledged() -> None:
+def test_every_replica_has_the_acknowledged_messages() -> None:
     async def script(cluster: LogCluster) -> None:
         await produced(cluster, 20, "a")
         await cluster.settle()
@@ -79,7 +79,7 @@ def test_everybody_has_what_was_acknowledged() -> None:
     play(script)
 
 
-def test_a_follower_takes_no_messages_and_says_who_leads() -> None:
+def test_a_follower_refuses_messages_and_names_the_leader() -> None:
     async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         for number in hosts_of_followers(cluster, leader):
@@ -93,7 +93,7 @@ def test_a_follower_takes_no_messages_and_says_who_leads() -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "power"])
-def test_another_leads_when_the_leader_dies_and_nothing_is_lost(how: str) -> None:
+def test_nothing_is_lost_when_the_leader_dies(how: str) -> None:
     async def script(cluster: LogCluster) -> None:
         await produced(cluster, 10, "before")
         first = await cluster.wait_for_leader()
@@ -114,7 +114,7 @@ def test_another_leads_when_the_leader_dies_and_nothing_is_lost(how: str) -> Non
     play(script)
 
 
-def test_a_leader_that_was_paused_is_not_believed_when_it_comes_back() -> None:
+def test_a_paused_leader_is_fenced_when_it_resumes() -> None:
     async def script(cluster: LogCluster) -> None:
         await produced(cluster, 5, "before")
         old = await cluster.wait_for_leader()
@@ -134,7 +134,7 @@ def test_a_leader_that_was_paused_is_not_believed_when_it_comes_back() -> None:
     play(script)
 
 
-def test_what_a_cut_off_leader_took_is_cut_when_it_comes_back() -> None:
+def test_entries_of_an_isolated_leader_are_truncated_when_it_returns() -> None:
     async def script(cluster: LogCluster) -> None:
         await produced(cluster, 5, "before")
         old = await cluster.wait_for_leader()
@@ -161,7 +161,7 @@ def test_what_a_cut_off_leader_took_is_cut_when_it_comes_back() -> None:
     play(script)
 
 
-def test_a_leader_goes_on_without_the_coordinator_while_everybody_answers() -> None:
+def test_a_leader_serves_without_the_coordinator_while_all_replicas_answer() -> None:
     async def script(cluster: LogCluster) -> None:
         await cluster.settle()
         leader = await cluster.wait_for_leader()
@@ -172,7 +172,7 @@ def test_a_leader_goes_on_without_the_coordinator_while_everybody_answers() -> N
     play(script)
 
 
-def test_one_lost_host_refuses_nobody_and_two_do() -> None:
+def test_one_lost_host_refuses_no_send_and_two_do() -> None:
     async def script(cluster: LogCluster) -> None:
         await cluster.settle()
         leader = await cluster.wait_for_leader()
@@ -195,7 +195,7 @@ def test_one_lost_host_refuses_nobody_and_two_do() -> None:
     play(script)
 
 
-def test_a_follower_that_was_away_for_long_catches_up() -> None:
+def test_a_follower_catches_up_after_a_long_absence() -> None:
     async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         late = hosts_of_followers(cluster, leader)[0]
@@ -211,7 +211,7 @@ def test_a_follower_that_was_away_for_long_catches_up() -> None:
     play(script)
 
 
-def test_a_host_that_lost_its_disk_fetches_everything_anew() -> None:
+def test_a_host_with_an_empty_disk_does_a_full_sync() -> None:
     async def script(cluster: LogCluster) -> None:
         await produced(cluster, 30, "x" * 60_000)
         for _ in range(20):
@@ -220,7 +220,7 @@ def test_a_host_that_lost_its_disk_fetches_everything_anew() -> None:
         leader.hall.checkpoint_wanted = True
         for _ in range(30):
             await cluster.pass_time(0.1)
-        # What is older than the checkpoint is not found in the log any more.
+        # Entries older than the checkpoint are no longer in the log.
         leader.hall.positions.release_before(leader.hall.wal.end)
         late = hosts_of_followers(cluster, leader)[0]
         before = cluster.simulated_cluster.fetches[late]
@@ -236,7 +236,7 @@ def test_a_host_that_lost_its_disk_fetches_everything_anew() -> None:
     play(script)
 
 
-def test_everybody_at_once_loses_power_and_nothing_is_lost() -> None:
+def test_nothing_is_lost_when_all_nodes_lose_power_at_once() -> None:
     async def script(cluster: LogCluster) -> None:
         for number in range(3):
             await produced(cluster, 10, f"round-{number}")
@@ -249,7 +249,7 @@ def test_everybody_at_once_loses_power_and_nothing_is_lost() -> None:
     play(script)
 
 
-def test_a_cluster_at_rest_asks_the_coordinator_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_cluster_rarely_calls_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     look = Controller.look
 

@@ -1,4 +1,4 @@
-"""A leader that can no longer do its work leaves it to another: three whole nodes in the simulated world."""
+"""A leader that is not eligible any more hands over to another: three whole nodes in the simulated world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simulation.world import Simulation
 
 
 def play(script: Callable[[SimulatedCluster, int], Coroutine[Any, Any, None]]) -> None:
-    """Start three nodes, wait until they are whole, and run the script with the number of the leader."""
+    """Start three nodes, wait until all are in sync, and run the script with the number of the leader."""
     simulation = Simulation(1)
     cluster = SimulatedCluster(simulation)
 
@@ -31,10 +31,10 @@ async def other_leader(cluster: SimulatedCluster, than: int) -> Node:
         if leader is not None and leader is not cluster.nodes.get(than):
             return leader
         await asyncio.sleep(0.05)
-    raise AssertionError("nobody else leads")
+    raise AssertionError("no other node leads")
 
 
-def test_a_leader_whose_disk_is_full_follows_until_it_is_not() -> None:
+def test_a_leader_with_a_full_disk_follows_until_it_has_space() -> None:
     async def script(cluster: SimulatedCluster, full: int) -> None:
         cluster.host(full).faults.capacity_bytes = 1
         leader = await other_leader(cluster, full)
@@ -46,7 +46,7 @@ def test_a_leader_whose_disk_is_full_follows_until_it_is_not() -> None:
     play(script)
 
 
-def test_leadership_does_not_go_round_when_all_disks_are_full() -> None:
+def test_leadership_does_not_rotate_when_all_disks_are_full() -> None:
     async def script(cluster: SimulatedCluster, leader: int) -> None:
         for number, node in cluster.nodes.items():
             assert node.cluster_node is not None
@@ -64,12 +64,13 @@ def test_leadership_does_not_go_round_when_all_disks_are_full() -> None:
     play(script)
 
 
-def test_a_leader_that_cannot_put_a_message_right_fetches_everything_from_the_next() -> None:
+def test_a_leader_that_cannot_repair_a_message_does_a_full_sync_from_the_next_leader() -> None:
     async def script(cluster: SimulatedCluster, damaged: int) -> None:
         cluster_node = cluster.nodes[damaged].cluster_node
         assert cluster_node is not None
         assert cluster_node.member is not None
-        cluster_node.member.repair.is_unfit = True  # Others have it in other bytes, or the disk does not take it.
+        # The other replicas have different bytes there, or the disk refuses the write.
+        cluster_node.member.repair.is_unfit = True
         await other_leader(cluster, damaged)
         await cluster.up(60)
         place = cluster.nodes[damaged].cluster_node

@@ -32,14 +32,14 @@ from simulation.scenarios.registry import SCENARIOS
 ROOT = Path(__file__).parents[2]
 SHARE = 0.1
 TODAY = datetime.now(UTC).toordinal()
-SHARES = {"recycling": 0.15}  # Where faults are rare, one should happen.
+SHARES = {"recycling": 0.15}  # Faults are rare here, and at least one should happen.
 DOCUMENT = (ROOT / "docs" / "simulation.md").read_text()
 
 slow = pytest.mark.slow
 
 
 def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
-    """As a person would run it, in a process of its own."""
+    """Run `./dev simulate` as a user would, in a process of its own."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     if plain:
         environment["PYTHONPATH"] = str(ROOT / "src")
@@ -96,8 +96,10 @@ def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
         assert 1 <= bug.seeds_max <= 40
 
 
-def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
-    """Else a run with it ends at the first call, and nothing is proved. Compiled parts do not say what they take."""
+def test_every_planted_function_has_the_signature_of_the_one_it_replaces() -> None:
+    """Otherwise a run with it ends at the first call and proves nothing. Compiled functions have no signature to
+    compare.
+    """
     script = (
         "from simulation.bug import signature_mismatches; from simulation.planted import PLANTED;"
         "print({name: wrong for name, bug in PLANTED.items() if (wrong := signature_mismatches(bug))})"
