@@ -123,7 +123,7 @@ def test_a_group_that_goes_back_is_found(book: Book) -> None:
 def test_an_answer_in_the_wrong_order_is_found(book: Book) -> None:
     answer = [Delivery("g/2", "id-g/2", 1), Delivery("g/1", "id-g/1", 1)]
     book.delivered(QUEUE, answer, 1.0, 1.1, 3.0)
-    assert "came as [2, 1]" in book.complaints[0]
+    assert "delivered as [2, 1]" in book.complaints[0]
 
 
 def test_a_whole_answer_again_is_in_order(book: Book) -> None:
