@@ -17,8 +17,8 @@ from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
 from longhall.doors.kafka.wire.messages.cluster import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from longhall.doors.kafka.wire.schema import Message
 from longhall.log.background_jobs import BACKGROUND_JOBS
-from simulation.replicas.fleet import Fleet
-from simulation.replicas.names import name_of
+from simulation.replicas.host_names import name_of
+from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.scenarios.machine import KAFKA_PORT
 from tests.cluster.test_unfit import other_leader, play
 from tests.doors.kafka.asking import batch, produce_request
@@ -94,7 +94,7 @@ class Client(asyncio.Protocol):
         self._transport.write(encode_request(1, "test", version, message))
 
 
-async def connect(fleet: Fleet, number: int, name: str) -> Client:
+async def connect(fleet: SimulatedCluster, number: int, name: str) -> Client:
     network = fleet.simulation.host(name).boot(BACKGROUND_JOBS).network
     found = await network.connect(Client, name_of(number), KAFKA_PORT)
     assert isinstance(found, Client)
