@@ -1,4 +1,4 @@
-"""`python -m bench NAME ...` from the root of the repository; without a name it lists what there is."""
+"""`python -m bench NAME ...` from the root of the repository; without a name it lists the benches."""
 
 from __future__ import annotations
 

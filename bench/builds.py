@@ -34,7 +34,7 @@ CONNECTIONS: Final = 32
 
 
 class Line(NamedTuple):
-    """One line of one bench: by round, how fast the build before was and how fast this one is."""
+    """One line of one bench: the rates of the earlier build and of this one, by round."""
 
     name: str
     before: list[float]
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 def run(bench: str, program: Path, rounds: int, seconds: float) -> list[Line]:
-    """All rounds of one bench."""
+    """Run all rounds of one bench."""
     result: Any
     if bench == "kafka":
         kafka.PEERS["before"] = partial(Longhall, name="before", program=program)

@@ -1,10 +1,10 @@
 """Three Longhall nodes beside three Apache Kafka nodes on one machine, through the same librdkafka client, acks=all.
 
-Both keep everything three times, both refuse when fewer than two have it, and both are up all the time: one is loaded
+Both clusters have three replicas, refuse writes with fewer than two in sync, and are up all the time: one is loaded
 while the other idles. A round takes every line on each of them in turn, and each round begins with another one. Each
-measurement waits until what earlier ones deleted is gone and the file system is synced, so that nobody pays for what
-another left. Then each is asked alone for what a cluster has to show besides: many queues, one hot queue beside
-another, and how long a producer waits when the leader is killed.
+measurement waits until the files that earlier ones deleted are gone and the file system is synced, so that no cluster
+pays for another's work. Further parts measure each cluster alone: many queues, one hot queue beside another, and how
+long a producer waits when the leader is killed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Round = dict[str, dict[str, Figures]]
 
 @dataclass(frozen=True)
 class Work:
-    """CPU seconds used so far, by what they were used for."""
+    """CPU seconds used so far, by role."""
 
     leader: process.Usage
     followers: list[process.Usage]
@@ -75,7 +75,7 @@ class Bench:
         self._number = 0
 
     def prepare(self) -> None:
-        """Write what the consume lines read, and warm every node on the way."""
+        """Write what the consume lines read; this also warms every node."""
         for trio in self._trios:
             for label, size_bytes in SIZES_BYTES.items():
                 say(f"filling and warming {trio.name} at {label}")
@@ -109,7 +109,7 @@ class Bench:
             lambda: generator.produce(trio.address, topic, partitions=1, size_bytes=size_bytes, seconds=self._seconds),
         )
         stored = topics.end_offset(trio.address, topic)
-        # One message went ahead of the clock.
+        # One message was sent before the clock started.
         assert stored == figures["messages"] + 1, f"{trio.name} stored {stored} of {figures['messages'] + 1:.0f}"
         topics.delete(trio.address, topic)
         return figures
@@ -117,8 +117,8 @@ class Bench:
     def _consume(self, trio: Trio, label: str) -> Figures:
         topic = f"fill-{label}"
         count = self._fill[label]
-        # Read once before: what the other lines wrote meanwhile may have pushed this out of memory, and how much of it
-        # depends on whose turn it was.
+        # Read once before: other lines may have evicted it from the page cache, and how much depends on the order of
+        # the turns.
         generator.consume(trio.address, topic, partitions=1, count=count, seconds_max=60)
         return self._measured(
             trio,
@@ -243,7 +243,9 @@ def main(arguments: list[str]) -> None:
     from bench import cluster_tables, report
 
     parser = argparse.ArgumentParser(prog="bench cluster", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one short round, not published: to see that all works")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round, not published: a check that the bench works"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of one measurement")
     parser.add_argument("--only", default=DEFAULT_TRIOS, help=f"of {','.join(TRIOS)} (default: %(default)s)")
@@ -279,7 +281,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _keep(result: dict[str, object]) -> None:
-    """Publish these parts; those that were not taken now stay as they were."""
+    """Publish these parts; the results of other parts stay as they were."""
     path = _RESULTS / "cluster.json"
     kept: dict[str, object] = json.loads(path.read_text()) if path.exists() else {}
     if "rounds" in kept and "rounds" not in result:

@@ -1,4 +1,4 @@
-"""What a cluster has to show besides throughput: many queues, a hot one beside another, a leader that is killed."""
+"""What a cluster is measured for besides throughput: many queues, a hot one beside another, a leader that is killed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from bench.peers.trio import NODES, LonghallTrio, Trio
 
 _RECORD_BYTES = 1024
 _SENDERS = 64  # Connections of the SQS client.
-PRODUCERS = 4  # librdkafka goes through all its topics again and again: one alone is busy with that.
+PRODUCERS = 4  # librdkafka loops over all its topics: a single producer would be busy with that.
 HOT_CLIENTS = 4
-STEADY_SHARE = 4  # The steady queue asks for this part of what one queue alone can have.
+STEADY_SHARE = 4  # The steady queue gets this fraction of the throughput of one queue alone.
 
 Figures = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything; the quick ones only show that the bench works."""
+    """The sizes of all parts; the quick ones only show that the bench works."""
 
     queues: int = 10_000
     many_seconds: float = 20.0
@@ -45,7 +45,7 @@ class Sizes:
 
 
 def many(trio: LonghallTrio, sizes: Sizes) -> dict[str, Figures]:
-    """So many queues, each with a message a second: by producers of Kafka and by senders of SQS."""
+    """Send a message a second to each of many queues: by Kafka producers and by SQS senders."""
     leader = _any_leader(trio)
     door = trio.door(leader, "sqs")
     say(f"making {sizes.queues:,} queues")
@@ -90,7 +90,7 @@ def _by_kafka(trio: LonghallTrio, door: str, sizes: Sizes) -> Figures:
     seconds = max(run.seconds for run in runs)
     return {
         **latency_figures(sum((run.latencies_ns for run in runs), array.array("q"))),
-        # What was late is delivered after the window: it counts in the time.
+        # Late messages are delivered after the window: their time counts.
         "messages_per_second": sum(run.messages / max(run.seconds, _last_answer_seconds(run, each)) for run in runs),
         "seconds": seconds,
         "client_cores": sum(run.cpu_seconds for run in runs) / seconds,
@@ -98,7 +98,7 @@ def _by_kafka(trio: LonghallTrio, door: str, sizes: Sizes) -> Figures:
 
 
 def _last_answer_seconds(run: generator.Run, rate: int) -> float:
-    """When the last message was answered, from when it was due and how long that took."""
+    """When the last message was answered: its due time plus its latency."""
     return run.messages / rate + (run.latencies_ns[-1] / 1e9 if run.latencies_ns else 0.0)
 
 
@@ -124,8 +124,8 @@ def _by_sqs(trio: LonghallTrio, door: str, sizes: Sizes) -> Figures:
 def hot(trio: Trio, sizes: Sizes) -> dict[str, Figures]:
     """A queue with a steady rate, alone and beside one that several clients fill as fast as they can.
 
-    The steady one asks for a quarter of what a queue alone can have, so that a fair share of the leader is enough for
-    it. Alone and beside are taken in alternation.
+    The steady queue gets a quarter of the throughput of one queue alone, so that a fair share of the leader is enough
+    for it. Alone and beside are measured in alternation.
     """
     for name in ("steady", "hot"):
         topics.create(trio.address, name, replicas=NODES)
@@ -146,7 +146,7 @@ def hot(trio: Trio, sizes: Sizes) -> dict[str, Figures]:
                 generator.begin_produce(trio.address, "hot", size_bytes=_RECORD_BYTES, seconds=sizes.hot_seconds + 1.5)
                 for _ in range(HOT_CLIENTS)
             ]
-            time.sleep(0.7)  # Until all of them are at work.
+            time.sleep(0.7)  # Until all of them are running.
             beside.append(_steady(trio, rate, sizes))
             hot_rates.append(sum(each.finish().messages_per_second for each in others))
     taken = [1 - b["messages_per_second"] / a["messages_per_second"] for a, b in zip(alone, beside, strict=True)]
@@ -165,7 +165,7 @@ def _steady(trio: Trio, rate: float, sizes: Sizes) -> Figures:
     run = generator.pace(
         trio.address, "steady", partitions=1, size_bytes=_RECORD_BYTES, seconds=sizes.hot_seconds, rate=rate
     )
-    # Messages that the client could not get rid of in time count as taken away, and so does the time they took.
+    # Messages that the client could not send in time count as taken away, and so does their time.
     late = run.latencies_ns[-1] / 1e9 if run.latencies_ns else 0.0
     return {
         **latency_figures(run.latencies_ns),

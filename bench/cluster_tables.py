@@ -38,7 +38,7 @@ _HOW = """### How it was measured
 
 
 def tables(result: Result) -> str:
-    """Everything that was measured, in Markdown."""
+    """All measurements, in Markdown."""
     brokers = [name for name in TITLES if name in result["settings"]["brokers"]]
     parts = []
     if "rounds" in result:
@@ -89,7 +89,7 @@ def _throughput(result: Result, brokers: list[str]) -> str:
 
 
 def _cpu(result: Result, brokers: list[str]) -> str:
-    """CPU seconds a gigabyte by role, and who was the bottleneck."""
+    """CPU seconds for each gigabyte by role, and the bottleneck."""
     head = ["CPU s/GB: leader + followers + beside + client; bottleneck", *(TITLES[each] for each in brokers)]
     rows = []
     for line, title in LINES.items():

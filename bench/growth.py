@@ -1,7 +1,7 @@
 """How a node behaves when it grows: many partitions, idle ones, a long log, readers of cold data.
 
-Records have 1 KB and producers linger 5 ms. What is compared (many partitions with one, writers with and without a
-reader) is taken in alternation, so that the machine's moods fall on both. A restart lasts until the node has told the
+Records have 1 KB and producers linger 5 ms. Compared measurements (many partitions and one, writers with and without a
+reader) alternate, so that variations of the machine affect both. A restart lasts until the node has answered with the
 end of a partition, not only until it listens.
 """
 
@@ -39,7 +39,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything; the quick ones only show that the bench works."""
+    """The sizes of all parts; the quick ones only show that the bench works."""
 
     rounds: int = 5
     seconds: float = 4.0
@@ -85,7 +85,7 @@ def active_partitions(peer: Callable[[], Node], sizes: Sizes) -> Figures:
                     seconds=sizes.seconds if number >= 0 else 1.0,
                     run_messages=run_messages,
                 )
-                if number >= 0:  # The round before the first only warms the broker.
+                if number >= 0:  # The first round only warms the broker.
                     rates[name].append(run.messages_per_second)
                     cores[name].append(process.usage(broker.pid).since(before)[0] / run.seconds)
     figures: Figures = {"partitions": sizes.active_partitions}
@@ -131,7 +131,7 @@ def long_log(peer: Callable[[], Node], sizes: Sizes) -> dict[str, Figures]:
         say(f"{broker.name}: writing the long log")
         for topic, count in (("short", sizes.short_log_messages), ("log", sizes.long_log_messages)):
             topics.create(broker.address, topic)
-            # Batches of 64 KB: a fetch returns whole batches, and large ones would hide what finding them costs.
+            # Batches of 64 KB: a fetch returns whole batches, and large ones would hide the cost of finding them.
             generator.fill(
                 broker.address,
                 topic,
@@ -149,7 +149,7 @@ def long_log(peer: Callable[[], Node], sizes: Sizes) -> dict[str, Figures]:
 
 
 def _start_until_told(broker: Node, topic: str, partition: int) -> float:
-    """Start a stopped node; the seconds until it told where that partition ends."""
+    """Start a stopped node; the seconds until it answered with the end of that partition."""
     began = time.monotonic()
     broker.start()
     while True:
@@ -165,7 +165,7 @@ def _start_until_told(broker: Node, topic: str, partition: int) -> float:
 def _fetches(broker: Node, sizes: Sizes) -> dict[str, Figures]:
     """Fetches at random offsets of the short and the long log, in alternation; the first ones only warm the broker.
 
-    Both logs are in the page cache: what the disk takes is not what finding an offset takes.
+    Both logs are in the page cache, so that the cost of finding an offset is measured, and not the disk.
     """
     taken: dict[str, list[Figures]] = {"short": [], "log": []}
     for number in range(-1, sizes.rounds):
@@ -258,7 +258,7 @@ def main(arguments: list[str]) -> None:
     from bench import report
 
     parser = argparse.ArgumentParser(prog="bench growth", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, not published: to see that all works")
+    parser.add_argument("--quick", action="store_true", help="small sizes, not published: a check that the bench works")
     parser.add_argument("--brokers", default="longhall,kafka", help="separated by commas (default: %(default)s)")
     parser.add_argument("--parts", default="active,idle,log", help="separated by commas (default: %(default)s)")
     parser.add_argument("--rounds", type=int, help="of what is compared in alternation")

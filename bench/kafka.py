@@ -1,9 +1,9 @@
 """Longhall beside Apache Kafka 4, through the same librdkafka client, with acks=all.
 
 Three brokers run at once: Longhall, Kafka with its own defaults, and Kafka syncing every message. A round takes every
-line on each of them in turn, and each round begins with another broker, so that what the machine does meanwhile falls
-on all alike. Each measurement waits until what earlier ones deleted is gone and the file system is synced, so that
-nobody pays for what another left.
+line on each of them in turn, and each round begins with another broker, so that other load on the machine affects all
+alike. Each measurement waits until the files that earlier ones deleted are gone and the file system is synced, so that
+no broker pays for another's work.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Bench:
         self._number = 0
 
     def prepare(self) -> None:
-        """Write what the consume lines read, and warm every broker on the way: its compiler, its caches."""
+        """Write what the consume lines read; this also warms the compiler and the caches of every broker."""
         for broker in self._brokers:
             for label, size_bytes in SIZES_BYTES.items():
                 say(f"filling and warming {broker.name} at {label}")
@@ -90,7 +90,7 @@ class Bench:
             ),
         )
         stored = topics.end_offset(broker.address, topic)
-        # One message went ahead of the clock.
+        # One message was sent before the clock started.
         assert stored == figures["messages"] + 1, f"{broker.name} stored {stored} of {figures['messages'] + 1:.0f}"
         topics.delete(broker.address, topic)
         return figures
@@ -107,7 +107,7 @@ class Bench:
 
     def _consume(self, broker: Node, label: str) -> Figures:
         count = self._fill[label]
-        disk.fill_cache(broker.directory)  # Some machines take pages away that nobody used for a minute.
+        disk.fill_cache(broker.directory)  # Some machines evict pages that were not used for a minute.
         return self._measured(
             broker,
             lambda: generator.consume(
@@ -153,7 +153,7 @@ class Bench:
             "client_busiest_thread_seconds": run.busiest_thread_seconds,
             "broker_cpu_seconds": broker_cpu,
             "broker_busiest_thread_seconds": broker_busiest,
-            # What strangers took from both; a run with much of it tells little.
+            # CPU time of other processes; a run with much of it says little.
             "others_cpu_seconds": max(0.0, everything - broker_cpu - run.cpu_seconds),
         }
         if run.latencies_ns:
@@ -215,7 +215,9 @@ def main(arguments: list[str]) -> None:
     from bench import report
 
     parser = argparse.ArgumentParser(prog="bench kafka", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one short round, not published: to see that all works")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round, not published: a check that the bench works"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of one measurement")
     parser.add_argument("--only", default=",".join(PEERS), help="brokers, separated by commas (default: %(default)s)")

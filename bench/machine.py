@@ -1,4 +1,4 @@
-"""What the figures were taken on, for the head of every report."""
+"""The machine and the versions of a measurement, for the head of every report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _java() -> str:
 
 
 def _longhall() -> str:
-    """The version in use, and whether its hot rooms run compiled."""
+    """The version in use, and whether its hot rooms are compiled."""
     question = "import importlib.metadata as m, longhall.records.batch as b; print(m.version('longhall'), b.__file__)"
     python = COMMAND.with_name("python")
     said = subprocess.run([str(python), "-c", question], capture_output=True, text=True, check=False)

@@ -1,8 +1,8 @@
 """Throughput while a host is added and another drained: a step of the cluster's bench.
 
-Three nodes keep a topic that has been filled; a fourth runs and keeps nothing. librdkafka produces as fast as it is
-answered (acks=all, idempotent) while the fourth is added and fetches everything, and while the leader is drained.
-Whatever is acknowledged is counted by the second; a failed message ends the measurement.
+Three nodes have replicas of a filled topic; a fourth has none. librdkafka produces as fast as it is answered (acks=all,
+idempotent) while the fourth node is added and does a full sync, and while the leader is drained. Acknowledgements are
+counted by the second; a failed message ends the measurement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Load:
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged = 0
         self.failures: list[str] = []
-        self.longest_s = 0.0  # Without any answer.
+        self.longest_s = 0.0  # The longest time without any answer.
         self._answered_s = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._produce, args=(bootstrap,), daemon=True)
@@ -48,7 +48,7 @@ class Load:
         self._thread.join(WAIT_SECONDS)
 
     def rate(self, seconds: float) -> float:
-        """Messages a second, over so long from now on."""
+        """Messages a second during the next `seconds`."""
         before, began = self.acknowledged, time.monotonic()
         time.sleep(seconds)
         return (self.acknowledged - before) / (time.monotonic() - began)
@@ -77,7 +77,7 @@ class Load:
 
 
 def measure_moving(home: Path, *, fill_messages: int = 500_000, seconds: float = 10.0) -> Figures:
-    """Messages a second before, while a fourth host fetches everything, while the first is drained, and after."""
+    """Messages a second before, while a fourth host does a full sync, while the first is drained, and after."""
     cluster = Cluster(home)
     cluster.start()
     fourth = cluster.make(4)
@@ -127,7 +127,7 @@ def _until(holds: Any) -> None:
 
 
 def main(words: list[str]) -> None:
-    """`python -m bench.moving DIRECTORY`: by hand."""
+    """`python -m bench.moving DIRECTORY`: run this step alone."""
     for name, value in measure_moving(Path(words[0])).items():
         print(f"{name:28} {value:12.2f}")
 

@@ -1,4 +1,4 @@
-"""The plots of the report: one picture that holds what the tables say."""
+"""The plots of the report, from the same results as the tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kafka_picture(result: Result, path: Path) -> None:
 
 
 def cluster_picture(result: Result, path: Path) -> None:
-    """The same of three nodes each."""
+    """The same for the clusters of three nodes."""
     _set_style()
     brokers = [name for name in TITLES if name in result["settings"]["brokers"]]
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=[2.4, 2.4, 1.3], layout="constrained")
@@ -69,7 +69,7 @@ def sqs_picture(result: Result, path: Path) -> None:
 
 
 def _set_style() -> None:
-    # A fixed salt and no date keep the file the same for the same figures.
+    # A fixed salt and no date make the file the same for the same figures.
     plt.rcParams.update(
         {"svg.hashsalt": "longhall", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
     )

@@ -1,6 +1,6 @@
-"""Where the node's time goes under one chosen load.
+"""Where the node spends its time under one chosen load.
 
-py-spy samples the Python stacks of every process of the node (with compiled frames when asked), perf the C functions
+py-spy samples the Python stacks of every process of the node (with compiled frames on request), perf the C functions
 and the kernel, cProfile counts calls in the serving process. A table of own and total shares is printed; raw stacks
 stay in `bench/results/`, ready for a flame graph.
 """
@@ -62,7 +62,7 @@ def _consume_count(given: argparse.Namespace) -> int:
 
 
 class Sampler:
-    """py-spy or perf on the running node, from now on for a while."""
+    """py-spy or perf on the running node, for a while from now on."""
 
     def __init__(self, tool: str, broker: Longhall, given: argparse.Namespace, out: Path) -> None:
         self._tool = tool
@@ -72,7 +72,7 @@ class Sampler:
             words = [spy, "record", "--pid", str(broker.pid), "--subprocesses", "--rate", "400", "--format", "raw"]
             words += ["--threads", "--nonblocking", "--output", str(out), "--duration", str(int(given.seconds) + 1)]
             words += ["--native"] if given.native else []
-            # Reading native frames needs the process to stand still.
+            # Native frames can only be read while the process is paused.
             words = [each for each in words if not (given.native and each == "--nonblocking")]
         else:
             pids = ",".join(str(each) for each in process.tree(broker.pid))

@@ -1,7 +1,7 @@
-"""Queues that grow: many waiting messages, many groups, many queues, and everything that falls due at one time.
+"""Queues that grow: many waiting messages, many groups, many queues, and many messages due at one time.
 
-Only Longhall is asked, since each line is a target of its own and not a comparison. Queues are filled through the Kafka
-door where it is quicker, because a queue is a topic of the same name; all else goes through the SQS door.
+Only Longhall is measured, since each line is a target of its own and not a comparison. Queues are filled through the
+Kafka door where it is quicker, because a queue is a topic of the same name; all else goes through the SQS door.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def waiting(sizes: Sizes) -> Figures:
 
 
 def waiting_to_live(sizes: Sizes) -> Figures:
-    """The same with a time to live on each message, which the queue gives to whatever is sent to it."""
+    """The same with a time-to-live on each message, which the queue sets."""
 
     def fill(node: LonghallQueues) -> int:
         for name in ("shallow", "deep"):
@@ -100,8 +100,10 @@ def _depth(
 
 
 def _receive_rates(node: LonghallQueues, shallow: str, deep: str, sizes: Sizes, *, fifo: bool) -> dict[str, float]:
-    """Messages a second, received and settled in batches of ten: a thousand of the deep queue, then a thousand that
-    are all the shallow one has, and so on; filling it up again is not timed."""
+    """Messages a second, received and settled in batches of ten.
+
+    A thousand of the deep queue alternate with a thousand that are all the shallow one has; refilling it is not timed.
+    """
     groups = {"groups": sizes.few} if fifo else {}
     seconds = {"shallow": 0.0, "deep": 0.0}
     messages = {"shallow": 0, "deep": 0}
@@ -120,14 +122,14 @@ def _receive_rates(node: LonghallQueues, shallow: str, deep: str, sizes: Sizes, 
                 wait=1,
             )
             assert run.messages >= sizes.few, f"{run.messages} came out of the {name} queue"
-            if number > 0:  # The first only warms the node.
+            if number > 0:  # The first round only warms the node.
                 seconds[name] += run.seconds
                 messages[name] += run.messages
     return {name: messages[name] / seconds[name] for name in messages}
 
 
 def idle_queues(sizes: Sizes) -> Figures:
-    """Memory of very many queues that hold one message each and see no traffic, and how fast they are made."""
+    """Memory of very many queues with one message each and no traffic, and the rate of their creation."""
     with LonghallQueues() as node:
         fresh = resident(node)
         made = sqs.run("create", node.address, ["idle-"], count=sizes.idle_queues, seconds=300)
@@ -149,7 +151,7 @@ def delayed(sizes: Sizes) -> Figures:
     """Messages sent at a steady rate with one delay, so that they fall due at that rate; how late each arrived."""
     with LonghallQueues() as node:
         url = create(node, "delayed", {})
-        # All are in before the first is due, and the last are still to come when receivers wake.
+        # All are stored before the first is due, and the last are still to be sent when receivers start.
         delay_seconds = sizes.timed_seconds + 10
         sender = sqs.Process(
             "send",
@@ -180,7 +182,7 @@ def leases(sizes: Sizes) -> Figures:
     with LonghallQueues() as node, tempfile.TemporaryDirectory(prefix="bench-leases-") as scratch:
         urls = [create(node, f"leased-{number}", {}) for number in range(count)]
         for number in range(count):
-            # One message goes ahead of those that are counted.
+            # One message is sent before those that are counted.
             fill_plain(node, f"leased-{number}", sizes.timed // count - 1)
         taken = sqs.run(
             "receive",
@@ -216,7 +218,7 @@ def _drain_timed(node: LonghallQueues, urls: list[str], sizes: Sizes, *, due: st
 
 
 def _lateness(run: sqs.Run) -> Figures:
-    # What was never leased before (a filler sends a few more than it was told) was not waited for.
+    # Messages that were never leased before (a filler sends a few more than requested) are not counted.
     ordered = sorted(late for late in run.lateness_ms if late > -_EARLY_MS_MAX)
     assert ordered, "nothing fell due"
     return {
@@ -257,7 +259,7 @@ def main(arguments: list[str]) -> None:
     from bench import queues_tables, report
 
     parser = argparse.ArgumentParser(prog="bench queues", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, not published: to see that all works")
+    parser.add_argument("--quick", action="store_true", help="small sizes, not published: a check that the bench works")
     usual = [part for part in PARTS if part not in LONG]
     parser.add_argument("--parts", default=",".join(usual), help="separated by commas (default: %(default)s)")
     parser.add_argument("--publish", action=argparse.BooleanOptionalAction, help="write docs/benchmarks.md (full runs)")

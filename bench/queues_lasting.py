@@ -1,4 +1,4 @@
-"""What lasts: messages that are delayed by months."""
+"""Long delays: messages that are delayed by months."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CALL_MESSAGES = 100
 
 
 def months(sizes: Sizes) -> Figures:
-    """Messages that are due in three months: what they cost in memory, and whether restarts keep them.
+    """Messages that are due in three months: their memory, and whether they survive restarts.
 
-    The queue keeps what it gives out for an hour only; what is not due yet must outlive that.
+    The queue retains delivered messages for an hour only; a message that is not due yet must outlive that.
     """
     with LonghallQueues() as node:
         tell(node.http, "POST", "queues", {"name": "months", "settings": {"retention_ms": 3_600_000}})
@@ -41,7 +41,7 @@ def months(sizes: Sizes) -> Figures:
 
 
 def _send_delayed(node: LonghallQueues, name: str, count: int) -> None:
-    """Through the API, since SQS knows no delay above fifteen minutes."""
+    """Send through the API, since SQS has no delay above fifteen minutes."""
     connection = HTTPConnection(node.http, timeout=60)
     body = "x" * BODY_BYTES
     for first in range(0, count, _CALL_MESSAGES):

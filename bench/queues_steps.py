@@ -1,4 +1,4 @@
-"""What the parts of the bench of growing queues have in common: how much of everything, and the steps they take."""
+"""Sizes and steps that the parts of the queue bench share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench.peers.sqs import LonghallQueues
 BODY_BYTES = 100
 CONNECTIONS = 32
 _RESTART_SECONDS_MAX = 300.0
-_SETTLES_SECONDS = 3.0  # In which the housekeeper has looked at everything and its helper has been started.
+_SETTLES_SECONDS = 3.0  # Time in which the housekeeper has run and its helper process has started.
 
 Figures = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything; the quick ones only show that the bench works."""
+    """The sizes of all parts; the quick ones only show that the bench works."""
 
     waiting: int = 10_000_000
     few: int = 1000
@@ -72,7 +72,7 @@ def resident(node: Node) -> int:
 
 
 def settled_bytes(node: Node, url: str, *, fifo: bool) -> int:
-    """The memory of a node whose queues are empty, once all that serves them has been at work."""
+    """The memory of a node with empty queues, after all its background tasks have run."""
     groups = {"groups": 10} if fifo else {}
     sqs.run("send", node.address, [url], batch=10, size=BODY_BYTES, count=100, seconds=60, **groups)
     sqs.run("drain", node.address, [url], batch=10, count=100, seconds=60, wait=1)
@@ -81,7 +81,7 @@ def settled_bytes(node: Node, url: str, *, fifo: bool) -> int:
 
 
 def restart(node: Node, queue: str) -> float:
-    """Start a stopped node; the seconds until it knows that queue and hands out one of its messages, if it has any."""
+    """Start a stopped node; the seconds until it knows that queue and delivers one of its messages, if it has any."""
     began = time.monotonic()
     node.start()
     while True:
@@ -96,7 +96,7 @@ def restart(node: Node, queue: str) -> float:
 
 
 def fill_by_door(node: LonghallQueues, name: str, count: int) -> int:
-    """Through the SQS door, for what a queue does to each message that is sent to it."""
+    """Fill a queue through the SQS door, for attributes that the queue sets on each sent message."""
     url = str(ask(node.address, "GetQueueUrl", QueueName=name)["QueueUrl"])
     run = sqs.run("send", node.address, [url], batch=10, size=BODY_BYTES, count=count, seconds=1200, connections=64)
     return run.messages

@@ -1,4 +1,4 @@
-"""The section on growing queues, from results as they are kept in JSON."""
+"""The section on growing queues, from the stored JSON results."""
 
 from __future__ import annotations
 

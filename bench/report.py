@@ -1,7 +1,7 @@
-"""Renders the kept results as `docs/benchmarks.md` and its plots.
+"""Renders the stored results as `docs/benchmarks.md` and its plots.
 
-Nothing is measured here, and nothing is said that the kept JSON does not hold: which side was the bottleneck follows
-from the CPU times of both, and whether a target was reached from the medians.
+Nothing is measured here, and every statement follows from the stored JSON: the bottleneck from the CPU times of both
+sides, and a reached target from the medians.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _KAFKA_HOW = """### How it was measured
 
 
 def publish() -> None:
-    """Write the page and its plots from whatever results are kept."""
+    """Write the page and its plots from all stored results."""
     parts = [_HEAD]
     if (_RESULTS / "kafka.json").exists():
         result = json.loads((_RESULTS / "kafka.json").read_text())

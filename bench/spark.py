@@ -89,7 +89,7 @@ class Bench:
 
 
 def run(sizes: tuple[Size, ...], rounds: int, with_kafka: bool) -> dict[str, Any]:
-    """All rounds; the first one warms everything up and does not count."""
+    """Run all rounds; the first one warms everything up and does not count."""
     lines: dict[str, dict[str, list[dict[str, float]]]] = {}
     scratch = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     spark = _session()
@@ -148,7 +148,7 @@ def _connector() -> tuple[str, ...]:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="bench spark", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer messages and rounds, not published")
-    parser.add_argument("--rounds", type=int, default=0, help="how often everything is read (default: 5, quick: 2)")
+    parser.add_argument("--rounds", type=int, default=0, help="number of rounds (default: 5, quick: 2)")
     parser.add_argument("--decoding", action="store_true", help="the decoder alone, without Spark")
     parser.add_argument("--publish", action=argparse.BooleanOptionalAction, help="write docs/benchmarks.md (full runs)")
     given = parser.parse_args(arguments)

@@ -18,7 +18,7 @@ _EVERYTHING: Final = tuple(name for name in SPARK_TYPES if name != "headers")
 
 
 def decoding() -> dict[str, Any]:
-    """By size, compression and columns."""
+    """Rows for each CPU second, by size, compression and columns."""
     figures: dict[str, float] = {}
     for size_bytes in (100, 1000):
         for codec, name in enumerate(CODEC_NAMES):
@@ -28,7 +28,7 @@ def decoding() -> dict[str, Any]:
 
 
 def _fetched(size_bytes: int, codec: int) -> tuple[bytes, int]:
-    """Batches of 64 KiB; half of each value is noise, so that compressing them is neither free nor for nothing."""
+    """Batches of 64 KiB; half of each value is random, so that compression costs something and gains something."""
     rows = 65536 // size_bytes
     batches, offset = [], 0
     while offset * size_bytes < FETCH_BYTES:

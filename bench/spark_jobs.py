@@ -26,7 +26,7 @@ Figures = dict[str, float]
 def measure(
     spark: SparkSession, node: Longhall, scratch: Path, topics: dict[str, tuple[str, int, int]], rounds: int
 ) -> dict[str, list[Figures]]:
-    """By job and size of message; topics are names with the bytes of a value and how many there are."""
+    """Rates by job and message size; topics are names with the bytes of a value and their number."""
     lines: dict[str, list[Figures]] = {}
     for number in range(rounds):
         for size, (topic, value_bytes, messages) in topics.items():
@@ -77,8 +77,8 @@ def _delete(bootstrap: str, topic: str) -> None:
 
 
 def _hush(words: str) -> None:
-    """Nobody listens."""
+    """Discard the job's progress lines."""
 
 
 def _hide(done: int, total: int) -> None:
-    """Nobody looks."""
+    """Discard the job's progress bar."""

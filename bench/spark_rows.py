@@ -1,4 +1,4 @@
-"""Topics full of messages that no codec makes small: the same work for every reader, and no gift to any."""
+"""Topics of incompressible messages: the same work for every reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIME_MS: Final = 1_700_000_000_000
 
 
 def fill(address: str, topic: str, partitions: int, size_bytes: int, count: int) -> None:
-    """So many messages with short keys, spread over the partitions."""
+    """Send so many messages with short keys, spread over the partitions."""
     rows = max(1, BATCH_BYTES // size_bytes)
 
     async def write(hall: Hall) -> None:

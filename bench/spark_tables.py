@@ -1,4 +1,4 @@
-"""The section on reading through Spark, from results as they are kept in JSON."""
+"""The section on reading through Spark, from the stored JSON results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 from bench.tables import Result, table
 
 READERS = {"longhall": "Longhall", "parquet": "native Parquet", "kafka": "Spark's Kafka connector"}
-# What was promised: line, beside whom, at least.
+# The targets: line, other reader, least ratio.
 TARGETS = (("1 KB", "parquet", 0.7), ("100 B", "parquet", 0.5), ("1 KB", "kafka", 1.0), ("100 B", "kafka", 1.0))
 
 
@@ -50,7 +50,7 @@ def decoding_table(result: Result) -> str:
 
 
 def ratios(found: Result, to: str) -> float | None:
-    """The median over rounds of our rate to another's."""
+    """The median over rounds of the ratio of our rate to another reader's."""
     if to not in found or "longhall" not in found:
         return None
     pairs = zip(found["longhall"], found[to], strict=True)

@@ -1,11 +1,11 @@
 """Longhall's SQS door beside ElasticMQ, moto and a bare HTTP loop, under the same client.
 
 All servers run at once and one is loaded at a time. A round takes every line on each of them in turn, and each round
-begins with another server, so that what the machine does meanwhile falls on all alike. A queue is filled by the send
-line, leased by the receive line and emptied by the delete line; then the same three at half of the rate just reached.
-When receiving begins at least two thousand messages wait in it, whatever the server's own speed: a slow one must not
-meet a much shorter queue than a fast one, whose own sends are ten times as many. (moto looks through the whole queue
-for each receive and each delete, and filling it takes most of the run.)
+begins with another server, so that other load on the machine affects all alike. The send line fills a queue, the
+receive line leases its messages and the delete line empties it; then the same three run at half of the rate just
+reached. At least two thousand messages wait in the queue when receiving begins, however slow the server: it must not
+have a much shorter queue than a fast one, whose own sends are ten times as many. (moto scans the whole queue for each
+receive and each delete, and filling it takes most of the run.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CONNECTIONS = 32
 SIZE_BYTES = 1024
 WARM_SECONDS = 6.0
 BATCHES = {"single": 1, "ten": 10}
-# A standard queue holds at most 120,000 messages in flight, for every server that keeps SQS's limits.
+# A standard queue holds at most 120,000 messages in flight, on every server with SQS's limits.
 _LEASED_MAX = 100_000
 _WAITING_MIN = 2_000
 _FILL_SECONDS_MAX = 120.0
@@ -47,7 +47,7 @@ Round = dict[str, dict[str, Figures]]
 
 
 class Bench:
-    """One run: the servers that are up, and how hard they are driven."""
+    """One run: the servers that are up, and the load on them."""
 
     def __init__(self, servers: list[Node], scratch: Path, *, seconds: float, connections: int) -> None:
         self._servers = servers
@@ -57,7 +57,9 @@ class Bench:
         self._number = 0
 
     def warm(self, seconds: float) -> None:
-        """Every server does all of it before it counts: compilers and caches are part of a server that has been up."""
+        """Run all lines on every server before the measurement: a server that has been up has warm compilers and
+        caches.
+        """
         for server in self._servers:
             say(f"warming {server.name}")
             for batch in BATCHES.values():
@@ -130,7 +132,7 @@ class Bench:
             "client_busiest_thread_seconds": run.cpu_seconds,
             "broker_cpu_seconds": server_cpu,
             "broker_busiest_thread_seconds": server_busiest,
-            # What strangers took from both; a run with much of it tells little.
+            # CPU time of other processes; a run with much of it says little.
             "others_cpu_seconds": max(0.0, everything - server_cpu - run.cpu_seconds),
             **latency_figures(run.latencies_ns),
         }
@@ -169,7 +171,9 @@ def main(arguments: list[str]) -> None:
     from bench import report, sqs_tables
 
     parser = argparse.ArgumentParser(prog="bench sqs", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one short round, not published: to see that all works")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round, not published: a check that the bench works"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of one measurement")
     parser.add_argument("--connections", type=int, default=CONNECTIONS, help="one request in flight on each")

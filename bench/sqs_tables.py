@@ -1,4 +1,4 @@
-"""The section on the SQS door, from results as they are kept in JSON."""
+"""The section on the SQS door, from the stored JSON results."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _throughput(result: Result) -> str:
 
 
 def _life(result: Result) -> str:
-    """Messages a second if each is sent, received and deleted before the next is: what a user of all three gets."""
+    """Messages a second if each is sent, received and deleted before the next one: the rate of a user of all three."""
     servers = [name for name in _servers(result) if name != "bare"]
     others = [name for name in servers if name != "longhall"] if "longhall" in servers else []
     rows = []
@@ -125,7 +125,7 @@ def _latency(result: Result, suffix: str) -> str:
 
 
 def _cpu(result: Result) -> str:
-    """CPU microseconds a request on both sides, and who was the bottleneck."""
+    """CPU microseconds of a request on both sides, and the bottleneck."""
     servers = _servers(result)
     rows = []
     for line, title in LINES.items():

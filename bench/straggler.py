@@ -1,7 +1,7 @@
-"""A queue that is filled and drained for an hour while one message is never settled: does it keep the disk?
+"""A queue that is filled and drained for an hour while one message is never settled: is its space freed?
 
-Each round fills the queue through the Kafka door and drains it through the SQS door. What the logs take on disk is read
-after every round; without the one message all of it would come back, and with it all but that message should.
+Each round fills the queue through the Kafka door and drains it through the SQS door. The size of the logs on disk is
+read after every round: everything but the one message should be freed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from bench.peers.sqs import LonghallQueues
 
 _BODY_BYTES = 1000
 _ROUND = 50_000
-_ROUND_SECONDS = 20.0  # So that a machine which does other things meanwhile keeps up for the whole hour.
+_ROUND_SECONDS = 20.0  # Long enough that a busy machine keeps up for the whole hour.
 _DRAIN_SECONDS = 60.0
-_LEASE_SECONDS = 43_200  # As long as SQS allows.
-_SETTLED_SECONDS = 150.0  # By then everything that was settled before must have given its space back.
+_LEASE_SECONDS = 43_200  # The maximum of SQS.
+_SETTLED_SECONDS = 150.0  # By then the space of everything settled before must be free.
 
 
 def straggler(seconds: float) -> dict[str, float]:
-    """Fill and drain for so long; what passed, and what the disk held most and in the end."""
+    """Fill and drain for so many seconds; returns the bytes that passed, and the largest and last size on disk."""
     with LonghallQueues() as node:
         url = str(ask(node.address, "CreateQueue", QueueName="passed", Attributes={})["QueueUrl"])
         ask(node.address, "SendMessage", QueueUrl=url, MessageBody="never settled")
@@ -60,7 +60,7 @@ def _stored(directory: Path) -> list[Path]:
 
 
 def _stored_bytes(directory: Path) -> int:
-    """What the logs take; one may go while they are counted."""
+    """The size of the logs; a file may vanish during the count."""
     size = 0
     for path in _stored(directory):
         try:

@@ -1,7 +1,7 @@
-"""The tables of the reports, from results as they are kept in JSON.
+"""The tables of the reports, from the stored JSON results.
 
 Figures are medians over the rounds with their range; a ratio is the median of the ratios within each round, because
-only what ran side by side may be divided.
+only measurements side by side are comparable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def spread(result: Result, line: str, broker: str, figure: str) -> Spread | None
 
 
 def ratio(result: Result, line: str, figure: str, over: str, under: str) -> float | None:
-    """How many times `under`'s figure `over` has, within each round; the median."""
+    """The median over rounds of the ratio of the `over` broker's figure to the `under` broker's."""
     both = [
         each[line][over][figure] / each[line][under][figure]
         for each in result["rounds"]
@@ -49,7 +49,7 @@ def ratio(result: Result, line: str, figure: str, over: str, under: str) -> floa
 
 
 def bottleneck(result: Result, line: str, broker: str) -> str:
-    """Which side could not have gone faster, from the CPU time of both and of their busiest threads."""
+    """The side that could not have been faster, from the CPU time of both and of their busiest threads."""
     shares = []
     for each in result["rounds"]:
         figures = each[line][broker]
@@ -105,7 +105,7 @@ def _throughput(result: Result, brokers: list[str]) -> str:
 
 
 def _cpu(result: Result, brokers: list[str]) -> str:
-    """CPU seconds a gigabyte on both sides, and who was the bottleneck."""
+    """CPU seconds for each gigabyte on both sides, and the bottleneck."""
     head = ["CPU s/GB, broker + client; bottleneck", *(TITLES[each] for each in brokers)]
     rows = []
     for line, title in THROUGHPUT.items():
@@ -164,7 +164,7 @@ def _ranged(figure: Spread | None, scale: float, digits: int = 0) -> str:
 
 
 def growth_tables(result: Result) -> str:
-    """What was asked of a growing node, and what was measured."""
+    """The targets of a growing node, and what was measured."""
     brokers = {name: figures for name, figures in result["brokers"].items() if figures}
     rows: list[list[str]] = []
     count = _active_count(result)

@@ -1,1 +1,1 @@
-"""How this repository is set up, checked and tested: what `./dev` runs."""
+"""Development tooling: the commands of `./dev`."""

@@ -1,4 +1,4 @@
-"""The words of `./dev`, after `.venv` exists. Each is one function that returns an exit code."""
+"""The commands of `./dev`, after `.venv` exists. Each is one function that returns an exit code."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ def run(*command: str | Path, **changes: str) -> int:
 
 
 def replace_with(*command: str | Path) -> int:
-    """Become another program, in the caller's directory, so that signals and exit codes are its own."""
+    """Replace this process with another program, in the caller's directory, so that signals and exit codes are its
+    own.
+    """
     os.execve(str(command[0]), [str(part) for part in command], child_environment())
 
 
 def become_module(module: str, *arguments: str) -> int:
-    """Become a Python module of this repository or of the installed Longhall, started in the repository."""
+    """Replace this process with a Python module of this repository or of the installed Longhall."""
     os.chdir(ROOT)
     return replace_with(PYTHON, "-m", module, *arguments)
 
@@ -56,7 +58,9 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """The fast tests on the plain sources and everything on the installed build; the end names what was left out."""
+    """Run the fast tests on the plain sources and all tests on the installed build, and list the tests that were
+    left out.
+    """
     ensure_packages()
     return run_chosen(_prepare(), arguments) if arguments else run_suite(_prepare)
 

@@ -1,7 +1,7 @@
-"""Makes `.venv` what the lock files and the sources say, and does nothing when it is that already.
+"""Brings `.venv` up to date with the lock files and the sources; does nothing if it is current.
 
-Two hashes, kept in `.venv/longhall.json`, decide: one of the lock files, one of all that is installed as Longhall.
-What is installed is a copy, compiled where the machine can; `PYTHONPATH=src` runs the sources themselves.
+Two hashes in `.venv/longhall.json` decide: one of the lock files, one of all files that are installed as Longhall. The
+installed files are a copy, compiled where the machine can; `PYTHONPATH=src` runs the sources themselves.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ PYTHON = VENV / "bin" / "python"
 COMMAND = VENV / "bin" / "longhall"
 STATE = VENV / "longhall.json"
 APT_TIMEOUT_S = 600
-KEPT_BUILDS_MAX = 4  # Compiled hot rooms, by hash: going back to an earlier state is quick.
+KEPT_BUILDS_MAX = 4  # Compiled hot rooms, by hash, so that a return to an earlier state is quick.
 
 
 class Failed(Exception):
-    """Something that the reader has to mend; the text says how."""
+    """An error that the user has to fix; the message says how."""
 
 
 def say(text: str) -> None:
-    """One line to the terminal, apart from what the command itself prints."""
+    """Print one line to the terminal, apart from the output of the command itself."""
     print(f"longhall: {text}", file=sys.stderr, flush=True)
 
 
 def child_environment(**changes: str) -> dict[str, str]:
-    """The environment for what we start: nothing of the caller's Python leaks into it."""
+    """The environment of child processes, without the caller's Python settings."""
     kept = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
@@ -53,12 +53,12 @@ def _hash(paths: Iterable[Path], *words: str) -> str:
 
 
 def locks_hash() -> str:
-    """Changes when a pinned version does."""
+    """A hash that changes with any pinned version."""
     return _hash(sorted((ROOT / "requirements").glob("*.txt")), sys.version)
 
 
 def sources_hash() -> str:
-    """Changes when the installed copy would."""
+    """A hash that changes with any installed file."""
     sources = sorted(path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix in (".py", ".typed"))
     mode = os.environ.get("LONGHALL_COMPILE", "auto")
     return _hash([ROOT / "pyproject.toml", ROOT / "setup.py", *sources], mode, sys.version)
@@ -98,7 +98,7 @@ def _must(command: Sequence[str | Path], what: str, **changes: str) -> str:
 
 
 def _pinned_uv() -> Path:
-    """The installer, at its pinned version, inside `.venv`: nothing needs to be on the machine before."""
+    """The installer, at its pinned version, inside `.venv`: the machine needs none."""
     uv = VENV / "bin" / "uv"
     pin = ROOT / "requirements" / "uv.txt"
     wanted = pin.read_text().split("==")[1].split()[0]
@@ -129,9 +129,9 @@ def _install_packages() -> None:
 
 
 def _install_longhall() -> dict[str, str]:
-    """Install a copy of the sources, compiled if possible, and say which of the two it became."""
+    """Install a copy of the sources, compiled if possible; returns which of the two it is."""
     for stale in (ROOT / "build").glob("lib*"):
-        shutil.rmtree(stale)  # Otherwise modules that were deleted or renamed would be installed for ever.
+        shutil.rmtree(stale)  # Otherwise deleted and renamed modules would stay installed.
     kept = sorted((ROOT / "build" / "hot").glob("*"), key=lambda path: path.stat().st_mtime)
     for old in kept[:-KEPT_BUILDS_MAX]:
         shutil.rmtree(old)
@@ -162,7 +162,7 @@ def _site_packages() -> Path:
 
 
 def obstacle() -> str | None:
-    """What keeps this machine from compiling, as the build script sees it."""
+    """The reason why this machine cannot compile, as the build script reports it; None if it can."""
     look = runpy.run_path(str(ROOT / "setup.py"), run_name="looked_at")["obstacle"]
     return cast("str | None", look())
 
@@ -170,17 +170,17 @@ def obstacle() -> str | None:
 def _is_current(state: Mapping[str, str], locks: str, sources: str) -> bool:
     if state.get("locks") != locks or state.get("sources") != sources or not COMMAND.exists():
         return False
-    # Plain for want of a compiler: it may have been installed since.
+    # Not compiled because there was no compiler: it may have been installed since.
     return not state.get("obstacle") or state["obstacle"] == obstacle()
 
 
 def installed_is_current() -> bool:
-    """Whether the installed copy was made from the sources as they are now."""
+    """True if the installed copy was made from the present sources."""
     return _read_state().get("sources") == sources_hash()
 
 
 def ensure_packages() -> None:
-    """Bring the packages in `.venv` up to date, and not Longhall itself: enough to run the plain sources."""
+    """Bring the packages in `.venv` up to date, without Longhall itself: enough to run the plain sources."""
     locks = locks_hash()
     if _read_state().get("locks") == locks:
         return
@@ -192,7 +192,7 @@ def ensure_packages() -> None:
 
 
 def ensure_environment() -> dict[str, str]:
-    """Bring `.venv` up to date, once even if several ask at the same time; returns what is installed."""
+    """Bring `.venv` up to date, once even if several processes ask at the same time; returns what is installed."""
     state, locks, sources = _read_state(), locks_hash(), sources_hash()
     if _is_current(state, locks, sources):
         return state
@@ -214,7 +214,7 @@ def ensure_environment() -> dict[str, str]:
 
 
 def install_system_packages(packages: Sequence[str], purpose: str) -> bool:
-    """Install Debian packages if we may (as root, unless LONGHALL_APT=0), else say what to install."""
+    """Install Debian packages if permitted (as root, unless LONGHALL_APT=0); otherwise print the command."""
     command = f"apt-get install {' '.join(packages)}"
     if os.geteuid() != 0 or shutil.which("apt-get") is None or os.environ.get("LONGHALL_APT", "1") == "0":
         say(f"missing for {purpose}; on Debian: {command}")
@@ -234,7 +234,7 @@ def install_system_packages(packages: Sequence[str], purpose: str) -> bool:
                 say(f"{command} failed: {done.stderr.strip()[-400:]}")
                 return False
     except subprocess.TimeoutExpired:
-        say(f"{command} took longer than {APT_TIMEOUT_S} s and was given up")
+        say(f"{command} took longer than {APT_TIMEOUT_S} s and was stopped")
         return False
     return True
 
@@ -245,11 +245,13 @@ def _ensure_compiler() -> None:
     if obstacle() is not None:
         packages = ["gcc", "libc6-dev"]
         if str(Path(sys.base_prefix)) == "/usr":
-            packages.append("python3-dev")  # Any other Python brings its own headers or has none.
+            packages.append("python3-dev")  # Any other Python has its own headers, or none.
         install_system_packages(packages, "compiling the hot rooms")
 
 
 def ensure_java() -> None:
-    """Java runs Spark, the Java client of the suite and the Kafka that we measure beside. Serving needs none."""
+    """Install Java, which Spark, the Java client of the suite and the Kafka of the benchmarks need. Serving needs
+    none.
+    """
     if shutil.which("javac") is None:
         install_system_packages(["default-jdk-headless"], "Spark, the tests with the Java client and the benchmarks")

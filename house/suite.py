@@ -1,9 +1,9 @@
 """The whole suite in parts, three at a time, each in a process of its own.
 
-Every test is in one part of each build: the first part is whatever the others do not name, so that a new directory is
-never left out. What a part says is shown as it comes, with its name before each line; from its failures on it is kept
-until its end, so that two parts never mingle there. The end says what became of each part, which tests failed, and what
-was left out and why.
+Every test is in one part of each build: the first part is all that the others do not name, so that a new directory is
+never left out. The output of a part is printed as it comes, with the part's name before each line; from its failures on
+it is held until its end, so that two parts never mix there. The end lists the result of each part, the tests that
+failed, and what was left out and why.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from typing import Final, NamedTuple
 from house.environment import ROOT, child_environment, say
 from house.left_out import left_out_lines, read_left_out
 
-AT_ONCE_MAX: Final = 3  # On two cores: there is always a part that waits.
-FOUND_NOTHING: Final = 5  # What pytest ends with when there was no test to run.
+AT_ONCE_MAX: Final = 3  # More than the cores of a small machine: some part always waits for something.
+FOUND_NOTHING: Final = 5  # pytest's exit code if there was no test to run.
 PLAIN_SOURCES: Final = "plain-sources"
 FAST: Final = "not slow and not clients"
 WIDTH: Final = 80
 
-# Most of the time of these goes by with waiting, for Spark and for leases and sessions to end; but for the simulation,
-# which never waits.
+# These parts mostly wait, for Spark and for leases and sessions to end; the simulation never waits.
 APART: Final = {
     "simulation": "tests/simulation",
     "cluster": "tests/cluster",
@@ -48,7 +47,7 @@ class Part(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a part: pytest's exit code, its last line, the tests that failed, and what it left out."""
+    """The result of a part: pytest's exit code, its last line, the tests that failed, and what it left out."""
 
     code: int
     said: str
@@ -60,8 +59,8 @@ PLAIN: Final = Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST
 
 
 def parts(build: str) -> list[Part]:
-    """Everything on the installed build, in the order in which the parts begin: those that take longest come first, so
-    that none of them is left alone in the end.
+    """The parts of the installed build, in the order of their start: the longest first, so that none of them runs
+    alone at the end.
     """
     apart = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
     rest = [f"--ignore={place}" for place in APART.values()]
@@ -69,9 +68,9 @@ def parts(build: str) -> list[Part]:
 
 
 def run_suite(prepare: Callable[[], str]) -> int:
-    """Run all parts, say what became of them, and return the exit code of the first that failed.
+    """Run all parts, print their results, and return the exit code of the first that failed.
 
-    `prepare` installs what is to be tested, and says which build that became; the plain sources are tested meanwhile.
+    `prepare` installs the build to test and returns its name; the plain sources are tested meanwhile.
     """
     lock = threading.Lock()
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(_at_once()) as pool:
@@ -89,12 +88,12 @@ def run_suite(prepare: Callable[[], str]) -> int:
 
 
 def _at_once() -> int:
-    """How many parts run at once: one more than there are cores, for those that wait."""
+    """The number of parts that run at once: one more than there are cores, for those that wait."""
     return min(AT_ONCE_MAX, (os.cpu_count() or 1) + 1)
 
 
 def combined(codes: Sequence[int]) -> int:
-    """The exit code of all of them: that of the first which failed."""
+    """The exit code of all parts: that of the first one that failed."""
     return next((code for code in codes if code not in (0, FOUND_NOTHING)), 0)
 
 
@@ -111,7 +110,7 @@ def summary(chosen: Sequence[Part], outcomes: Sequence[Outcome]) -> list[str]:
 
 def _run(part: Part, left_out: Path, lock: threading.Lock) -> Outcome:
     say(f"{part.name}: begins")
-    # The cache is for who looks for one failure; two processes would write it at once.
+    # The cache is for the search of a single failure; two processes would write it at once.
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *part.arguments]
     environment = child_environment(
         LONGHALL_TEST_BUILD=part.build, LONGHALL_LEFT_OUT=str(left_out), LONGHALL_TEST_EXAMPLES="same"
@@ -143,7 +142,9 @@ def _run(part: Part, left_out: Path, lock: threading.Lock) -> Outcome:
 
 
 def run_chosen(build: str, arguments: Sequence[str]) -> int:
-    """What the caller chose by arguments for pytest, on the plain sources and then on the installed build."""
+    """Run the tests that the caller chose by arguments for pytest, on the plain sources and then on the installed
+    build.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         left_out = str(Path(scratch) / "left-out.json")
         codes = []

@@ -51,14 +51,14 @@ class Call(NamedTuple):
 
 
 class Door(NamedTuple):
-    """Where a client asks."""
+    """The address and protocol of a door."""
 
     sqs: str
     kafka: str
 
 
 class Failed(Exception):
-    """The way could not be walked."""
+    """The walk could not be recorded."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-# The deployment
+# The deployment.
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def _get(address: str, path: str) -> bytes:
     return connection.getresponse().read()
 
 
-# What a client does
+# The client.
 
 Request = Callable[[], object]
 
@@ -176,7 +176,7 @@ def _received(client: SqsClient, url: str) -> str:
         found = client.call("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=1).get("Messages", [])
         if found:
             return str(found[0]["ReceiptHandle"])
-    raise Failed("the message did not come")
+    raise Failed("the message was not delivered")
 
 
 def _sqs_settle(door: Door, through: str) -> Iterator[Request]:
@@ -210,11 +210,13 @@ def _kafka_fetch(door: Door, through: str) -> Iterator[Request]:
     consumer.assign([TopicPartition(NAME, 0, 0)])
 
     def fetch() -> None:
-        """The message that a fetch waits for, from its produce on: until then nothing is on the way."""
+        """Produce the message that a waiting fetch returns, and record from the produce on: before it nothing
+        happens.
+        """
         next(produce)()
         message = consumer.poll(30)
         if message is None or message.error() is not None:
-            raise Failed("the message did not come")
+            raise Failed("the message was not delivered")
 
     while True:
         yield fetch
@@ -239,20 +241,20 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 
 
-# The walk
+# The walk.
 
 
 def _through(directory: Path, operation: Operation, door: Door, through: str) -> list[list[Call]]:
-    """Which worker takes a connection is the system's choice: connect until it is one that has to ask another."""
+    """The system chooses the worker of a connection: connect until it is one that has to forward the request."""
     for _ in range(CONNECTIONS_MAX):
         walks = _walk(directory, operation(door, through))
         if through != "worker" or len({call.process for call in _common(walks)}) > 1:
             return walks
-    raise Failed("every connection was taken by the worker that has the data")
+    raise Failed("every connection went to the worker that has the data")
 
 
 def _walk(directory: Path, requests: Iterator[Request]) -> list[list[Call]]:
-    """What each of several requests called."""
+    """The calls of each of several requests."""
     for _ in range(WARM_TIMES):
         next(requests)()
     walks: list[list[Call]] = []
@@ -279,7 +281,7 @@ def _read(path: Path, process: str) -> list[Call]:
     until = time.monotonic() + WRITTEN_S_MAX
     while not path.exists():
         if time.monotonic() > until:
-            return []  # It waits for nothing but a child of its own, and answers no signal.
+            return []  # It only waits for its own child process, and handles no signal.
         time.sleep(0.01)
     kept = json.loads(path.read_text())
     path.unlink()
@@ -287,9 +289,7 @@ def _read(path: Path, process: str) -> list[Call]:
 
 
 def _common(walks: Sequence[Sequence[Call]]) -> list[Call]:
-    """The calls of the last walk that all of them made: what happened by chance meanwhile, a heartbeat or a timer, did
-    not happen every time.
-    """
+    """The calls of the last walk that all walks made: a heartbeat or a timer does not happen in every one."""
     everywhere = set.intersection(*({call[1:] for call in walk} for walk in walks))
     found: dict[tuple[str, ...], Call] = {}
     for call in walks[-1]:

@@ -20,7 +20,7 @@ STEPS_MAX = 120
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the command line asks for."""
+    """Run what the command line requests."""
     asked = _parser().parse_args(arguments)
     if asked.list:
         _list()
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [rule for rule in without if rule not in RULES]
     unknown += [name for name in asked.scenario if name not in SCENARIOS]
     if unknown:
-        print(f"model: there is no {unknown[0]}; --list shows what there is", file=sys.stderr)
+        print(f"model: there is no {unknown[0]}; --list shows the valid names", file=sys.stderr)
         return 2
     if asked.nodes:
         counts = dict(one.split("=") for one in asked.faults.split(",") if one)
@@ -70,7 +70,7 @@ def _list() -> None:
 
 
 def _one(name: str, scenario: Scenario, without: list[str], asked: argparse.Namespace) -> int:
-    """One scenario, by search or by walks; 1 if an invariant is broken."""
+    """Run one scenario, by search or by walks; returns 1 if an invariant is broken."""
     bounds = scenario.bounds(without)
     outcome = Outcome(0, 0, 0.0, True, [], "")
     if asked.walks:
@@ -88,7 +88,7 @@ def _one(name: str, scenario: Scenario, without: list[str], asked: argparse.Name
 
 
 def _reveal(name: str, scenario: Scenario, rules: str) -> int:
-    """The absence of these rules must break its invariant; 1 if it does not."""
+    """Check that the scenario breaks its invariant without these rules; returns 1 if it does not."""
     invariant = scenario.reveals[rules]
     outcome = explore(scenario.start, scenario.bounds(rules.split(","), [invariant]), states_max=STATES_MAX)
     print(f"{name} without {rules}: {summary(outcome)}", flush=True)

@@ -1,4 +1,4 @@
-"""What a run of the model may do: the rules that are in force, and how often each costly step is taken."""
+"""The bounds of a run: the rules in force, and how often each costly step may be taken."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
 SAFETY: Final = frozenset({"I1", "I2", "I3", "I4", "I8"})
 LIVENESS: Final = frozenset({"I5"})
 
-# Steps that are taken a bounded number of times. Everything else is free.
+# Steps that are taken a bounded number of times. All others are unbounded.
 KINDS: Final = (
     "write",  # a client's message
     "remove",  # a leader takes a follower out of the in-sync set
@@ -54,14 +54,14 @@ POSITION: Final = {kind: at for at, kind in enumerate(KINDS)}
 
 
 class Bounds(NamedTuple):
-    """What may happen in one run, and what is checked."""
+    """The permitted steps of one run, and the invariants to check."""
 
     rules: frozenset[str]
     limits: tuple[int, ...]
     epoch_max: int
     checks: frozenset[str] = SAFETY
     heal_every: int = 1  # Liveness is checked in every such state.
-    forgets: bool = False  # A crash makes a node forget how much of its log is committed.
+    forgets: bool = False  # A crash makes a node forget its commit index.
     attended: bool = False  # A backup is restored while all nodes run, and none crashes afterwards.
     same_life: bool = False  # A directory may be rolled back within one life.
     progress: bool = False  # Leaders note what is committed, and no directory is rolled back before they have.

@@ -54,7 +54,7 @@ def start_steps(state: State, bounds: Bounds) -> Iterator[Step]:
 
 
 def crashed(node: Node, length: int, committed: int) -> Node:
-    """What is left of a node that ends: what was synced, and perhaps more."""
+    """The node after a crash: its synced entries, and perhaps more."""
     log = node.log[:length]
     return node._replace(
         log=log,
@@ -110,7 +110,7 @@ def _disk_faults(state: State, bounds: Bounds, number: int, node: Node) -> Itera
 
 
 def _mourned(state: State) -> State:
-    """What no directory has any more is lost by the fault, and no protocol can bring it back."""
+    """Entries that no directory has any more are lost by the fault; no protocol can bring them back."""
     kept = max(
         (sum(1 for _ in _agreeing(state, node)) for node in state.nodes),
         default=0,
@@ -148,7 +148,7 @@ def _start(state: State, bounds: Bounds, number: int, node: Node) -> Iterator[St
     if not is_stale(node, record, bounds):
         confessed = _confessed(state, bounds, number, record, is_copy or (node.blank and record.epoch > 0))
         if confessed is None:
-            return  # It refuses to start: it alone had everything.
+            return  # It refuses to start: it alone had all entries.
         if (confessed.leader, confessed.in_sync) != (record.leader, record.in_sync):
             after = with_record(after, confessed)
             label += f"; in sync is {[one + 1 for one in members(confessed.in_sync)]} then"
@@ -156,7 +156,7 @@ def _start(state: State, bounds: Bounds, number: int, node: Node) -> Iterator[St
 
 
 def _confessed(state: State, bounds: Bounds, number: int, record: Record, empty: bool) -> Record | None:
-    """The record after a node that was not stopped cleanly has taken back what it had; None if it must not start."""
+    """The record after a node that was stopped uncleanly has left the in-sync set; None if it must not start."""
     others = [one for one in members(record.in_sync) if one != number]
     if record.in_sync & bit(number):
         if empty and not others:

@@ -1,8 +1,8 @@
 """Liveness: from a state, faults end, all nodes run, and a fair schedule must reach a leader that serves.
 
-One fair schedule is tried, not every one: each round lets every node and the manager act, in a fixed order. No leader
-is deposed on a whim, and no follower is removed that answers. If this schedule reaches no serving leader, the state is
-a deadlock, or a livelock, of the protocol.
+One fair schedule is tried, not all: each round lets every node and the manager act, in a fixed order. No leader is
+deposed without a reason, and no follower that answers is removed. If this schedule reaches no serving leader, the state
+is a deadlock, or a livelock, of the protocol.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def heal(state: State, bounds: Bounds) -> list[Step]:
 
 
 def _round(state: State, bounds: Bounds) -> list[Step]:
-    """One step of every kind of actor, as far as there is one."""
+    """One step of every kind of actor, if there is one."""
     taken: list[Step] = []
 
     def take(found: Step | None) -> bool:

@@ -1,7 +1,7 @@
-"""The transitions of the coordinator, the manager, and the nodes that hear from them: who leads, who keeps the log.
+"""The transitions of the coordinator, the manager, and the nodes that read the record: leaders and replicas.
 
-Every change of the record is a compare-and-set, so which node manages makes no difference; the model has one manager.
-A node that hears the record and a node that acts on what it heard are two steps where the difference matters.
+Every change of the record is a compare-and-set, so it does not matter which node manages; the model has one manager.
+Reading the record and acting on it are two steps where the difference matters.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from model.state import (
 
 
 def is_stale(node: Node, record: Record, bounds: Bounds) -> bool:
-    """True if this replica knows that the record is older than what the cluster has done since."""
+    """True if this replica knows that the record is older than changes that the cluster has made since."""
     if "R3" in bounds.rules and last_epoch(node.log) > record.epoch:
         return True
     return "R11" in bounds.rules and (record.version < node.seen or record.epoch < node.epoch)
 
 
 def node_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
-    """What a node does about the record: hear it, lead as it says, be seen by the others."""
+    """The steps of a node about the record: read it, lead as it says, register."""
     node = state.nodes[number]
     coordinator = state.coordinator
     name = number + 1
@@ -65,8 +65,8 @@ def node_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
 def _heard(state: State, bounds: Bounds, number: int, record: Record) -> State:
     node = state.nodes[number]
     if record.epoch < node.epoch:
-        return state  # It was told of a newer epoch in this life.
-    node = node._replace(heard=record if record.leader == number else None)  # Of no use to anybody else.
+        return state  # It has seen a newer epoch since its start.
+    node = node._replace(heard=record if record.leader == number else None)  # Other nodes have no use for it.
     if "R11" in bounds.rules:
         node = node._replace(seen=record.version)
     office = node.office
@@ -103,11 +103,11 @@ def _begin(state: State, bounds: Bounds, number: int, heard: Record) -> State:
     return with_node(state, number, leading)
 
 
-# The manager. Which node manages makes no difference: every change is a compare-and-set.
+# The manager. It does not matter which node manages: every change is a compare-and-set.
 
 
 def manager_steps(state: State, bounds: Bounds) -> Iterator[Step]:
-    """What the manager does: forget sessions of the dead, drop them from the in-sync set, depose, elect, move."""
+    """The steps of the manager: end sessions of dead nodes, drop them from the in-sync set, depose, elect, move."""
     coordinator = state.coordinator
     for number in members(coordinator.registered):
         if not state.nodes[number].up:
@@ -191,7 +191,7 @@ def _check_modes(state: State, bounds: Bounds, record: Record, chosen: int, ther
 
 
 def _transfers(state: State, bounds: Bounds, record: Record, epoch: int) -> Iterator[Step]:
-    """A leader that lives and has no session, or is asked, lets another one lead that has everything."""
+    """A leader that is alive and has no session, or is asked to, transfers its leadership to a complete replica."""
     node = state.nodes[record.leader]
     office = node.office
     if office is None or office.version != record.version or not bounds.allows(state, "transfer"):
@@ -251,7 +251,7 @@ def _proof_label(record: Record, there: list[int]) -> str:
 
 
 def _promised(state: State, record: Record, there: list[int]) -> State:
-    """Whoever answered takes nothing more of leaders before this epoch, and leads none of them."""
+    """The nodes that answered accept nothing more from leaders before this epoch, and lead none of these epochs."""
     for number in there:
         node = state.nodes[number]
         node = stepped_down(node, record)._replace(heard=None, halted=False)
@@ -281,7 +281,7 @@ def _newest(state: State, there: list[int]) -> tuple[int, int]:
 
 
 def _proof_by_notes(state: State, bounds: Bounds, there: list[int]) -> Record | None:
-    """Proof A: everybody whom the logs at hand name as a replica has answered, and nobody leads."""
+    """Proof A: all replicas that the available logs name have answered, and none leads."""
     answered = sum(bit(one) for one in there)
     noted = NOTHING
     for one in there:
@@ -300,7 +300,7 @@ def _proof_by_notes(state: State, bounds: Bounds, there: list[int]) -> Record | 
 
 
 def _proof_by_leader(state: State, there: list[int]) -> Record | None:
-    """Proof B: a leader lives, and everybody who could have replaced it has answered and knows of no newer epoch."""
+    """Proof B: a leader is alive, and all nodes that could have replaced it have answered and know no newer epoch."""
     answered = sum(bit(one) for one in there)
     for one in there:
         office = state.nodes[one].office

@@ -56,7 +56,7 @@ def common_index(leader: Log, follower: Log, by_nonce: bool) -> int:
 
 
 def stepped_down(node: Node, record: Record | None) -> Node:
-    """A leader forgets what it led and recovers from its disk, in the same process."""
+    """A leader forgets its leadership state and recovers from its disk, in the same process."""
     epoch = node.epoch if record is None else max(node.epoch, record.epoch)
     return node._replace(office=None, leader=NOBODY, agreed=False, synced=len(node.log), epoch=epoch)
 
@@ -104,7 +104,7 @@ def _note_quorum(state: State, number: int, node: Node, office: Office) -> State
 
 
 def leader_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
-    """What a leader does by itself."""
+    """The steps of a leader on its own."""
     node = state.nodes[number]
     office = node.office
     assert office is not None
@@ -142,7 +142,7 @@ def leader_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
 
 
 def _wishes(state: State, bounds: Bounds, number: int, node: Node, office: Office) -> Iterator[Step]:
-    """The in-sync sets that a leader may ask for: one follower less, or one more."""
+    """The in-sync sets that a leader may request: one follower less, or one more."""
     index, noted = notes(node.log)[-1]
     for other in range(len(state.nodes)):
         if other == number:
@@ -166,14 +166,14 @@ def _wishes(state: State, bounds: Bounds, number: int, node: Node, office: Offic
 
 
 def follower_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
-    """What a follower does with its leader, if that one leads."""
+    """The steps of a follower with its leader, if that node leads."""
     node = state.nodes[number]
     leader = state.nodes[node.leader]
     office = leader.office
     if not leader.up or office is None or office.epoch != node.epoch or node.halted:
         return
     if not office.replicas & bit(number):
-        return  # The leader has closed the stream of a node that keeps the log no more.
+        return  # The leader has closed the stream of a node that has no replica any more.
     if not node.agreed:
         if leader.synced > office.begun:
             yield from _meet(state, bounds, number, node, leader, office)
@@ -192,7 +192,7 @@ def follower_steps(state: State, bounds: Bounds, number: int) -> Iterator[Step]:
 
 
 def _meet(state: State, bounds: Bounds, number: int, node: Node, leader: Node, office: Office) -> Iterator[Step]:
-    """A follower and its leader find out up to where their logs agree."""
+    """A follower and its leader determine up to where their logs agree."""
     name = number + 1
     common = common_index(leader.log, node.log, "R14" in bounds.rules)
     if "R3" in bounds.rules and last_epoch(node.log) > office.epoch:

@@ -1,4 +1,4 @@
-"""Where runs begin, and what may happen in them."""
+"""The scenarios: initial states, and the bounds of what may happen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model.state import NOBODY, NOTHING, Coordinator, Entry, Node, Office, Recor
 
 
 def cluster(nodes: int, replicas: int, in_sync: int | None = None, blank: int = NOTHING) -> State:
-    """A cluster whose node 0 leads epoch 1; its epoch is committed everywhere, and everybody has agreed."""
+    """A cluster whose node 0 leads epoch 1; its epoch is committed on all replicas, and all have agreed."""
     in_sync = replicas if in_sync is None else in_sync
     record = Record(0, 1, replicas, in_sync, 1)
     log = (Entry(1, 0, replicas),)
@@ -53,7 +53,7 @@ def cluster(nodes: int, replicas: int, in_sync: int | None = None, blank: int = 
 
 
 class Scenario(NamedTuple):
-    """A start, what may happen then, and the rules without which it goes wrong."""
+    """An initial state, the bounds of a run, and the rules without which an invariant breaks."""
 
     about: str
     start: State
@@ -83,13 +83,13 @@ class Scenario(NamedTuple):
 
 
 def power_cut() -> State:
-    """The power of all nodes has failed; their sessions go on for a while."""
+    """All nodes have lost power; their sessions last for a while."""
     state = cluster(3, 0b111)
     return state._replace(nodes=tuple(crashed(node, node.synced, node.committed) for node in state.nodes))
 
 
 def incomplete_leader(in_sync: int) -> State:
-    """By a mistake elsewhere node 3 leads epoch 2 without an entry that node 2 has, and knows to be committed."""
+    """After another failure node 3 leads epoch 2 without an entry that node 2 has, and knows to be committed."""
     state = cluster(3, 0b111)
     entry = Entry(1, 0, NOTHING)
     begun = Entry(2, 0, 0b111)
@@ -247,6 +247,6 @@ SAME_LIFE: Final = Scenario(
 
 
 def wide(nodes: int, **counts: int) -> Scenario:
-    """A cluster whose first three nodes keep the log, under more faults than can be explored: for walks."""
+    """A cluster whose first three nodes have replicas, under more faults than can be explored: for walks."""
     replicas = (1 << min(nodes, 3)) - 1
     return Scenario("by the command line", cluster(nodes, replicas), limits(**counts), 9, ALL)

@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 class Office(NamedTuple):
-    """What a leader knows while it leads. `begun` is the length of its log before its epoch began."""
+    """The state of a leader. `begun` is the length of its log before its epoch began."""
 
     epoch: int
     version: int
@@ -58,7 +58,7 @@ class Node(NamedTuple):
     seen: int  # The version of the newest record that it has noted (R11).
     blank: bool  # The directory was never a member's.
     up: bool
-    epoch: int  # The newest that it was told of, or has written.
+    epoch: int  # The newest that it has seen or written.
     leader: int  # The node that it follows.
     agreed: bool  # It has agreed with that leader on a common log.
     halted: bool  # It refuses to follow, because the leader lacks what is committed here.
@@ -67,7 +67,7 @@ class Node(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """What ZooKeeper keeps. `given` is the highest epoch that it gave out, `lives` the last life of each node."""
+    """The data of ZooKeeper. `given` is the highest assigned epoch, `lives` the last life of each node."""
 
     record: Record | None
     given: int
@@ -86,15 +86,15 @@ class Saved(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything. The last fields are history: no transition of the protocol reads them."""
+    """The whole state. The last fields are history: no transition of the protocol reads them."""
 
     nodes: tuple[Node, ...]
     coordinator: Coordinator
     backup: Coordinator | None
     saved: tuple[Saved | None, ...]
     spent: tuple[int, ...]  # How often each bounded step was taken, in the order of bounds.KINDS.
-    truth: tuple[tuple[Entry, int], ...]  # What was called committed, and in which epoch.
-    leaders: tuple[tuple[int, int], ...]  # Epoch and node of those who have committed something.
+    truth: tuple[tuple[Entry, int], ...]  # Committed entries, with the epoch of their commit.
+    leaders: tuple[tuple[int, int], ...]  # Epoch and node of leaders that have committed something.
     alone: Log  # The synced log of a leader that was deposed while it could be asked.
     quorum: tuple[int, Log]  # An in-sync set, and what more than half of it have synced.
     broken: str  # The first invariant that was broken, as a sentence.
@@ -156,7 +156,7 @@ def describe_log(log: Log, synced: int, committed: int) -> str:
 
 
 def describe(state: State) -> list[str]:
-    """The state in a line a node and one for the coordinator."""
+    """The state as text: a line for each node and one for the coordinator."""
     lines = []
     for number, node in enumerate(state.nodes):
         role = "down"

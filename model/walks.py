@@ -1,4 +1,4 @@
-"""Random walks through the model, for bounds that are too large to be explored: by seed, so that a finding repeats."""
+"""Random walks through the model, for bounds that are too large to explore: by seed, so that a finding repeats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.state import State
 
 
 def walk(start: State, bounds: Bounds, *, seed: int, steps_max: int, fault_share: float = 0.15) -> Outcome:
-    """One walk. Faults are taken with the given probability, where there are any."""
+    """One walk. Faults are taken with the given probability, where any are possible."""
     began = time.perf_counter()
     choice = random.Random(seed)
     trace: list[Step] = [("start", start)]

@@ -1,5 +1,5 @@
-"""A whole world in one process, by seed: virtual time, disks that lose what was not synced, links that cut.
+"""A simulated world in one process, by seed: virtual time, disks that lose what was not synced, links that are cut.
 
-Whatever runs on the ports of `world` runs here unchanged. The same seed gives the same run, event by event; `trace`
+Code that uses the ports of `world` runs here unchanged. The same seed gives the same run, event by event; `trace`
 proves it.
 """

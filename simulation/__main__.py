@@ -10,9 +10,9 @@ from typing import Final
 from longhall.log import wal
 from simulation.planted import PLANTED
 from simulation.runner import default_processes, find_planted, kind_of, simulate
-from simulation.scenarios.plays import SCENARIOS
+from simulation.scenarios.registry import SCENARIOS
 
-SEEDS: Final = 220  # A little over three simulated minutes each: more than ten hours together.
+SEEDS: Final = 220  # A little over three simulated minutes each, more than ten hours in all.
 _PLAIN: Final = "LONGHALL_SIMULATE_PLAIN"
 
 
@@ -63,14 +63,14 @@ def main() -> int:
 
 
 def _chosen(name: str, kind: str) -> list[str]:
-    """The planted bugs that are meant: one, or all of a kind."""
+    """The chosen planted bugs: one, or all of a kind."""
     if name != "all":
         return [name]
     return sorted(name for name, bug in PLANTED.items() if kind in ("all", kind_of(bug.scenario)))
 
 
 def _start_plain() -> int:
-    """Bugs are planted into plain Python: compiled parts cannot be exchanged. Begin again with the sources."""
+    """Restart with the plain Python sources: compiled functions cannot be replaced by planted bugs."""
     if os.environ.get(_PLAIN) or not os.path.isdir("src/longhall"):
         print("planted bugs need the sources of Longhall: run this as ./dev simulate in a checkout", file=sys.stderr)
         return 2

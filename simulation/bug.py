@@ -1,4 +1,4 @@
-"""What a planted bug is, and how a part is exchanged for a worse one: see `planted`."""
+"""A planted bug, and the replacement of a function by a faulty one: see `planted`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-Plant = Callable[[], list[tuple[Any, str, Any]]]  # Where, which name, and what to put there instead.
+# Object or dictionary, name of the attribute or key, faulty replacement.
+Plant = Callable[[], list[tuple[Any, str, Any]]]
 
 
 class Bug(NamedTuple):
-    """What was done wrong, and where and how soon it shows."""
+    """A planted bug: what it does wrong, the scenario that finds it, and within how many seeds."""
 
     sentence: str
     scenario: str
@@ -19,9 +20,11 @@ class Bug(NamedTuple):
     plant: Plant
 
 
-def misfits(bug: Bug) -> list[str]:
-    """Parts that cannot be called as those they replace: a run with them ends at the first call, and that proves
-    nothing. Of plain Python only: built-in ones do not say how they are called.
+def signature_mismatches(bug: Bug) -> list[str]:
+    """Replacements whose signature does not fit the function that they replace.
+
+    A run with such a replacement fails at the first call and proves nothing. Built-in functions have no signature to
+    compare and are skipped.
     """
     found: list[str] = []
     for where, attribute, worse in bug.plant():
@@ -39,8 +42,8 @@ def misfits(bug: Bug) -> list[str]:
 
 
 @contextmanager
-def exchanged(where: Any, attribute: str, worse: Any) -> Iterator[None]:
-    """While it lasts, the worse one is there."""
+def replaced(where: Any, attribute: str, worse: Any) -> Iterator[None]:
+    """Replace the attribute or dictionary entry with the faulty one inside the `with` block."""
     if isinstance(where, dict):
         good = where[attribute]
         where[attribute] = worse

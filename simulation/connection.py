@@ -27,7 +27,10 @@ SPLIT_CHANCE: Final = 0.2
 
 @final
 class SimulatedTransport(asyncio.Transport):
-    """See the module. `lost` once the protocol has been, or will be, told that the connection is gone."""
+    """One end of a connection: an asyncio transport over a simulated link.
+
+    `lost` is true once the protocol has received connection_lost(), or will receive it.
+    """
 
     def __init__(self, fabric: Fabric, process: Process, here: tuple[str, int], there: tuple[str, int]) -> None:
         super().__init__({"sockname": here, "peername": there})
@@ -44,7 +47,7 @@ class SimulatedTransport(asyncio.Transport):
         self._arrives_at = 0.0
         self._incoming = bytearray()
         self._closing = False
-        self._ending = False  # No more writes: when all is delivered, the peer is told of the end.
+        self._ending = False  # No more writes: the peer receives the end after everything was delivered.
         self._ended = False
         self._peer_ended = False
         self._end_told = False
@@ -52,7 +55,7 @@ class SimulatedTransport(asyncio.Transport):
         self._writing_paused = False
         self.set_write_buffer_limits()
 
-    # What the fabric does.
+    # Calls of the fabric.
 
     def meet(self, peer: SimulatedTransport) -> None:
         self._peer = peer
@@ -84,7 +87,7 @@ class SimulatedTransport(asyncio.Transport):
         self._maybe_resume()
 
     def break_off(self, error: Exception | None) -> None:
-        """The connection is gone, with everything that had not arrived."""
+        """Break the connection; bytes under way are lost."""
         if self.lost:
             return
         self.lost = True
@@ -96,13 +99,15 @@ class SimulatedTransport(asyncio.Transport):
             self._fabric.loop.call_soon(self.process.enter, self._protocol.connection_lost, error)
 
     def silence(self) -> None:
-        """The process is dead: the end vanishes without telling anybody."""
+        """The process is dead: this end disappears and no protocol is called."""
         self.lost = True
         self._closing = True
         self._outgoing.clear()
 
     def _schedule(self) -> None:
-        """Pieces arrive in the order they were sent, whatever delay each of them drew."""
+        """Schedule the next arrival. Pieces arrive in the order in which they were sent, whatever delay each one
+        drew.
+        """
         loop = self._fabric.loop
         self._arrives_at = max(self._arrives_at + 1e-5, loop.time() + self._fabric.delay_s())
         loop.call_at(self._arrives_at, self._arrive)
@@ -112,7 +117,7 @@ class SimulatedTransport(asyncio.Transport):
         if not self._under_way or peer is None:
             return
         if self._fabric.is_cut(self.host, self._peer_host):
-            self._fabric.loop.call_later(0.2, self._arrive)  # Sent again until it gets through.
+            self._fabric.loop.call_later(0.2, self._arrive)  # Retransmitted until the link is whole.
             return
         piece = self._under_way.popleft()
         self._under_way_bytes -= len(piece)
@@ -126,12 +131,13 @@ class SimulatedTransport(asyncio.Transport):
         peer.process.enter(peer._deliver)
 
     def _deliver(self) -> None:
-        """Hand what has arrived to the protocol, unless it has not begun or reads no further."""
+        """Pass arrived bytes to the protocol, unless it has not started or has paused reading."""
         protocol = self._protocol
         if protocol is None or self.lost or not self._reading:
             return
         while self._incoming and self._reading and not self.lost:
-            if hasattr(protocol, "get_buffer"):  # Of the class or only of its shape.
+            # The class may implement the buffered protocol without deriving from it.
+            if hasattr(protocol, "get_buffer"):
                 buffered = cast(asyncio.BufferedProtocol, protocol)
                 buffer = memoryview(cast(Any, buffered.get_buffer(len(self._incoming))))
                 size = min(len(buffer), len(self._incoming))
@@ -151,7 +157,7 @@ class SimulatedTransport(asyncio.Transport):
                 self.close()
         self._maybe_finish()
 
-    # What protocols call.
+    # Calls of protocols.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.lost or self._ending or not data:
@@ -174,7 +180,7 @@ class SimulatedTransport(asyncio.Transport):
         return True
 
     def close(self) -> None:
-        """Send what is left, then the end; the protocol hears no more data."""
+        """Send what is left, then the end; the protocol receives no more data."""
         if self._closing:
             return
         self._closing = True
@@ -227,7 +233,7 @@ class SimulatedTransport(asyncio.Transport):
         self._maybe_finish()
 
     def _maybe_finish(self) -> None:
-        """Closed and everything sent: this end is done with it."""
+        """Finish this end when it is closed and everything is sent."""
         if self._closing and not self.lost and self._ended:
             self.lost = True
             if self._protocol is not None:

@@ -1,7 +1,7 @@
 """The Disk port over a platter, for one process.
 
-Calls that a real disk answers from memory take no time; a sync takes virtual time, and what was written after it
-began is not part of it. Every change is a point where the power may be cut: see `Faults.cut_after_changes`.
+Calls that a real disk answers from memory take no time. A sync takes virtual time and does not cover what was written
+after it began. The power may be cut at every change: see `DiskFailureModel.cut_after_changes`.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ SYNC_MS: Final = (0.1, 2.0)
 SYNC_STALL_MS: Final = (20.0, 300.0)
 SYNC_STALL_CHANCE: Final = 0.01
 BEHIND_MS: Final = (0.1, 20.0)
-BEHIND_MAX: Final = 3  # Under way at the same time; a real disk has room for more, and refuses more rarely.
+BEHIND_MAX: Final = 3  # Writes under way at once; a real disk accepts more, so the refusal is exercised often here.
 
-DATA: Final = ("wal/", "shards/", "partitions/", "incoming/")  # Files that a disk may lie about: everything replicated.
+# Files whose writes the disk may lose or misdirect: everything that is replicated.
+DATA: Final = ("wal/", "shards/", "partitions/", "incoming/")
 
-_Covered = tuple[Inode, int]  # A file and up to which of its changes a sync is about.
+_Covered = tuple[Inode, int]  # A file, and the last of its changes that a sync covers.
 
 
 @final
-class Faults:
-    """What may go wrong with a disk; a scenario sets it, and it stays as set until changed."""
+class DiskFailureModel:
+    """The faults that a disk has now. A scenario sets them, and they stay until it changes them."""
 
     def __init__(self) -> None:
         self.cold_read_chance = 0.05
         self.heal()
 
     def heal(self) -> None:
-        """Nothing fails from now on; what has happened stays."""
-        self.capacity_bytes: int | None = None  # None: there is always room.
+        """No call fails from now on; damage that was done stays."""
+        self.capacity_bytes: int | None = None  # None: unlimited.
         self.sync_ms = SYNC_MS
         self.sync_error_chance = 0.0
-        self.cut_after_changes = -1  # Counts down with every change; the power is cut when it reaches 0.
-        self.read_error_chance = 0.0  # A read fails with EIO.
-        self.read_errors = 0  # So many reads fail with it,
-        self.reads_before_errors = 0  # after so many that do not.
-        self.create_errno = 0  # Files and directories cannot be made: with this error; those that exist are well.
-        self.lost_write_chance = 0.0  # A write is synced, and never on the medium.
-        self.misdirected_write_chance = 0.0  # A write is synced, and lands elsewhere on the medium.
+        self.cut_after_changes = -1  # Decreases with every change; the power is cut when it reaches 0.
+        self.read_error_chance = 0.0  # Probability that a read fails with EIO.
+        self.read_errors = 0  # Number of reads that fail with EIO,
+        self.reads_before_errors = 0  # after this number of successful reads.
+        self.create_errno = 0  # Creating a file or directory fails with this errno; existing files work.
+        self.lost_write_chance = 0.0  # Probability that a synced write never reaches the medium.
+        self.misdirected_write_chance = 0.0  # Probability that a synced write reaches another place on the medium.
 
 
 @final
@@ -60,7 +61,7 @@ class SimulatedDisk:
         loop: SimulatedLoop,
         process: Process,
         platter: Platter,
-        faults: Faults,
+        faults: DiskFailureModel,
         chance: random.Random,
         trace: Trace,
         cut: Callable[[], None],
@@ -132,7 +133,8 @@ class SimulatedDisk:
         node = directory.entries.get(name)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        if isinstance(node, Directory):  # One name after the other, as the real call does: a cut may fall between.
+        # One name after the other, as the real call does: the power may be cut in between.
+        if isinstance(node, Directory):
             for inner in sorted(node.entries):
                 self.remove(f"{path}/{inner}")
         self.changing("remove", path)
@@ -159,7 +161,8 @@ class SimulatedDisk:
         starts_at = max(self._loop.time(), self._lanes_free_at[background])
         ends_at = starts_at + self._chance.uniform(low, high) / 1000
         self._lanes_free_at[background] = ends_at
-        # The sync goes on in the kernel whatever becomes of the process, so it is the world's event, not the process's.
+        # The kernel finishes the sync even if the process dies, so the event belongs to the world and not to the
+        # process.
         self._loop.call_at(ends_at, self._synced, covered, done)
 
     def _synced(self, covered: Sequence[_Covered], done: Done) -> None:
@@ -178,7 +181,7 @@ class SimulatedDisk:
         self.check()
         if len(self._behind) >= BEHIND_MAX:
             return False
-        # Whoever asked may close the file meanwhile.
+        # The caller may close the file before the write ends.
         self._behind.append((SimulatedFile(self, file.path, _simulated(file).inode), position, b"".join(buffers), done))
         starts_at = max(self._loop.time(), self._behind_free_at)
         self._behind_free_at = starts_at + self._chance.uniform(*BEHIND_MS) / 1000
@@ -186,13 +189,13 @@ class SimulatedDisk:
         return True
 
     def finish_writes(self) -> None:
-        """Also called when the process is gone: another one writes for it, and what was asked for is still done."""
+        """Complete the writes behind, also after the process has died: a helper process writes for it."""
         while self._behind:
             self._write_next()
 
     def _write_next(self) -> None:
         if not self._behind:
-            return  # Somebody waited for it.
+            return  # A caller waited for it and has finished it.
         file, position, data, done = self._behind.popleft()
         error: OSError | None = None
         room = self._room(file.inode, position + len(data)) - position
@@ -229,12 +232,12 @@ class SimulatedDisk:
         return max(0, self._faults.capacity_bytes - self._platter.used())
 
     def check(self) -> None:
-        """A dead process makes no calls; if its code still runs, it is unwinding, and this is where it ends."""
+        """Stop code of a dead process that is still unwinding: it may make no calls."""
         if not self._process.alive:
             raise PowerCut
 
     def changing(self, what: str, *details: object) -> None:
-        """Before every change: note it, and cut the power if this is the moment."""
+        """Note a change before it happens, and cut the power if this is the counted one."""
         self.check()
         self._trace.note(self._process.name, what, *details)
         if self._faults.cut_after_changes >= 0:
@@ -244,7 +247,7 @@ class SimulatedDisk:
                 raise PowerCut
 
     def room_for(self, inode: Inode, end: int) -> int:
-        """Up to which position the file can grow towards `end`."""
+        """The position up to which the file can grow towards `end`."""
         self.check()
         return self._room(inode, end)
 
@@ -252,7 +255,7 @@ class SimulatedDisk:
         return end if end <= inode.used else min(end, inode.used + self._free())
 
     def store(self, file: SimulatedFile, position: int, data: bytes) -> None:
-        """Write, unless this is a moment at which the disk lies."""
+        """Write, or lose or misdirect the write if the failure model says so."""
         faults = self._faults
         if faults.lost_write_chance or faults.misdirected_write_chance:
             drawn = self._chance.random()
@@ -269,7 +272,7 @@ class SimulatedDisk:
         file.inode.write(position, data)
 
     def _misdirect(self, file: SimulatedFile, data: bytes) -> None:
-        """Into another place of the same file, or into another file; whole sectors, as a disk writes."""
+        """Write whole sectors, as a disk does, to another place of the same file or to another file."""
         files = [(path, inode) for path, inode in self._platter.inodes() if path.startswith(DATA) and inode.stable]
         path, inode = (
             (file.path, file.inode) if not files or self._chance.random() < 0.5 else self._chance.choice(files)
@@ -279,7 +282,7 @@ class SimulatedDisk:
         inode.strike(sector * SECTOR_BYTES, data)
 
     def reading(self, path: str) -> None:
-        """Before every read: whether the disk can."""
+        """Raise OSError before a read that is to fail."""
         self.check()
         faults = self._faults
         fails = faults.read_error_chance > 0 and self._chance.random() < faults.read_error_chance
@@ -321,7 +324,7 @@ class SimulatedDisk:
 
 @final
 class SimulatedFile:
-    """An open file: reads see every write at once, whatever is durable."""
+    """An open file: reads see every write at once, durable or not."""
 
     def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
         self.path = path

@@ -1,11 +1,11 @@
-"""An asyncio loop whose time is a number.
+"""An asyncio loop in virtual time.
 
-When nothing is ready the clock jumps to the next timer; when there is none either, the run has deadlocked and says
-so. `call_soon` keeps its documented order. Timers that are equal run in an order drawn from the seed, because nothing
-promises another.
+When no callback is ready the clock jumps to the next timer; if there is no timer either, the run raises Deadlock.
+`call_soon` keeps its documented order. Timers with equal deadlines run in an order drawn from the seed, because asyncio
+promises none.
 
-A process of the simulated world can die without a trace: callbacks that belong to a dead one are dropped, so that no
-`finally` and no handler of it runs any more, as after SIGKILL. To whom a callback belongs is kept in its context.
+A simulated process dies as after SIGKILL: the loop drops its callbacks, so that none of its `finally` blocks and
+handlers runs. The context of a callback names the process that owns it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, TypeVar, cast, final
 
-BURIALS_MAX: Final = 10  # A handler that waits when its task is closed is closed again, so often.
-TIMER_JITTER_S: Final = 1e-6  # Far below every delay anybody asks for, far above what a float can tell apart.
+# A coroutine that awaits inside a handler while it is closed is closed again, at most so often.
+BURIALS_MAX: Final = 10
+TIMER_JITTER_S: Final = 1e-6  # Far below every delay in use, far above the resolution of a float.
 
 _T = TypeVar("_T")
 
 
 class Deadlock(Exception):
-    """Everybody waits and nothing will ever happen."""
+    """No callback is ready and no timer is set: the run can never continue."""
 
 
 class PowerCut(BaseException):
-    """Raised where a process dies in the middle of a call to the world. Nothing but this package may catch it."""
+    """Raised where a process dies in the middle of a call to the world. Only this package may catch it."""
 
 
 @final
 class Process:
-    """What dies together. `start` runs a coroutine inside it, `enter` a callback of the world."""
+    """A simulated process: tasks and callbacks that die together.
+
+    `start` runs a coroutine inside it, `enter` a callback of the world.
+    """
 
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
         self.name = name
@@ -49,7 +53,7 @@ class Process:
         return self._loop.create_task(coroutine, context=self._context)
 
     def enter(self, callback: Callable[..., object], *arguments: object) -> None:
-        """Call into the process from outside, for instance with data that arrived. Nothing happens if it is dead."""
+        """Call into the process from outside, for instance with data that arrived. Does nothing if it is dead."""
         if self._is_paused:
             self._held.append((self._context.copy(), callback, arguments))
         elif self.alive:
@@ -59,11 +63,11 @@ class Process:
                 pass
 
     def pause(self) -> None:
-        """SIGSTOP: it does nothing until `resume`, and does not know; everything that was to happen waits for it."""
+        """SIGSTOP: all callbacks are held until `resume`; the process does not notice."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """SIGCONT: what has waited happens, in its order."""
+        """SIGCONT: the held callbacks run, in their order."""
         self._is_paused = False
         held, self._held = self._held, []
         for context, callback, arguments in held:
@@ -75,7 +79,7 @@ class Process:
             self.ended.set_result(None)
 
     def run(self, callback: Callable[..., object], *arguments: object) -> None:
-        """A callback of its own, when its turn comes."""
+        """Run a callback of this process, or hold it while the process is paused."""
         if self._is_paused:
             self._held.append((contextvars.copy_context(), callback, arguments))
         elif self.alive:
@@ -89,13 +93,13 @@ _owner: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process
 
 
 def current_process() -> Process | None:
-    """Whose code is running; None for the world's and the scenario's own."""
+    """The process whose code is running; None for code of the world and of the scenario."""
     return _owner.get()
 
 
 @final
 class _Jump:
-    """Stands where the loop has its selector: instead of waiting for sockets it moves the clock."""
+    """The loop's selector: moves the clock instead of waiting for sockets."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -112,15 +116,19 @@ class _Jump:
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """See the module. Exceptions that nobody handled are kept in `failures`, as they would be lines in a log."""
+    """The event loop of a simulation.
+
+    Unhandled exceptions are collected in `failures`, where a real loop would log them.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._now = 0.0
-        self._clock_resolution = TIMER_JITTER_S  # The base class asks for more than a float holds after some months.
+        # The default of the base class is below the resolution of a float after some months.
+        self._clock_resolution = TIMER_JITTER_S
         self._selector = _Jump(self)
         self._order = random.Random(f"{seed}/loop")
-        # Tasks of dead processes stay suspended for ever; letting the collector close them would run their code.
+        # Tasks of dead processes stay suspended for ever; if the garbage collector closed them, their code would run.
         self._kept: list[asyncio.Task[Any]] = []
         self.failures: list[str] = []
         self.set_exception_handler(_keep_failure)
@@ -130,7 +138,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._now
 
     def jump(self) -> None:
-        """To the next timer. The base class keeps them in a heap, the earliest first."""
+        """Move the clock to the next timer: the base class has them in a heap, the earliest first."""
         timers: list[asyncio.TimerHandle] = getattr(self, "_scheduled")  # noqa: B009
         self._now = max(self._now, timers[0].when())
 
@@ -155,7 +163,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         raise AssertionError(f"a thread for {func} in a simulated world")
 
     def unheard(self) -> list[str]:
-        """Exceptions of tasks that ended with one and that nobody asked."""
+        """Exceptions of finished tasks that no code has retrieved."""
         found: list[str] = []
         for task in self._kept:
             if task.done() and not task.cancelled() and getattr(task, "_log_traceback", False):
@@ -165,10 +173,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return found
 
     def bury(self) -> None:
-        """At the end of a run: end every suspended task here and now, without a word about it.
+        """End every suspended task at the end of a run, and log nothing.
 
-        The collector would do it later, in the middle of another run: a handler of the dead one that then waits with a
-        time-out gives it to whatever task of the living runs at the moment, and cancels it.
+        The garbage collector would otherwise close them during a later run. A handler of such a task that starts a
+        time-out would then attach it to a task of that run and cancel it.
         """
         for task in [*self._kept, *asyncio.all_tasks(self)]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -179,7 +187,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                     break
                 except KeyboardInterrupt:
                     raise
-                except BaseException:  # A handler that waits again, or the world that is dead under it.
+                except BaseException:  # The handler awaits again, or calls the world of a dead process.
                     continue
         self._kept.clear()
         self.close()

@@ -1,9 +1,9 @@
 """Links between hosts, and the connections on them.
 
-A connection is a stream: bytes arrive in order, in other pieces than they were sent in, after the link's delay. A cut
-link delivers nothing until it heals, then everything: the stream hides loss as TCP does. A reset ends a connection at
-once, and what was under way is gone. Each direction can be cut on its own. A reader that stops reading stops its
-writer, through a bounded window.
+A connection is a stream: bytes arrive in order and after the link's delay, split differently from how they were sent. A
+cut link delivers nothing until it heals and then everything, as TCP hides loss. A reset ends a connection at once and
+loses the bytes under way. Each direction can be cut on its own. A reader that pauses stops its writer through a bounded
+window.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from simulation.trace import Trace
 LATENCY_MS: Final = (0.05, 2.0)
 LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "0.0.0.0", "::1", "::", "")
 FIRST_FREE_PORT: Final = 40_000
-GREETING_S: Final = 0.2  # A connection is asked for again and again, as TCP does.
+GREETING_S: Final = 0.2  # A connection attempt is repeated at this interval, as TCP does.
 GREETINGS_MAX: Final = 150
 
 
 @final
 class Fabric:
-    """All hosts' connections. Links are named by (from, to) and are whole unless cut."""
+    """The connections of all hosts. Links are named by (from, to) and are whole unless cut."""
 
     def __init__(self, loop: SimulatedLoop, chance: random.Random, trace: Trace) -> None:
         self.loop = loop
@@ -45,7 +45,7 @@ class Fabric:
         return self.chance.uniform(low, high) / 1000
 
     def cut(self, source: str, target: str) -> None:
-        """Deliver nothing from `source` to `target` until healed; the other direction is not concerned."""
+        """Deliver nothing from `source` to `target` until healed; the other direction is unaffected."""
         self.trace.note("cut", source, target)
         self._cut.add((source, target))
 
@@ -60,7 +60,7 @@ class Fabric:
         return (source, target) in self._cut
 
     def reset(self, host: str, fraction: float = 1.0) -> None:
-        """Break this share of the host's connections, as a balancer or a cable does."""
+        """Break this share of the host's connections, as a load balancer or a bad cable does."""
         for pair in self._open_connections():
             if host in (pair[0].host, pair[1].host) and self.chance.random() < fraction:
                 self.trace.note("reset", pair[0].host, pair[1].host)
@@ -68,7 +68,7 @@ class Fabric:
                     end.break_off(ConnectionResetError(errno.ECONNRESET, "connection reset"))
 
     def bury(self, process: Process, *, power: bool) -> None:
-        """A process has died: its listeners are gone, and its peers learn of it; late, if its host fell silent."""
+        """Remove the listeners of a dead process and tell its peers: at once, or late if its host lost power."""
         for address, listener in list(self._listeners.items()):
             if listener.process is process:
                 del self._listeners[address]
@@ -111,7 +111,7 @@ class Fabric:
 
 @final
 class SimulatedListener:
-    """Accepts for one process until closed."""
+    """Accepts connections for one process until closed."""
 
     def __init__(self, fabric: Fabric, process: Process, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         self.process = process
@@ -124,7 +124,7 @@ class SimulatedListener:
 
 @final
 class SimulatedNetwork:
-    """The Network port of one process on one host. A local name means this host; other hosts go by their names."""
+    """The Network port of one process on one host. Local names mean this host; other hosts are found by name."""
 
     def __init__(self, fabric: Fabric, process: Process, host: str) -> None:
         self._fabric = fabric

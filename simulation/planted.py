@@ -1,7 +1,7 @@
-"""Bugs that are put in on purpose: if the simulation does not notice them, its silence about the rest means nothing.
+"""Bugs planted on purpose: the simulation must find each of them, or a run without a failure proves nothing.
 
-Each bug exchanges a few parts of the plain Python for worse ones while a run lasts, and states within how many seeds of
-which scenario it is found. They are mistakes that somebody could make: each has happened to some storage system.
+Each bug replaces a few functions of the plain Python with faulty ones for one run, and states which scenario finds it
+within how many seeds. Each is a mistake that some storage system has made.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from simulation.bug import Bug, exchanged
+from simulation.bug import Bug, replaced
 from simulation.planted_coordinators import COORDINATOR_BUGS
 from simulation.planted_disks import DISK_BUGS
 from simulation.planted_features import FEATURE_BUGS
@@ -19,7 +19,7 @@ from simulation.planted_peers import PEER_BUGS
 from simulation.planted_queues import QUEUE_BUGS
 from simulation.planted_repairs import REPAIR_BUGS
 from simulation.planted_replicas import REPLICA_BUGS
-from simulation.planted_rest import REST_BUGS
+from simulation.planted_scrubs import SCRUB_BUGS
 from simulation.planted_topics import TOPIC_BUGS
 from simulation.planted_wings import WING_BUGS
 
@@ -36,19 +36,19 @@ PLANTED: Final[dict[str, Bug]] = {
     **DISK_BUGS,
     **PEER_BUGS,
     **REPAIR_BUGS,
-    **REST_BUGS,
+    **SCRUB_BUGS,
 }
 
 
 def tenth(number: int) -> list[str]:
-    """One bug of ten: whoever runs ten of them in a row has run all."""
+    """Every tenth planted bug, from `number` on: ten consecutive numbers cover all bugs."""
     return sorted(PLANTED)[number % TENTHS :: TENTHS]
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """While it lasts, the bug is in; no name, no bug."""
+    """Plant the bug inside the `with` block; an empty name plants none."""
     with ExitStack() as stack:
         for where, attribute, worse in PLANTED[name].plant() if name else ():
-            stack.enter_context(exchanged(where, attribute, worse))
+            stack.enter_context(replaced(where, attribute, worse))
         yield

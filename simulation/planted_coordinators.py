@@ -1,4 +1,4 @@
-"""Planted bugs of how a lost or restored coordinator is met, and of who may lead after that."""
+"""Planted bugs in the handling of a lost or restored coordinator, and in the choice of the next leader."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from longhall.node import join_state
 from longhall.node.cluster_node import ClusterNode
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _make_a_record_anyway() -> _Exchanges:
+def _make_a_record_anyway() -> _Replacements:
     async def check_record(coordinator: Any, member_file: Any) -> None:
         return
 
     return [(join_state, "check_record", check_record)]
 
 
-def _discard_for_a_shorter_log() -> _Exchanges:
-    """As it was: who has more than the leader fetches the leader's log and deletes its own."""
+def _discard_for_a_shorter_log() -> _Replacements:
+    """A replica with more entries than the leader does a full sync and deletes its own log."""
     good: Any = join_state.check_record
 
     async def check_record(coordinator: Any, member_file: Any) -> None:
@@ -37,7 +37,7 @@ def _discard_for_a_shorter_log() -> _Exchanges:
     ]
 
 
-def _believe_a_restored_record() -> _Exchanges:
+def _believe_a_restored_record() -> _Replacements:
     async def check_record(coordinator: Any, member_file: Any) -> None:
         return
 
@@ -53,7 +53,7 @@ def _believe_a_restored_record() -> _Exchanges:
     ]
 
 
-def _elect_one_alone() -> _Exchanges:
+def _elect_one_alone() -> _Replacements:
     good: Any = election.decide
 
     def decide(
@@ -69,7 +69,7 @@ def _elect_one_alone() -> _Exchanges:
     return [(controller, "decide", decide)]
 
 
-def _leave_the_set_together() -> _Exchanges:
+def _leave_the_set_together() -> _Replacements:
     async def is_anybody_well(others: list[int], ask: Any) -> bool:
         return bool(others)
 
@@ -81,25 +81,25 @@ COORDINATOR_BUGS: Final[dict[str, Bug]] = {
         "A node that finds no record makes one out of its own log.", "lost-coordinator", 4, _make_a_record_anyway
     ),
     "discard-for-a-shorter-log": Bug(
-        "Who has committed entries that the leader lacks fetches the leader's log.",
+        "A replica with committed entries that the leader lacks does a full sync.",
         "lost-coordinator",
         4,
         _discard_for_a_shorter_log,
     ),
     "believe-a-restored-record": Bug(
-        "A record that is older than what nodes have seen is obeyed.",
+        "Nodes follow a record that is older than one they have seen.",
         "restored-coordinator",
         4,
         _believe_a_restored_record,
     ),
     "elect-one-alone": Bug(
-        "One replica that was not stopped cleanly leads before the others are back.",
+        "A replica that was stopped uncleanly leads alone before the others are back.",
         "rolled-back",
         4,
         _elect_one_alone,
     ),
     "leave-the-set-together": Bug(
-        "Nodes that went down together all leave the in-sync set, since sessions of the others live.",
+        "Nodes that stopped together all leave the in-sync set, since the sessions of the others are alive.",
         "elections",
         4,
         _leave_the_set_together,

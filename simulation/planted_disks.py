@@ -1,4 +1,4 @@
-"""Planted bugs of how bad disks and lost machines are met: what cannot be read, what lies, what is fetched anew."""
+"""Planted bugs in the handling of bad disks and lost machines: failing reads, lost writes, full syncs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from longhall.log.wal import Wal
 from simulation.bug import Bug
 from simulation.planted_topics import _trust_torn_frames
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _end_the_log_at_an_error() -> _Exchanges:
+def _end_the_log_at_an_error() -> _Replacements:
     good: Any = Wal._walk
 
     def walk(self: Any, chain: Any, from_position: int, durable: int) -> Any:
@@ -26,7 +26,7 @@ def _end_the_log_at_an_error() -> _Exchanges:
     return [(Wal, "_walk", walk)]
 
 
-def _leave_a_segment_out() -> _Exchanges:
+def _leave_a_segment_out() -> _Replacements:
     good: Any = full_sync._segments
 
     def segments(hall: Any, body: bytes) -> Any:
@@ -35,23 +35,23 @@ def _leave_a_segment_out() -> _Exchanges:
     return [(full_sync, "_segments", segments)]
 
 
-def _give_up_what_the_disk_lost() -> _Exchanges:
+def _give_up_what_the_disk_lost() -> _Replacements:
     return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
 
 
-def _believe_a_damaged_snapshot() -> _Exchanges:
+def _believe_a_damaged_snapshot() -> _Replacements:
     return [(snapshots, "crc32c", _trust_torn_frames()[0][2])]
 
 
 DISK_BUGS: Final[dict[str, Bug]] = {
     "end-the-log-at-an-error": Bug(
-        "A log that cannot be read to its end is taken to end there.", "failed-reads", 10, _end_the_log_at_an_error
+        "A read error is taken for the end of the log.", "failed-reads", 10, _end_the_log_at_an_error
     ),
     "believe-a-damaged-snapshot": Bug(
-        "The checksum of a snapshot is not looked at.", "quarantine", 4, _believe_a_damaged_snapshot
+        "The checksum of a snapshot is not checked.", "quarantine", 4, _believe_a_damaged_snapshot
     ),
     "give-up-what-the-disk-lost": Bug(
-        "What a disk has lost is refused to readers although others have it.",
+        "Messages that a disk has lost are refused although other replicas have them.",
         "lying-disks",
         4,
         _give_up_what_the_disk_lost,

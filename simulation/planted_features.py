@@ -1,4 +1,4 @@
-"""Planted bugs of what queues can do beyond sending and receiving: going back, forks, answers, audits, filters."""
+"""Planted bugs in queue features beyond sending and receiving: rewinds, forks, answers, audits, filters."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _rewind_in_memory() -> _Exchanges:
+def _rewind_in_memory() -> _Replacements:
     def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
             queue.queue.apply(event)
@@ -27,7 +27,7 @@ def _rewind_in_memory() -> _Exchanges:
     return [(rewind, "write_queue", write)]
 
 
-def _fork_from_where_the_queue_is() -> _Exchanges:
+def _fork_from_where_the_queue_is() -> _Replacements:
     good: Any = declare_from
 
     async def declare(hall: Any, name: str, topic_id: Any, settings: Any, starts: dict[int, int]) -> Any:
@@ -38,12 +38,12 @@ def _fork_from_where_the_queue_is() -> _Exchanges:
     return [(rewind, "declare_from", declare)]
 
 
-def _answer_without_settling() -> _Exchanges:
+def _answer_without_settling() -> _Replacements:
     return [(answer._Settling, "write", lambda self: None)]
 
 
-def _audit_in_memory() -> _Exchanges:
-    """The record of a settle is kept in memory until the next delivery."""
+def _audit_in_memory() -> _Replacements:
+    """The audit entry of a settle stays in memory until the next delivery."""
     waiting: list[Any] = []
     good: Any = audit_log.note
 
@@ -58,7 +58,7 @@ def _audit_in_memory() -> _Exchanges:
     return [(audit_log, "note", note)]
 
 
-def _give_what_does_not_fit() -> _Exchanges:
+def _give_what_does_not_fit() -> _Replacements:
     good: Any = CompiledReceiverFilter.wants
 
     def wants(self: Any, lane: int, candidate: Any) -> bool:
@@ -67,7 +67,7 @@ def _give_what_does_not_fit() -> _Exchanges:
     return [(CompiledReceiverFilter, "wants", wants)]
 
 
-def _forget_what_was_passed() -> _Exchanges:
+def _forget_what_was_passed() -> _Replacements:
     def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
             if isinstance(event, Passed) and len(event.offsets) > 1:
@@ -78,14 +78,16 @@ def _forget_what_was_passed() -> _Exchanges:
 
 
 FEATURE_BUGS: Final[dict[str, Bug]] = {
-    "rewind-in-memory": Bug("A rewind is answered and not written down.", "rewinds", 4, _rewind_in_memory),
+    "rewind-in-memory": Bug("A rewind is answered and not logged.", "rewinds", 4, _rewind_in_memory),
     "fork-from-where-the-queue-is": Bug(
-        "A fork lacks what the queue has settled.", "rewinds", 2, _fork_from_where_the_queue_is
+        "A fork lacks the messages that the queue has settled.", "rewinds", 2, _fork_from_where_the_queue_is
     ),
-    "answer-without-settling": Bug("A question that is answered comes again.", "answers", 2, _answer_without_settling),
-    "audit-in-memory": Bug("The record of a settle waits for the next delivery.", "audits", 4, _audit_in_memory),
-    "give-what-does-not-fit": Bug("A filter lets something pass.", "filters", 2, _give_what_does_not_fit),
+    "answer-without-settling": Bug("An answered question is delivered again.", "answers", 2, _answer_without_settling),
+    "audit-in-memory": Bug("The audit entry of a settle waits for the next delivery.", "audits", 4, _audit_in_memory),
+    "give-what-does-not-fit": Bug(
+        "A filter delivers messages that do not match.", "filters", 2, _give_what_does_not_fit
+    ),
     "forget-what-was-passed": Bug(
-        "What a filter passes over is given to nobody.", "filters", 4, _forget_what_was_passed
+        "Messages that a filter skips are never delivered.", "filters", 4, _forget_what_was_passed
     ),
 }

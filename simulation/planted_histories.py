@@ -1,7 +1,4 @@
-"""Planted bugs for the scenarios of clusters that have a history: each is the mistake that its scenario is named for.
-
-Some are bugs of a single node or of the log, put where they hurt in a cluster.
-"""
+"""Planted bugs for the scenarios in `scenarios/histories.py`: each is the mistake that its scenario is named after."""
 
 from __future__ import annotations
 
@@ -31,11 +28,11 @@ from simulation.planted_replicas import (
 )
 from simulation.planted_topics import _read_open_transactions, _retry_a_failed_sync, _trust_torn_frames
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _cut_to_the_known_watermark() -> _Exchanges:
-    """At once, and not only when there is a leader to fetch it from again."""
+def _cut_to_the_known_watermark() -> _Replacements:
+    """Truncate at once, and not only when a leader can replicate the entries again."""
     good: Any = GroupReplica.become_follower
 
     def become_follower(self: Any, epoch: int, leader: int) -> None:
@@ -47,14 +44,14 @@ def _cut_to_the_known_watermark() -> _Exchanges:
     return [(GroupReplica, "become_follower", become_follower)]
 
 
-def _agree_by_length() -> _Exchanges:
+def _agree_by_length() -> _Replacements:
     return [
         (log_matching, "common_index", lambda leader, index, follower, other, *rest: min(index, other)),
         (log_matching, "contains", lambda *histories: True),
     ]
 
 
-def _write_under_an_old_epoch() -> _Exchanges:
+def _write_under_an_old_epoch() -> _Replacements:
     good: Any = ProducerTable.decide
 
     def decide(self: Any, header: Any) -> Any:
@@ -64,7 +61,7 @@ def _write_under_an_old_epoch() -> _Exchanges:
     return [(ProducerTable, "decide", decide), (send, "check_transaction", lambda *arguments: None)]
 
 
-def _write_without_adding() -> _Exchanges:
+def _write_without_adding() -> _Replacements:
     good: Any = check_transaction
 
     def adding(hall: Any, partition: Any, header: Any, transactional_id: Any, joins: bool) -> Any:
@@ -73,7 +70,7 @@ def _write_without_adding() -> _Exchanges:
     return [(send, "check_transaction", adding)]
 
 
-def _carry_once_more() -> _Exchanges:
+def _carry_once_more() -> _Replacements:
     good: Any = LeaderClient.lost
 
     def lost(self: Any, call: Any, error: Exception, sent: bool) -> None:
@@ -85,7 +82,7 @@ def _carry_once_more() -> _Exchanges:
     return [(LeaderClient, "lost", lost), (LeaderClient, "_give_up", give_up)]
 
 
-def _believe_what_was_not_answered() -> _Exchanges:
+def _believe_what_was_not_answered() -> _Replacements:
     good: Any = coordinator_session.CoordinatorSession.record_in_sync
 
     async def record_in_sync(self: Any, epoch: int, version: int, in_sync: frozenset[int]) -> Any:
@@ -98,19 +95,19 @@ def _believe_what_was_not_answered() -> _Exchanges:
     return [(coordinator_session.CoordinatorSession, "record_in_sync", record_in_sync)]
 
 
-def _keep_ones_own_clock() -> _Exchanges:
+def _keep_ones_own_clock() -> _Replacements:
     return [(HallTime, "follow", HallTime.not_before)]
 
 
-def _believe_to_lead() -> _Exchanges:
+def _believe_to_lead() -> _Replacements:
     async def confirm(self: Any) -> None:
-        """Nobody is asked."""
+        """Confirm without asking any replica."""
 
     return [(LeadershipCheck, "confirm", confirm)]
 
 
-def _apply_otherwise() -> _Exchanges:
-    """Whoever replays passes over what only moves the end of a lease."""
+def _apply_otherwise() -> _Replacements:
+    """The replay skips events that only move the end of a lease."""
     good: Any = replay.Replay._apply
 
     def apply(self: Any, shard: int, room: int, event: bytes) -> None:
@@ -120,58 +117,68 @@ def _apply_otherwise() -> _Exchanges:
     return [(replay.Replay, "_apply", apply)]
 
 
-def _spread_damage() -> _Exchanges:
+def _spread_damage() -> _Replacements:
     async def finish(self: Any) -> None:
         self._waiting = []
 
     return [(SyncVerification, "finish", finish)]
 
 
-def _refuse_what_others_have() -> _Exchanges:
+def _refuse_what_others_have() -> _Replacements:
     return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
 
 
 HISTORY_BUGS: Final[dict[str, Bug]] = {
     "cut-to-the-known-watermark": Bug(
-        "Who comes back cuts what it does not know to be committed.", "kip-101", 20, _cut_to_the_known_watermark
+        "A restarted replica truncates entries that it does not know to be committed.",
+        "kip-101",
+        20,
+        _cut_to_the_known_watermark,
     ),
-    "agree-by-length": Bug("Logs of one length are taken for equal.", "kip-279", 4, _agree_by_length),
-    "lead-without-everything": Bug("Whoever comes back first leads.", "kip-966", 4, _elect_whoever_is_there),
+    "agree-by-length": Bug("Logs of equal length are taken for equal.", "kip-279", 4, _agree_by_length),
+    "lead-without-everything": Bug("The first node that comes back leads.", "kip-966", 4, _elect_whoever_is_there),
     "answer-from-memory": Bug(
-        "Followers answer before their disks do.", "nats-power-failure", 4, _answer_before_the_sync
+        "Followers acknowledge before their sync.", "nats-power-failure", 4, _answer_before_the_sync
     ),
-    "trust-flipped-bits": Bug("The checksum of the log is not looked at.", "nats-flipped-bit", 4, _trust_torn_frames),
+    "trust-flipped-bits": Bug("The checksum of the log is not checked.", "nats-flipped-bit", 4, _trust_torn_frames),
     "believe-a-second-sync": Bug(
-        "A sync that succeeds after one that failed is believed.", "failed-fsync", 4, _retry_a_failed_sync
+        "A successful sync after a failed one is trusted.", "failed-fsync", 4, _retry_a_failed_sync
     ),
     "show-open-transactions": Bug(
-        "Readers of what is committed see the rest.", "redpanda-bufstream", 4, _read_open_transactions
+        "Readers of committed transactions see open ones.", "redpanda-bufstream", 4, _read_open_transactions
     ),
-    "write-under-an-old-epoch": Bug("A writer that was fenced may write.", "kip-890", 2, _write_under_an_old_epoch),
-    "write-without-adding": Bug(
-        "A partition joins a transaction by being written.", "kip-890", 2, _write_without_adding
-    ),
+    "write-under-an-old-epoch": Bug("A fenced writer may write.", "kip-890", 2, _write_under_an_old_epoch),
+    "write-without-adding": Bug("A write adds its partition to the transaction.", "kip-890", 2, _write_without_adding),
     "carry-once-more": Bug(
-        "What may have been done is asked again of the next leader.", "rabbitmq-mirrored-queues", 10, _carry_once_more
+        "A request that may have been carried out is sent again to the next leader.",
+        "rabbitmq-mirrored-queues",
+        10,
+        _carry_once_more,
     ),
     "believe-what-was-not-answered": Bug(
-        "A change without an answer is taken for made.", "zookeeper-lost-answers", 4, _believe_what_was_not_answered
+        "A change without an answer is taken for done.", "zookeeper-lost-answers", 4, _believe_what_was_not_answered
     ),
     "go-on-alone": Bug(
-        "A leader does not wait for those it has lost.", "zookeeper-paused-leader", 4, _leave_before_it_is_recorded
+        "A leader commits without the replicas that it has lost.",
+        "zookeeper-paused-leader",
+        4,
+        _leave_before_it_is_recorded,
     ),
     "forget-ids-in-a-failover": Bug(
         "The next leader knows no deduplication ids.", "sqs-fifo-deduplication", 4, _forget_deduplication
     ),
     "keep-ones-own-clock": Bug(
-        "The next leader goes by the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
+        "The next leader uses the clock of its own host.", "cluster-clocks", 4, _keep_ones_own_clock
     ),
     "believe-to-lead": Bug(
-        "Who leads no more without knowing it says what does not exist.", "cluster-deposed", 2, _believe_to_lead
+        "A deposed leader that has not noticed answers that something does not exist.",
+        "cluster-deposed",
+        2,
+        _believe_to_lead,
     ),
-    "spread-damage": Bug("What is fetched anew is not checked.", "cluster-damage", 20, _spread_damage),
+    "spread-damage": Bug("The data of a full sync is not checked.", "cluster-damage", 20, _spread_damage),
     "refuse-what-others-have": Bug(
-        "What is damaged on the leader is given up.", "cluster-damage", 4, _refuse_what_others_have
+        "Messages that are damaged on the leader are given up.", "cluster-damage", 4, _refuse_what_others_have
     ),
-    "apply-otherwise": Bug("Followers apply something less than the leader.", "cluster-letters", 2, _apply_otherwise),
+    "apply-otherwise": Bug("Followers apply fewer events than the leader.", "cluster-letters", 2, _apply_otherwise),
 }

@@ -1,4 +1,4 @@
-"""Planted bugs of the handshake between processes: ways in which others have let strangers in."""
+"""Planted bugs in the handshake between processes, as other systems have had them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _believe_any_greeting() -> _Exchanges:
+def _believe_any_greeting() -> _Replacements:
     return [(Secrets, "accept", lambda self, terms, direction, given, more=b"": True)]
 
 
-def _take_the_plain_greeting() -> _Exchanges:
+def _take_the_plain_greeting() -> _Replacements:
     good: Any = authentication.Listener._plain
 
     def plain(self: Any, greeting: Any) -> Any:
@@ -26,12 +26,12 @@ def _take_the_plain_greeting() -> _Exchanges:
     return [(authentication.Listener, "_plain", plain)]
 
 
-def _use_a_nonce_again() -> _Exchanges:
+def _use_a_nonce_again() -> _Replacements:
     return [(Peers, "_nonce", lambda self: bytes(authentication.NONCE_BYTES))]
 
 
-def _sign_without_a_direction() -> _Exchanges:
-    """Nor the greeting: either of them alone keeps a proof from being sent back to its maker."""
+def _sign_without_a_direction() -> _Replacements:
+    """Leave out the direction and the greeting: either one alone prevents a reflected proof."""
     good: Any = authentication.proof_of
 
     def proof_of(secret: Any, terms: Any, direction: Any, more: Any = b"") -> Any:
@@ -41,14 +41,14 @@ def _sign_without_a_direction() -> _Exchanges:
 
 
 PEER_BUGS: Final[dict[str, Bug]] = {
-    "believe-any-greeting": Bug("A proof of the secret is not looked at.", "strangers", 2, _believe_any_greeting),
+    "believe-any-greeting": Bug("The proof of the secret is not checked.", "strangers", 2, _believe_any_greeting),
     "take-the-plain-greeting": Bug(
-        "A node with a secret lets in who greets without one.", "strangers", 2, _take_the_plain_greeting
+        "A node with a secret accepts a greeting without one.", "strangers", 2, _take_the_plain_greeting
     ),
     "use-a-nonce-again": Bug(
         "Every challenge is the same, so a recorded proof fits.", "strangers", 2, _use_a_nonce_again
     ),
     "sign-without-a-direction": Bug(
-        "A node takes its own proof for that of another.", "strangers", 2, _sign_without_a_direction
+        "A node accepts its own proof from another process.", "strangers", 2, _sign_without_a_direction
     ),
 }

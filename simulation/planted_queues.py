@@ -1,4 +1,4 @@
-"""Planted bugs of queues. Most are of two kinds: something is told before it is true, or true in memory only.
+"""Planted bugs of queues. In most of them an answer precedes its commit, or a state is in memory only.
 
 See `planted` for how they are put in.
 """
@@ -33,7 +33,7 @@ _FOR_EVER_MS: Final = 1 << 62
 
 
 def _in_memory_only(kind: type) -> Any:
-    """Writing for queues that forgets to append events of this kind."""
+    """A function that writes the events of queues, except those of this kind."""
 
     def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
@@ -53,7 +53,7 @@ def _deliver_before_commit() -> list[tuple[Any, str, Any]]:
 
 
 class _Applying(Committable):
-    """Changes the queue when the event is on the disk, and not before."""
+    """Applies an event to the queue when it is durable, and not at once."""
 
     def __init__(self, queue: Any, event: Any) -> None:
         self._queue = queue
@@ -135,7 +135,7 @@ def _forget_blocked_groups() -> list[tuple[Any, str, Any]]:
 
     def enrol(self: Any, row: int, name: str) -> None:
         state = self._leases.state[row]
-        self._leases.state[row] = 1  # As if it were available.
+        self._leases.state[row] = 1  # As if the message were available.
         enrol_well(self, row, name)
         self._leases.state[row] = state
 
@@ -210,34 +210,49 @@ def _believe_the_wall_clock() -> list[tuple[Any, str, Any]]:
 
 QUEUE_BUGS: Final[dict[str, Bug]] = {
     "deliver-before-commit": Bug(
-        "Messages are shown before their lease is durable.", "leases", 4, _deliver_before_commit
+        "Messages are delivered before their lease is durable.", "leases", 4, _deliver_before_commit
     ),
     "lease-twice-while-syncing": Bug(
-        "A lease holds only from its sync on, so two get the message.", "leases", 2, _lease_twice_while_syncing
+        "A lease holds only from its sync on, so two consumers get the message.",
+        "leases",
+        2,
+        _lease_twice_while_syncing,
     ),
-    "settle-in-memory": Bug("A settle is answered and not written down.", "leases", 4, _settle_in_memory),
-    "extend-in-memory": Bug("An extension is answered and not written down.", "leases", 10, _extend_in_memory),
+    "settle-in-memory": Bug("A settle is answered and not logged.", "leases", 4, _settle_in_memory),
+    "extend-in-memory": Bug("An extension is answered and not logged.", "leases", 10, _extend_in_memory),
     "purge-in-memory": Bug("A purge does not survive a crash.", "leases", 10, _purge_in_memory),
-    "settle-once-in-memory": Bug("At most once is forgotten in a crash.", "leases", 4, _settle_once_in_memory),
+    "settle-once-in-memory": Bug(
+        "An at-most-once delivery is forgotten in a crash.", "leases", 4, _settle_once_in_memory
+    ),
     "forget-leases": Bug("Deadlines of leases do not survive a restart.", "leases", 4, _forget_leases),
-    "forget-pauses": Bug("A paused queue is not, after a restart.", "leases", 10, _forget_pauses),
+    "forget-pauses": Bug("A paused queue is not paused after a restart.", "leases", 10, _forget_pauses),
     "take-old-receipts": Bug("A superseded receipt still works.", "leases", 4, _take_old_receipts),
-    "forget-deduplication": Bug("The window of sends does not survive a restart.", "lines", 10, _forget_deduplication),
+    "forget-deduplication": Bug(
+        "The deduplication window does not survive a restart.", "lines", 10, _forget_deduplication
+    ),
     "forget-blocked-groups": Bug(
-        "A group is not blocked any more after a restart.", "lines", 10, _forget_blocked_groups
+        "A blocked group is not blocked after a restart.", "lines", 10, _forget_blocked_groups
     ),
-    "grow-without-marks": Bug("A group goes to a new part at once.", "resizes", 4, _grow_without_marks),
+    "grow-without-marks": Bug("A group moves to a new part at once.", "resizes", 4, _grow_without_marks),
     "mark-nobody-who-chooses": Bug(
-        "A Kafka producer hears of a growth, and its keys overtake.", "resizes", 4, _mark_nobody_who_chooses
+        "A Kafka producer learns of new partitions, and messages of its keys overtake.",
+        "resizes",
+        4,
+        _mark_nobody_who_chooses,
     ),
-    "forget-marks": Bug("A restart forgets what a group left in other parts.", "resizes", 4, _forget_marks),
+    "forget-marks": Bug("A restart forgets the messages of a group in other parts.", "resizes", 4, _forget_marks),
     "forget-attempts": Bug("Snapshots lack the attempts.", "letters", 4, _forget_attempts),
     "bury-without-settling": Bug("A dead letter stays in its queue as well.", "letters", 4, _bury_without_settling),
-    "drop-dead-letters": Bug("What dies is not moved.", "letters", 2, _drop_dead_letters),
+    "drop-dead-letters": Bug("A dead message is not moved to the dead-letter queue.", "letters", 2, _drop_dead_letters),
     "redrive-without-settling": Bug("A redriven message stays a dead letter.", "letters", 4, _redrive_without_settling),
     "move-without-settling-the-staged": Bug(
-        "A delayed message that came stays delayed as well.", "leases", 4, _move_without_settling_the_staged
+        "A delayed message stays in the staging lane after its promotion.",
+        "leases",
+        4,
+        _move_without_settling_the_staged,
     ),
-    "believe-the-wall-clock": Bug("A clock that is set ends leases and delays.", "clocks", 2, _believe_the_wall_clock),
+    "believe-the-wall-clock": Bug(
+        "A change of the wall clock ends leases and delays.", "clocks", 2, _believe_the_wall_clock
+    ),
     "open-a-whole-slice": Bug("A slice of delays ends when it begins.", "delays", 2, _open_a_whole_slice),
 }

@@ -1,4 +1,4 @@
-"""Planted bugs of replicas whose state is not what the log says."""
+"""Planted bugs of replicas whose state differs from the log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from longhall.cluster.replication import digests
 from longhall.log.frames import Entry
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _skip_what_cannot_be_applied() -> _Exchanges:
+def _skip_what_cannot_be_applied() -> _Replacements:
     good: Any = apply.apply_entry
 
     def apply_entry(replay: Any, entry: Entry, index: int) -> None:
@@ -24,22 +24,22 @@ def _skip_what_cannot_be_applied() -> _Exchanges:
     return [(apply, "apply_entry", apply_entry)]
 
 
-def _digest_nothing() -> _Exchanges:
+def _digest_nothing() -> _Replacements:
     def digest_slice(hall: Any, mark: Any) -> dict[str, dict[str, int]]:
         return {}
 
     return [(digests, "digest_slice", digest_slice)]
 
 
-def _ignore_a_divergent_digest() -> _Exchanges:
+def _ignore_a_divergent_digest() -> _Replacements:
     def judge(reports: Any, voters: int) -> Any:
         return digests.Verdict({}, True)
 
     return [(digests, "judge", judge)]
 
 
-def _believe_the_leader() -> _Exchanges:
-    """Whoever leads is right."""
+def _believe_the_leader() -> _Replacements:
+    """The leader's digest wins against the majority."""
     good: Any = digests.Comparison._close
 
     def close(self: Any, index: int) -> None:
@@ -56,13 +56,13 @@ def _believe_the_leader() -> _Exchanges:
 
 REPAIR_BUGS: Final[dict[str, Bug]] = {
     "skip-what-cannot-be-applied": Bug(
-        "A follower passes over an entry that it cannot apply.", "failing-reads", 4, _skip_what_cannot_be_applied
+        "A follower skips an entry that it cannot apply.", "failing-reads", 4, _skip_what_cannot_be_applied
     ),
     "digest-nothing": Bug("Replicas compare nothing.", "divergence", 2, _digest_nothing),
     "ignore-a-divergent-digest": Bug(
-        "That a replica differs is found and left so.", "divergence", 2, _ignore_a_divergent_digest
+        "A divergent replica is found and not repaired.", "divergence", 2, _ignore_a_divergent_digest
     ),
     "believe-the-leader": Bug(
-        "A leader that differs from the majority leads on.", "divergence", 4, _believe_the_leader
+        "A leader whose state differs from the majority stays leader.", "divergence", 4, _believe_the_leader
     ),
 }

@@ -1,4 +1,4 @@
-"""Planted bugs of replication: mistakes that have lost or doubled messages in systems that people trusted."""
+"""Planted bugs of replication: mistakes that have lost or duplicated messages in other systems."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from longhall.shards.commit_tracker import CommitTracker
 from longhall.shards.replica import Replica
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _commit_without_followers() -> _Exchanges:
+def _commit_without_followers() -> _Replacements:
     def advance(self: Any) -> None:
         self.committed = max(self.committed, self.synced)
 
     return [(CommitTracker, "_advance", advance)]
 
 
-def _commit_by_majority() -> _Exchanges:
-    """As in a quorum system; but here one who is left of those on record may become leader, and have less."""
+def _commit_by_majority() -> _Replacements:
+    """Commit as a quorum system does; but here any single replica of the in-sync set may become leader, and lack
+    entries.
+    """
 
     def advance(self: Any) -> None:
         synced = sorted([self.synced, *(self.followers[node].synced for node in self.in_sync if node != self.node)])
@@ -40,7 +42,7 @@ def _commit_by_majority() -> _Exchanges:
     return [(CommitTracker, "_advance", advance)]
 
 
-def _answer_before_the_sync() -> _Exchanges:
+def _answer_before_the_sync() -> _Replacements:
     good: Any = GroupReplica.take_push
 
     def take_push(self: Any, push: Any) -> None:
@@ -50,7 +52,7 @@ def _answer_before_the_sync() -> _Exchanges:
     return [(GroupReplica, "take_push", take_push)]
 
 
-def _truncate_to_the_commit_position() -> _Exchanges:
+def _truncate_to_the_commit_position() -> _Replacements:
     good: Any = GroupReplica.follow
 
     def follow(self: Any) -> Any:
@@ -61,7 +63,7 @@ def _truncate_to_the_commit_position() -> _Exchanges:
     return [(GroupReplica, "follow", follow)]
 
 
-def _apply_what_is_not_committed() -> _Exchanges:
+def _apply_what_is_not_committed() -> _Replacements:
     good: Any = GroupReplica.take_push
 
     def take_push(self: Any, push: Any) -> None:
@@ -71,7 +73,7 @@ def _apply_what_is_not_committed() -> _Exchanges:
     return [(GroupReplica, "take_push", take_push)]
 
 
-def _forget_the_cut() -> _Exchanges:
+def _forget_the_cut() -> _Replacements:
     good: Any = GroupReplica._note
 
     def note(self: Any, mark: Any) -> None:
@@ -81,7 +83,7 @@ def _forget_the_cut() -> _Exchanges:
     return [(GroupReplica, "_note", note)]
 
 
-def _leave_before_it_is_recorded() -> _Exchanges:
+def _leave_before_it_is_recorded() -> _Replacements:
     def ask(self: Any, in_sync: frozenset[int]) -> None:
         self.asked = in_sync
         self.in_sync = self.in_sync & in_sync
@@ -90,14 +92,14 @@ def _leave_before_it_is_recorded() -> _Exchanges:
     return [(CommitTracker, "ask", ask)]
 
 
-def _publish_what_is_not_committed() -> _Exchanges:
+def _publish_what_is_not_committed() -> _Replacements:
     async def committed(replica: Any, index: int) -> None:
         return
 
     return [(checkpoint, "_committed", committed)]
 
 
-def _recover_everything_as_committed() -> _Exchanges:
+def _recover_everything_as_committed() -> _Replacements:
     good: Any = replica_recovery._take_frame
 
     def take_frame(hall: Any, replica: Any, frame: Any) -> None:
@@ -107,7 +109,7 @@ def _recover_everything_as_committed() -> _Exchanges:
     return [(replica_recovery, "_take_frame", take_frame)]
 
 
-def _serve_before_the_epoch_is_committed() -> _Exchanges:
+def _serve_before_the_epoch_is_committed() -> _Replacements:
     good: Any = GroupReplica._begin_epoch
 
     def begin(self: Any, epoch: int, record: Any) -> None:
@@ -118,7 +120,7 @@ def _serve_before_the_epoch_is_committed() -> _Exchanges:
     return [(GroupReplica, "_begin_epoch", begin)]
 
 
-def _count_what_was_sent() -> _Exchanges:
+def _count_what_was_sent() -> _Replacements:
     good: Any = GroupReplica.written
 
     def written(self: Any, time_ms: int) -> None:
@@ -131,7 +133,7 @@ def _count_what_was_sent() -> _Exchanges:
     return [(GroupReplica, "written", written)]
 
 
-def _lead_from_the_commit_position() -> _Exchanges:
+def _lead_from_the_commit_position() -> _Replacements:
     good: Any = GroupReplica.become_leader
 
     async def become_leader(self: Any, epoch: int, record: Any) -> None:
@@ -142,7 +144,7 @@ def _lead_from_the_commit_position() -> _Exchanges:
     return [(GroupReplica, "become_leader", become_leader)]
 
 
-def _forget_what_is_pending() -> _Exchanges:
+def _forget_what_is_pending() -> _Replacements:
     good: Any = Replica.snapshot
 
     def snapshot(self: Any) -> dict[str, Any]:
@@ -152,11 +154,11 @@ def _forget_what_is_pending() -> _Exchanges:
     return [(Replica, "snapshot", snapshot)]
 
 
-def _follow_in_memory() -> _Exchanges:
+def _follow_in_memory() -> _Replacements:
     return [(Wal, "append_together", lambda self, entries, count: None)]
 
 
-def _elect_without_asking() -> _Exchanges:
+def _elect_without_asking() -> _Replacements:
     async def most_complete(
         ask: Any, candidates: list[int], epoch: int, in_sync: int, committed: tuple[int, int] = (0, 0)
     ) -> int:
@@ -165,11 +167,11 @@ def _elect_without_asking() -> _Exchanges:
     return [(controller, "most_complete", most_complete)]
 
 
-def _one_is_a_quorum() -> _Exchanges:
+def _one_is_a_quorum() -> _Replacements:
     return [(CommitTracker, "_synced_by_majority", lambda self, nodes: self.synced)]
 
 
-def _forget_the_last_part() -> _Exchanges:
+def _forget_the_last_part() -> _Replacements:
     good: Any = replay.Replay._join
 
     def join(self: Any, entry: Any) -> Any:
@@ -181,8 +183,8 @@ def _forget_the_last_part() -> _Exchanges:
     return [(replay.Replay, "_join", join)]
 
 
-def _let_everybody_in() -> _Exchanges:
-    """Neither the record nor the directory is looked at."""
+def _let_everybody_in() -> _Replacements:
+    """Skip the checks of the record and of the directory."""
     read: Any = recovery.read_identity
     identify: Any = recovery.identify
 
@@ -200,7 +202,7 @@ def _let_everybody_in() -> _Exchanges:
     ]
 
 
-def _acknowledge_with_too_few() -> _Exchanges:
+def _acknowledge_with_too_few() -> _Replacements:
     good: Any = GroupReplica._refuse
 
     def refuse(self: Any) -> None:
@@ -210,7 +212,7 @@ def _acknowledge_with_too_few() -> _Exchanges:
     return [(GroupReplica, "_refuse", refuse)]
 
 
-def _elect_whoever_is_there() -> _Exchanges:
+def _elect_whoever_is_there() -> _Replacements:
     good: Any = election.decide
 
     def decide(
@@ -227,14 +229,14 @@ def _elect_whoever_is_there() -> _Exchanges:
     return [(controller, "decide", decide)]
 
 
-def _replace_a_living_leader() -> _Exchanges:
+def _replace_a_living_leader() -> _Replacements:
     async def nobody(self: Any, state: Any, members: Any, suspects: Any) -> frozenset[int]:
         return frozenset()
 
     return [(controller.Controller, "_living_leader", nobody)]
 
 
-def _never_back_up() -> _Exchanges:
+def _never_back_up() -> _Replacements:
     def add(self: Any, size_bytes: int, entries: int) -> None:
         self.size_bytes += size_bytes
         self.entries += entries
@@ -244,51 +246,71 @@ def _never_back_up() -> _Exchanges:
 
 
 REPLICA_BUGS: Final[dict[str, Bug]] = {
-    "commit-without-followers": Bug("Synced here counts as committed.", "elections", 4, _commit_without_followers),
+    "commit-without-followers": Bug(
+        "An entry synced on the leader alone counts as committed.", "elections", 4, _commit_without_followers
+    ),
     "commit-by-majority": Bug("Two of three are enough to acknowledge.", "survivors", 4, _commit_by_majority),
     "answer-before-the-sync": Bug(
-        "A follower answers what is not on its disk.", "survivors", 4, _answer_before_the_sync
+        "A follower acknowledges entries that are not on its disk.", "survivors", 4, _answer_before_the_sync
     ),
     "truncate-to-the-commit-position": Bug(
-        "A follower cuts what it does not know to be committed.", "elections", 10, _truncate_to_the_commit_position
+        "A follower truncates entries that it does not know to be committed.",
+        "elections",
+        10,
+        _truncate_to_the_commit_position,
     ),
-    "apply-what-is-not-committed": Bug("A follower applies at once.", "elections", 10, _apply_what_is_not_committed),
-    "forget-the-cut": Bug("A restart brings back what was cut.", "elections", 20, _forget_the_cut),
-    "count-what-was-sent": Bug("What was sent to a follower counts as answered.", "elections", 4, _count_what_was_sent),
+    "apply-what-is-not-committed": Bug(
+        "A follower applies entries before their commit.", "elections", 10, _apply_what_is_not_committed
+    ),
+    "forget-the-cut": Bug("A restart brings back truncated entries.", "elections", 20, _forget_the_cut),
+    "count-what-was-sent": Bug(
+        "Entries sent to a follower count as acknowledged.", "elections", 4, _count_what_was_sent
+    ),
     "lead-from-the-commit-position": Bug(
-        "A new leader cuts what it does not know to be committed.", "elections", 4, _lead_from_the_commit_position
+        "A new leader truncates entries that it does not know to be committed.",
+        "elections",
+        4,
+        _lead_from_the_commit_position,
     ),
-    "forget-what-is-pending": Bug(
-        "A snapshot lacks what waits for its commit.", "elections", 4, _forget_what_is_pending
+    "forget-what-is-pending": Bug("A snapshot lacks uncommitted entries.", "elections", 4, _forget_what_is_pending),
+    "follow-in-memory": Bug(
+        "A follower acknowledges entries that it has not written.", "elections", 4, _follow_in_memory
     ),
-    "follow-in-memory": Bug("A follower answers what it has not written.", "elections", 4, _follow_in_memory),
     "acknowledge-with-too-few": Bug(
-        "What was under way when hosts were lost is acknowledged by those that are left.",
+        "Entries under way when replicas are lost are acknowledged by too few replicas.",
         "elections",
         20,
         _acknowledge_with_too_few,
     ),
-    "elect-whoever-is-there": Bug("Who lacks something may lead.", "failovers", 10, _elect_whoever_is_there),
-    "elect-without-asking": Bug("Whoever is in sync may lead, most or not.", "quorums", 4, _elect_without_asking),
-    "replace-a-living-leader": Bug(
-        "A leader without a session is replaced though it leads.", "lone-leaders", 4, _replace_a_living_leader
+    "elect-whoever-is-there": Bug("A replica that lacks entries may lead.", "failovers", 10, _elect_whoever_is_there),
+    "elect-without-asking": Bug(
+        "Any in-sync replica may lead, even if another has more entries.", "quorums", 4, _elect_without_asking
     ),
-    "take-without-bound": Bug("Messages are taken however many wait for a commit.", "stalls", 2, _never_back_up),
-    "one-is-a-quorum": Bug("What the leader has counts as kept by a quorum.", "quorums", 4, _one_is_a_quorum),
+    "replace-a-living-leader": Bug(
+        "A leader without a session is replaced although it still leads.", "lone-leaders", 4, _replace_a_living_leader
+    ),
+    "take-without-bound": Bug("Messages are accepted however many wait for a commit.", "stalls", 2, _never_back_up),
+    "one-is-a-quorum": Bug("An entry on the leader alone counts as on a quorum.", "quorums", 4, _one_is_a_quorum),
     "forget-the-last-part": Bug(
         "A follower lacks the end of a batch that took several entries.", "parts", 2, _forget_the_last_part
     ),
     "let-everybody-in": Bug("A version that is too old joins.", "upgrades", 2, _let_everybody_in),
     "leave-before-it-is-recorded": Bug(
-        "Who lags is not waited for, recorded or not.", "elections", 20, _leave_before_it_is_recorded
+        "The leader commits without a lagging replica before the record says so.",
+        "elections",
+        20,
+        _leave_before_it_is_recorded,
     ),
     "publish-what-is-not-committed": Bug(
-        "A snapshot holds what was never committed.", "elections", 20, _publish_what_is_not_committed
+        "A snapshot has entries that were never committed.", "elections", 20, _publish_what_is_not_committed
     ),
     "recover-everything-as-committed": Bug(
-        "A restart applies all of its log.", "elections", 10, _recover_everything_as_committed
+        "A restart applies uncommitted entries.", "elections", 10, _recover_everything_as_committed
     ),
     "serve-before-the-epoch-is-committed": Bug(
-        "A new leader shows what it took over.", "elections", 10, _serve_before_the_epoch_is_committed
+        "A new leader serves inherited entries before they are committed.",
+        "elections",
+        10,
+        _serve_before_the_epoch_is_committed,
     ),
 }

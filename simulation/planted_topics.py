@@ -1,4 +1,4 @@
-"""Planted bugs of topics and of the log under everything: what recovery forgets, and what is told too early."""
+"""Planted bugs of topics and of the log: what recovery forgets, and what is answered too early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
 from longhall.topics.offsets import OffsetTable
 from longhall.topics.producers import Duplicate, ProducerTable
-from simulation.bug import Bug, exchanged
+from simulation.bug import Bug, replaced
 
 _FRAME_POSITION_AT: Final = 16
 
@@ -56,7 +56,7 @@ def _skip_the_torn_tail_cut() -> list[tuple[Any, str, Any]]:
 
 def _trust_torn_frames() -> list[tuple[Any, str, Any]]:
     class Agreeable(int):
-        """A checksum that is never wrong."""
+        """A checksum that equals every other one."""
 
         def __ne__(self, other: object) -> bool:
             return False
@@ -146,7 +146,7 @@ def _release_before_flush() -> list[tuple[Any, str, Any]]:
 
 
 def _drop_tail(log: Any) -> int:
-    """Takes the tail for written."""
+    """Discard the tail as if it were written."""
     written = 0
     for _, stored, segment in log._tail:
         segment.written_bytes += len(stored)
@@ -182,14 +182,14 @@ def _serve_damage() -> list[tuple[Any, str, Any]]:
     good: Any = segment_reads.cut_batches
 
     def cut(chunk: bytes, *bounds: Any) -> Any:
-        with exchanged(segment_reads, "crc_of", lambda *_: _Anything()):
+        with replaced(segment_reads, "crc_of", lambda *_: _Anything()):
             return good(chunk, *bounds)
 
     return [(partition, "cut_batches", cut)]
 
 
 class _Anything:
-    """Equal to whatever it is compared with."""
+    """Equal to any value."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -201,17 +201,19 @@ class _Anything:
 
 
 TOPIC_BUGS: Final[dict[str, Bug]] = {
-    "acknowledge-before-sync": Bug("The reply does not wait for the disk.", "crashes", 4, _acknowledge_before_sync),
-    "retry-a-failed-sync": Bug("A second sync is believed after one failed.", "storm", 40, _retry_a_failed_sync),
-    "skip-the-torn-tail-cut": Bug("What was never promised is replayed.", "crashes", 20, _skip_the_torn_tail_cut),
-    "trust-torn-frames": Bug("The checksum of a frame is not looked at.", "crashes", 20, _trust_torn_frames),
-    "replay-stale-frames": Bug("Frames of a file's earlier life count.", "recycling", 10, _replay_stale_frames),
-    "trust-references": Bug("A large batch is believed to be in its segment.", "crashes", 40, _trust_references),
+    "acknowledge-before-sync": Bug("The reply does not wait for the sync.", "crashes", 4, _acknowledge_before_sync),
+    "retry-a-failed-sync": Bug("A second sync is trusted after a failed one.", "storm", 40, _retry_a_failed_sync),
+    "skip-the-torn-tail-cut": Bug("A torn tail is replayed.", "crashes", 20, _skip_the_torn_tail_cut),
+    "trust-torn-frames": Bug("The checksum of a frame is not checked.", "crashes", 20, _trust_torn_frames),
+    "replay-stale-frames": Bug(
+        "Frames of a recycled file's earlier use are replayed.", "recycling", 10, _replay_stale_frames
+    ),
+    "trust-references": Bug("A large batch is assumed to be in its segment.", "crashes", 40, _trust_references),
     "forget-producers": Bug("Producer states do not survive a restart.", "crashes", 4, _forget_producers),
-    "forget-aborted-ranges": Bug("Aborted ranges do not survive it.", "crashes", 4, _forget_aborted_ranges),
+    "forget-aborted-ranges": Bug("Aborted ranges do not survive a restart.", "crashes", 4, _forget_aborted_ranges),
     "take-duplicates": Bug("A batch that was sent again is stored again.", "crashes", 2, _take_duplicates),
     "read-above-the-high-watermark": Bug(
-        "Readers see what could still be lost.", "crashes", 10, _read_above_the_high_watermark
+        "Readers see entries that can still be lost.", "crashes", 10, _read_above_the_high_watermark
     ),
     "read-open-transactions": Bug("Open transactions are shown as committed.", "crashes", 4, _read_open_transactions),
     "forget-directory-syncs": Bug("Names of new files are not synced.", "crashes", 4, _forget_directory_syncs),
@@ -219,8 +221,10 @@ TOPIC_BUGS: Final[dict[str, Bug]] = {
         "Snapshots lack the offsets of groups.", "crashes", 4, _lose_offsets_in_the_snapshot
     ),
     "release-before-flush": Bug("The log is released too early.", "crashes", 4, _release_before_flush),
-    "leave-markers-unwritten": Bug("A crash leaves an outcome open.", "crashes", 20, _leave_markers_unwritten),
+    "leave-markers-unwritten": Bug(
+        "A crash leaves the outcome of a transaction open.", "crashes", 20, _leave_markers_unwritten
+    ),
     "compact-the-last-value": Bug("Compaction drops some newest values.", "cleaning", 4, _compact_the_last_value),
-    "cut-too-early": Bug("Retention keeps half of what it promised.", "cleaning", 4, _cut_too_early),
+    "cut-too-early": Bug("Retention keeps half of what it should.", "cleaning", 4, _cut_too_early),
     "serve-damage": Bug("Readers get bytes with a wrong checksum.", "damage", 6, _serve_damage),
 }

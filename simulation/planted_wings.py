@@ -1,4 +1,4 @@
-"""Planted bugs of wings: of whoever looks after them, and of those who put together what several logs have."""
+"""Planted bugs of wings: in the reconciler, and in the queue router that merges the answers of several groups."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from longhall.service.placed_receive import PlacedReceive
 from longhall.service.queue_operations import ChangeLeases
 from simulation.bug import Bug
 
-_Exchanges = list[tuple[Any, str, Any]]
+_Replacements = list[tuple[Any, str, Any]]
 
 
-def _send_to_the_next_wing() -> _Exchanges:
+def _send_to_the_next_wing() -> _Replacements:
     async def send_near(self: Any, queue: Any, op: Any, caller: Any) -> Any:
         for number in self._groups.nearest(queue.settings.wings):
             try:
@@ -33,21 +33,21 @@ def _send_to_the_next_wing() -> _Exchanges:
     return [(PlacedQueues, "_send_near", send_near)]
 
 
-def _take_turns_with_groups() -> _Exchanges:
+def _take_turns_with_groups() -> _Replacements:
     def lane_of(settings: Any, message: Any, turn: int) -> int:
         return turn % len(settings.wings)
 
     return [(placed_queues, "lane_of", lane_of)]
 
 
-def _keep_what_nobody_waits_for() -> _Exchanges:
+def _keep_what_nobody_waits_for() -> _Replacements:
     def keep(self: Any, number: int, queue: str, deliveries: Any) -> None:
         """They stay leased."""
 
     return [(PlacedReceive, "_return", keep), (QueueService, "_return_undelivered", lambda *arguments: None)]
 
 
-def _count_what_nobody_saw() -> _Exchanges:
+def _count_what_nobody_saw() -> _Replacements:
     def count(self: Any, number: int, queue: str, deliveries: Any) -> None:
         changes = [(delivery.receipt, 0) for delivery in deliveries]
         if changes:
@@ -59,7 +59,7 @@ def _count_what_nobody_saw() -> _Exchanges:
     return [(PlacedReceive, "_return", count), (QueueService, "_return_undelivered", count_here)]
 
 
-def _end_in_the_middle() -> _Exchanges:
+def _end_in_the_middle() -> _Replacements:
     """A receiver that is cancelled ends at once, also with leases that no reply has told of."""
 
     def cancel(self: Any) -> None:
@@ -72,7 +72,7 @@ def _end_in_the_middle() -> _Exchanges:
     return [(Pending, "cancel", cancel)]
 
 
-def _take_the_namesake() -> _Exchanges:
+def _take_the_namesake() -> _Replacements:
     good: Any = GroupTopics.apply
 
     async def apply(self: Any, spec: Any) -> None:
@@ -89,22 +89,25 @@ def _take_the_namesake() -> _Exchanges:
 
 WING_BUGS: Final[dict[str, Bug]] = {
     "send-to-the-next-wing": Bug(
-        "What a wing may have taken is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
+        "A message that a wing may have accepted is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
     ),
     "take-turns-with-groups": Bug(
         "The messages of a group go to one wing after another.", "cluster-wings", 2, _take_turns_with_groups
     ),
     "keep-what-nobody-waits-for": Bug(
-        "What another wing had for a receiver is not given back.", "cluster-wings", 4, _keep_what_nobody_waits_for
+        "Messages that another wing offered a receiver are not given back.",
+        "cluster-wings",
+        4,
+        _keep_what_nobody_waits_for,
     ),
     "count-what-nobody-saw": Bug(
-        "What another wing had for a receiver has used up an attempt.", "cluster-wings", 4, _count_what_nobody_saw
+        "A message that another wing offered a receiver uses up an attempt.", "cluster-wings", 4, _count_what_nobody_saw
     ),
     "end-in-the-middle": Bug(
-        "A receiver that is told to wait no longer forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
+        "A receive that is told to stop waiting forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
     ),
     "take-the-namesake": Bug(
-        "A queue of the same name, deleted long ago, is taken for the one that is meant.",
+        "A deleted queue is taken for the current one of the same name.",
         "namesakes",
         10,
         _take_the_namesake,

@@ -1,17 +1,17 @@
-"""What a disk really holds: for each file the bytes that are stable and the writes that are not, and the same for
+"""The contents of a disk: for each file the stable bytes and the writes that are not durable yet, and the same for
 names.
 
-A power cut keeps, of what was not synced, a part that the seed chooses. The rules are the harshest that a file system
-may play:
-- A file's sectors of 512 bytes survive independently: each keeps the state it had after some number of the pending
-writes.
-- Its size is the size after some number of them; sectors that did not make it read as they were before, or as zeros.
+A power cut keeps a part of what was not synced; the seed chooses which. The rules are the harshest that a file system
+may have:
+
+- A file's sectors of 512 bytes survive independently: each has its state after some number of the pending writes.
+- The file's size is the size after some number of them; a lost sector reads as before, or as zeros.
 - A name that was created, renamed or removed is durable after a sync of its directory, and not before. What is under a
   directory whose own name was lost is lost with it. A rename happens wholly or not at all.
-- A sync that failed forgets what it was to write: part of it is there, and no later sync brings the rest.
+- A failed sync forgets what it was to write: part of it is on the medium, and no later sync writes the rest.
 
-A disk that lies is worse: a write that was lost or landed elsewhere was synced, and looks right until the page cache is
-gone.
+A disk with lost or misdirected writes is worse: the write was synced, and reads return it until the page cache is
+evicted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _Change = tuple[int, bytes | None]
 
 @final
 class Inode:
-    """One file, whatever it is called. `content` is what processes see; `stable` what a power cut leaves at least."""
+    """One file, by whatever names. `content` is what processes see; `stable` is the least that a power cut leaves."""
 
     def __init__(self, content: bytes = b"") -> None:
         self.content = bytearray(content)
         self.stable = bytearray(content)
-        self.reserved = 0  # Allocated up to here, which counts as used space.
+        self.reserved = 0  # Allocated up to here; counts as used space.
         self._pending: list[_Change] = []  # (position, bytes written), or (size, None): truncated.
-        self._durable_changes = 0  # Changes are counted from the file's first; these came before the pending ones.
+        self._durable_changes = 0  # Number of durable changes, which precede the pending ones.
 
     def write(self, position: int, data: bytes) -> None:
         _write(self.content, position, data)
@@ -45,14 +45,15 @@ class Inode:
         self._pending.append((size, None))
 
     def flip(self, position: int, mask: int) -> None:
-        """Damage that no write asked for: it is on the medium at once."""
+        """Flip bits on the medium, without a write."""
         self.content[position] ^= mask
         if position < len(self.stable):
             self.stable[position] ^= mask
 
     def lose(self, position: int, data: bytes) -> None:
-        """A write that never reaches the medium although every sync says so: the page cache alone has it. The size
-        of the file is right; what should stand there is what stood there before, or zeros.
+        """Record a write that is in the page cache and never reaches the medium, although syncs succeed.
+
+        The file has the right size; the medium has the earlier bytes there, or zeros.
         """
         grows = position + len(data) > len(self.content)
         _write(self.content, position, data)
@@ -60,13 +61,13 @@ class Inode:
             self._pending.append((position + len(data), None))
 
     def strike(self, position: int, data: bytes) -> None:
-        """A write that was meant for another place lands here, on the medium; the page cache does not know."""
+        """Overwrite bytes on the medium with a write that was meant for another place; the page cache is unchanged."""
         end = min(position + len(data), len(self.stable))
         if position < end:
             self.stable[position:end] = data[: end - position]
 
     def evict(self) -> None:
-        """The page cache is gone: from now on readers see what the medium has, and what was not synced yet."""
+        """Evict the page cache: readers now see the medium, and pending writes."""
         self.content = bytearray(self.stable)
         for position, data in self._pending:
             _apply(self.content, position, data)
@@ -77,26 +78,26 @@ class Inode:
 
     @property
     def changes(self) -> int:
-        """How often the file was changed: what a sync that starts now covers."""
+        """The number of changes of the file: a sync that starts now covers so many."""
         return self._durable_changes + len(self._pending)
 
     def harden(self, changes: int) -> None:
-        """Everything up to this change is durable now."""
+        """Make everything up to this change durable."""
         for position, data in self._covered(changes):
             _apply(self.stable, position, data)
         self._drop(changes)
 
     def forget(self, changes: int, chance: random.Random) -> None:
-        """A sync up to this change failed: some of it arrived, and the system will not try again."""
+        """Fail a sync up to this change: part of it reaches the medium, and the rest is never written."""
         self.stable = _torn(self.stable, self._covered(changes), chance)
         self._drop(changes)
 
     def survivor(self, chance: random.Random) -> Inode:
-        """The file as it is after a power cut."""
+        """The file after a power cut."""
         return Inode(bytes(_torn(self.stable, self._pending, chance)))
 
     def empty(self) -> None:
-        """Hold nothing."""
+        """Remove all bytes."""
         self.content, self.stable, self._pending = bytearray(), bytearray(), []
 
     def _covered(self, changes: int) -> list[_Change]:
@@ -110,7 +111,7 @@ class Inode:
 
 @final
 class Directory:
-    """Names and what they stand for, as processes see it and as it would be after a power cut."""
+    """The names in a directory, as processes see them and as a power cut would leave them."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Inode | Directory] = {}
@@ -119,7 +120,7 @@ class Directory:
 
 @final
 class NameChange:
-    """One atomic change of names, in one directory or, for a rename, two."""
+    """One atomic change of names, in one directory or, for a rename, in two."""
 
     def __init__(self, steps: list[tuple[Directory, str, Inode | Directory | None]]) -> None:
         self.steps = steps
@@ -135,7 +136,7 @@ class NameChange:
 
 @final
 class Platter:
-    """A tree of directories and files with everything that is not durable yet."""
+    """A tree of directories and files, with everything that is not durable yet."""
 
     def __init__(self) -> None:
         self.root = Directory()
@@ -156,39 +157,40 @@ class Platter:
         self._pending = rest
 
     def inodes(self) -> Iterable[tuple[str, Inode]]:
-        """All files that have a name, by path, in order."""
+        """All files with a name, sorted by path."""
         return _walk(self.root, "")
 
     def used(self) -> int:
         return sum(inode.used for _, inode in self.inodes())
 
     def evict(self) -> None:
-        """The page cache of every file is gone."""
+        """Evict the page cache of every file."""
         for _, inode in self.inodes():
             inode.evict()
 
     def copy(self) -> Platter:
-        """What `cp -a` or a snapshot of the volume makes: everything as processes see it, all of it durable."""
+        """A durable copy of everything as processes see it, as `cp -a` or a snapshot of the volume makes it."""
         platter = Platter()
         platter.root = _copied(self.root)
         return platter
 
     def survivor(self, chance: random.Random) -> Platter:
-        """The platter as it is after a power cut. Nothing of the old one is shared with it: open files write to the
-        void.
+        """The platter after a power cut. It shares nothing with the old one: files that were open write to the old
+        one.
         """
         for change in self._pending:
             if chance.random() < 0.5:
                 change.harden()
         platter = Platter()
         platter.root = _survivor(self.root, chance, {})
-        for _, inode in self.inodes():  # Nobody reads it any more, though files of the dead still know it.
+        # No process reads it any more, though files of dead processes still refer to it.
+        for _, inode in self.inodes():
             inode.empty()
         return platter
 
 
 def _torn(stable: bytearray, pending: list[_Change], chance: random.Random) -> bytearray:
-    """A part of the pending changes on top of the stable bytes. Nothing and everything are likely parts."""
+    """A part of the pending changes on top of the stable bytes. Nothing and everything are likely choices."""
     kind = chance.randrange(5)
     if kind == 0 or not pending:
         return bytearray(stable)
@@ -201,7 +203,7 @@ def _torn(stable: bytearray, pending: list[_Change], chance: random.Random) -> b
 
 
 def _mixed(stable: bytearray, pending: list[_Change], chance: random.Random) -> bytearray:
-    """Each sector keeps the state after a number of changes of its own."""
+    """Each sector in its state after a number of changes of its own."""
     due: dict[int, list[int]] = {}
     for sector in sorted(_touched(stable, pending)):
         kept = chance.randrange(len(pending) + 1)
@@ -229,7 +231,7 @@ def _survivor(directory: Directory, chance: random.Random, seen: dict[int, Inode
         node = directory.stable[name]
         if isinstance(node, Directory):
             result.entries[name] = _survivor(node, chance, seen)
-        else:  # After half a rename by hand one file may have two names.
+        else:  # After half of a non-atomic rename one file may have two names.
             if id(node) not in seen:
                 seen[id(node)] = node.survivor(chance)
             result.entries[name] = seen[id(node)]

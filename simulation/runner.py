@@ -1,7 +1,7 @@
-"""Runs seeds, many at once, and says of each failure how to see it again.
+"""Runs seeds, several at once, and prints for each failure the command that reruns it.
 
-Every seed runs in a process that knows nothing of the others. Some are run twice, in two processes with different
-hash seeds: the traces must be equal. Planted bugs are the proof that silence means something: see `planted`.
+Seeds run in worker processes. Some seeds run twice, in two processes with different hash seeds: their traces must be
+equal. Planted bugs prove that the checks find something: see `planted`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
-from simulation.bug import misfits
+from simulation.bug import signature_mismatches
 from simulation.planted import PLANTED, planted
-from simulation.replicas.plays import REPLICA_SCENARIOS
+from simulation.replicas.log_scenarios import REPLICA_SCENARIOS
 from simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from simulation.scenarios.coordinators import LOST_COORDINATORS
 from simulation.scenarios.disks import BAD_CLUSTER_DISKS
@@ -28,16 +28,17 @@ from simulation.scenarios.features import FEATURE_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machines import MACHINE_SCENARIOS
 from simulation.scenarios.node import start_node
-from simulation.scenarios.played import Played
-from simulation.scenarios.plays import SCENARIOS
 from simulation.scenarios.queues import QUEUE_SCENARIOS
+from simulation.scenarios.registry import SCENARIOS
 from simulation.scenarios.repairs import REPAIR_SCENARIOS
+from simulation.scenarios.run_result import RunResult
 from simulation.scenarios.upgrades import VERSION_SCENARIOS
 from simulation.scenarios.wings import WING_SCENARIOS
 from simulation.world import Simulation
 
-TWICE_EVERY: Final = 20  # One seed of so many is run twice.
-SEEDS_PER_PROCESS: Final = 8  # What dead processes leave behind in memory is much, and is given back with its own.
+TWICE_EVERY: Final = 20  # One seed in twenty runs twice.
+# Runs leave much garbage of dead processes behind; a worker process is replaced before it takes too much memory.
+SEEDS_PER_PROCESS: Final = 8
 TRACE_LINES: Final = 60
 
 
@@ -47,33 +48,33 @@ class Job(NamedTuple):
     seed: int
     scenario: str
     bug: str = ""
-    share: float = 1.0  # Of the time that it usually takes.
+    share: float = 1.0  # Fraction of the scenario's usual duration.
 
     def command(self) -> str:
-        """What a person types to see it again."""
+        """The command that runs this job again."""
         bug = f" --planted {self.bug}" if self.bug else ""
         share = f" --share {self.share}" if self.share != 1.0 else ""
         return f"./dev simulate --seed {self.seed} --scenario {self.scenario}{bug}{share}"
 
 
-class Ran(NamedTuple):
-    """What came of a job. `verdict` is empty if nothing was violated."""
+class JobResult(NamedTuple):
+    """The result of a job. `verdict` is empty if no check failed."""
 
     job: Job
-    played: Played | None
+    result: RunResult | None
     verdict: str
     story: str
     real_s: float
 
 
 def scenario_of(seed: int, kind: str = "all") -> str:
-    """Scenarios take turns: those of topics, of queues, of clusters, or all."""
+    """The scenario of a seed: those of topics, of queues, of clusters or all take turns."""
     names = [name for name in SCENARIOS if kind in ("all", kind_of(name))]
     return names[seed % len(names)]
 
 
 def kind_of(scenario: str) -> str:
-    """What a scenario is about."""
+    """The kind of a scenario: `topics`, `queues` or `cluster`."""
     clusters = (
         REPLICA_SCENARIOS,
         CLUSTER_SCENARIOS,
@@ -90,34 +91,34 @@ def kind_of(scenario: str) -> str:
     return "queues" if scenario in QUEUE_SCENARIOS or scenario in FEATURE_SCENARIOS else "topics"
 
 
-def run_job(job: Job) -> Ran:
-    """Play one seed in this process."""
+def run_job(job: Job) -> JobResult:
+    """Run one seed in this process."""
     logging.getLogger("longhall").addHandler(logging.NullHandler())
     logging.getLogger("longhall").propagate = False
-    sys.unraisablehook = _ignore  # Coroutines of dead processes complain when they are thrown away.
+    sys.unraisablehook = _ignore  # Coroutines of dead processes raise warnings when they are discarded.
     warnings.simplefilter("ignore", RuntimeWarning)
     began = time.monotonic()
     simulation = Simulation(job.seed, job.share)
-    played: Played | None = None
+    result: RunResult | None = None
     verdict = story = ""
     try:
         with planted(job.bug):
-            played = simulation.run(SCENARIOS[job.scenario](simulation, start_node))
+            result = simulation.run(SCENARIOS[job.scenario](simulation, start_node))
     except Exception as error:
         verdict = f"{type(error).__name__}: {error}"
         story = f"{simulation.trace.tail(TRACE_LINES)}\n{traceback.format_exc()}"
     simulation.close()
     del simulation
     gc.collect()
-    return Ran(job, played, verdict, story, time.monotonic() - began)
+    return JobResult(job, result, verdict, story, time.monotonic() - began)
 
 
 def _ignore(unraisable: object) -> None:
     pass
 
 
-def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[Ran]:
-    """Play many seeds and yield each as it ends, in the order of the jobs."""
+def run_jobs(jobs: Iterable[Job], processes: int) -> Iterator[JobResult]:
+    """Run many jobs and yield their results in the order of the jobs."""
     listed = list(jobs)
     if processes <= 1 or len(listed) == 1:
         yield from map(run_job, listed)
@@ -139,28 +140,28 @@ def simulate(
     share: float = 1.0,
     verbose: bool,
 ) -> int:
-    """All seeds, and the sum of it. Returns an exit code."""
+    """Run all seeds and print a summary. Returns an exit code."""
     jobs = [Job(seed, scenario or scenario_of(seed, kind), bug, share) for seed in seeds]
     again = jobs[::TWICE_EVERY] if len(jobs) > 1 else []
     began = time.monotonic()
     virtual_s = 0.0
     counts = [0] * 7
-    failures: list[Ran] = []
+    failures: list[JobResult] = []
     digests: dict[Job, str] = {}
-    for done, ran in enumerate(run_jobs([*jobs, *again], processes), 1):
-        if ran.played is None:
-            failures.append(ran)
-            _show_failure(ran)
+    for done, job_result in enumerate(run_jobs([*jobs, *again], processes), 1):
+        if job_result.result is None:
+            failures.append(job_result)
+            _show_failure(job_result)
             continue
-        if ran.job in digests and digests[ran.job] != ran.played.digest:
-            failures.append(ran)
-            print(f"{ran.job.command()}: two runs have different traces", flush=True)
-        digests[ran.job] = ran.played.digest
-        virtual_s += ran.played.virtual_s
-        for at, number in enumerate(ran.played.counts()):
+        if job_result.job in digests and digests[job_result.job] != job_result.result.digest:
+            failures.append(job_result)
+            print(f"{job_result.job.command()}: two runs have different traces", flush=True)
+        digests[job_result.job] = job_result.result.digest
+        virtual_s += job_result.result.virtual_s
+        for at, number in enumerate(job_result.result.counts()):
             counts[at] += number
         if verbose or done % 20 == 0:
-            _show_progress(done, len(jobs) + len(again), virtual_s, time.monotonic() - began, ran, verbose)
+            _show_progress(done, len(jobs) + len(again), virtual_s, time.monotonic() - began, job_result, verbose)
     real_s = time.monotonic() - began
     print(
         f"{len(jobs)} seeds, {len(again)} of them twice: {virtual_s / 3600:.1f} simulated hours in {real_s:.0f} s;"
@@ -171,11 +172,11 @@ def simulate(
 
 
 def find_planted(names: list[str], processes: int) -> int:
-    """Each planted bug must be found within the seeds that it states. Returns an exit code."""
+    """Look for each planted bug within the number of seeds that it states. Returns an exit code."""
     missed: list[str] = []
     for name in names:
         bug = PLANTED[name]
-        wrong = misfits(bug)
+        wrong = signature_mismatches(bug)
         if wrong:
             missed.append(name)
             print(f"MISFIT     {name}: {'; '.join(wrong)}", flush=True)
@@ -184,7 +185,7 @@ def find_planted(names: list[str], processes: int) -> int:
         seeds = range(1, bug.seeds_max + 1)
         for start in range(0, len(seeds), processes):
             batch = [Job(seed, bug.scenario, name) for seed in seeds[start : start + processes]]
-            found = next((ran for ran in run_jobs(batch, processes) if ran.verdict), None)
+            found = next((job_result for job_result in run_jobs(batch, processes) if job_result.verdict), None)
             if found is not None:
                 break
         if found is None:
@@ -203,12 +204,15 @@ def default_processes() -> int:
     return os.cpu_count() or 1
 
 
-def _show_failure(ran: Ran) -> None:
-    print(f"\nFAILED  {ran.job.command()}\n{ran.story}\n{ran.verdict}\nrerun: {ran.job.command()}\n", flush=True)
+def _show_failure(job_result: JobResult) -> None:
+    command = job_result.job.command()
+    print(f"\nFAILED  {command}\n{job_result.story}\n{job_result.verdict}\nrerun: {command}\n", flush=True)
 
 
-def _show_progress(done: int, total: int, virtual_s: float, real_s: float, ran: Ran, verbose: bool) -> None:
+def _show_progress(
+    done: int, total: int, virtual_s: float, real_s: float, job_result: JobResult, verbose: bool
+) -> None:
     line = f"{done}/{total}: {virtual_s / 3600:.2f} simulated hours in {real_s:.0f} s"
-    if verbose and ran.played is not None:
-        line += f"; {ran.job.command()}: {ran.real_s:.1f} s, {ran.played}"
+    if verbose and job_result.result is not None:
+        line += f"; {job_result.job.command()}: {job_result.real_s:.1f} s, {job_result.result}"
     print(line, flush=True)

@@ -1,7 +1,7 @@
-"""What happened in a world, as one hash and as a tail to read.
+"""The trace of a simulation: one hash of all events, and the last events as text.
 
-Every world event is noted: writes, syncs, deliveries, crashes. Two runs of one seed have equal hashes, or something
-in them came from outside: real time, randomness of its own, a thread, or the order of a set.
+Every event of the world is noted: writes, syncs, deliveries, crashes. Two runs of one seed have equal hashes unless
+something came from outside the simulation: real time, other randomness, a thread, or the order of a set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TAIL_LINES: Final = 400
 
 @final
 class Trace:
-    """A running hash over all events and the last few of them in words."""
+    """A running hash of all events, and the last TAIL_LINES of them."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""Hosts in one simulation, and the world that each process on them is given.
+"""Hosts in a simulation, and the world that each of their processes receives.
 
 A host outlives its processes: its platter, its faults and its clock stay. `boot` starts a new process and gives it a
 world; `kill` ends it as SIGKILL does, with the page cache intact; `cut_power` ends it and tears what was not synced.
@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar, final
 
 from longhall.world.ports import Disk, File
-from simulation.disk import Faults, SimulatedDisk, SimulatedFile
+from simulation.disk import DiskFailureModel, SimulatedDisk, SimulatedFile
 from simulation.loop import Process, SimulatedLoop
 from simulation.network import Fabric, SimulatedNetwork
 from simulation.platter import Platter
 from simulation.trace import Trace
 
-BIRTH_MS: Final = 1_800_000_000_000  # What people's clocks say when a simulation begins.
+BIRTH_MS: Final = 1_800_000_000_000  # The wall clock when a simulation begins.
 JOB_MS: Final = (1.0, 50.0)
 COLD_READ_MS: Final = (0.1, 10.0)
 
@@ -29,11 +29,11 @@ _T = TypeVar("_T")
 
 @final
 class Simulation:
-    """One seed. Everything random in it is drawn from streams that the seed names, one for each purpose."""
+    """One seed. All randomness comes from streams that are derived from the seed, one for each purpose."""
 
     def __init__(self, seed: int, share: float = 1.0) -> None:
         self.seed = seed
-        self.share = share  # Of the time that scenarios usually take.
+        self.share = share  # Fraction of a scenario's usual duration.
         self.loop = SimulatedLoop(seed)
         self.trace = Trace(self.loop.time)
         self.fabric = Fabric(self.loop, self.stream("network"), self.trace)
@@ -43,13 +43,13 @@ class Simulation:
         return random.Random(f"{self.seed}/{name}")
 
     def host(self, name: str) -> Host:
-        """The host of this name, made on first use."""
+        """The host with this name, made on first use."""
         if name not in self._hosts:
             self._hosts[name] = Host(self, name)
         return self._hosts[name]
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a scenario to its end. The coroutine itself belongs to nobody, so no crash can end it."""
+        """Run a scenario to its end. Its coroutine belongs to no process, so no crash can end it."""
         asyncio.set_event_loop(self.loop)
         try:
             return self.loop.run_until_complete(coroutine)
@@ -57,7 +57,7 @@ class Simulation:
             asyncio.set_event_loop(None)
 
     def close(self) -> None:
-        """Everybody dies, so that nothing of this run can touch the next one."""
+        """Kill every process, so that nothing of this run affects the next one."""
         for host in self._hosts.values():
             host.kill()
         self.loop.bury()
@@ -65,21 +65,21 @@ class Simulation:
 
 @final
 class Host:
-    """A machine: what is left when its process dies.
+    """A machine: what stays when its process dies.
 
-    It may have wards, other processes with directories of their own, which die with the main one; of a ward the clock,
-    the links and the faults are those of its machine.
+    It may have side processes with directories of their own, which die with the main process. A side process uses the
+    clock, the links and the faults of its machine.
     """
 
     def __init__(self, simulation: Simulation, name: str, machine: Host | None = None) -> None:
         self.simulation = simulation
         self.name = name
         self.machine: Host = machine or self
-        self.wards: dict[str, Host] = {}
+        self.side_processes: dict[str, Host] = {}
         self.platter = Platter()
-        self.faults: Faults = machine.faults if machine is not None else Faults()
+        self.faults: DiskFailureModel = machine.faults if machine is not None else DiskFailureModel()
         self.clock_offset_ms = 0
-        self.clock_drift = 0.0  # Seconds gained a second.
+        self.clock_drift = 0.0  # Seconds gained in each second.
         self._monotonic_ahead_s = 0.0
         self._monotonic_stopped_at: float | None = None
         self.process: Process | None = None
@@ -94,62 +94,62 @@ class Host:
         self.simulation.trace.note("boot", self.process.name)
         return SimulatedWorld(self, self.process, jobs or {})
 
-    def ward(self, name: str) -> Host:
-        """The place of another process on this machine, made on first use."""
-        if name not in self.wards:
-            self.wards[name] = Host(self.simulation, f"{self.name}/{name}", self)
-        return self.wards[name]
+    def side_process(self, name: str) -> Host:
+        """The host of a side process on this machine, made on first use."""
+        if name not in self.side_processes:
+            self.side_processes[name] = Host(self.simulation, f"{self.name}/{name}", self)
+        return self.side_processes[name]
 
     def end(self) -> None:
-        """The process is gone, what it wrote is not; wards go on."""
+        """End the process. What it wrote stays, and side processes go on."""
         self._end("kill", power=False)
 
     def kill(self) -> None:
-        """SIGKILL: the same, and the wards with it."""
+        """SIGKILL of the process and its side processes."""
         self.end()
-        for ward in self.wards.values():
-            ward.end()
+        for side_process in self.side_processes.values():
+            side_process.end()
 
     def cut_power(self) -> None:
-        """The process is gone, and of what was not synced a part that the seed chooses."""
+        """End the process; of what was not synced a part survives, which the seed chooses."""
         self._end("power-cut", power=True)
         self.platter = self.platter.survivor(self._chance)
-        for ward in self.wards.values():
-            ward.cut_power()
+        for side_process in self.side_processes.values():
+            side_process.cut_power()
 
     def replace_disk(self) -> None:
-        """The process is gone, and so is the disk, for good: an empty one is in its place. Likewise of the wards."""
+        """End the process and replace its disk with an empty one; the same for the side processes."""
         self.end()
         self.platter = Platter()
-        for ward in self.wards.values():
-            ward.replace_disk()
+        for side_process in self.side_processes.values():
+            side_process.replace_disk()
 
     def monotonic_s(self) -> float:
-        """What the monotonic clock of the machine says: the time, unless somebody has played with it."""
+        """The machine's monotonic clock: the loop's time, unless a scenario has stopped or moved it."""
         stopped_at = self._monotonic_stopped_at
         now = self.simulation.loop.time() if stopped_at is None else stopped_at
         return (now + self._monotonic_ahead_s) * (1.0 + self.clock_drift)
 
     def stop_monotonic(self) -> None:
-        """It stands still, as in a virtual machine that is not scheduled; timers of the loop go on."""
+        """Stop the monotonic clock, as in a virtual machine that is not scheduled; the loop's timers go on."""
         if self._monotonic_stopped_at is None:
             self._monotonic_stopped_at = self.simulation.loop.time()
 
     def start_monotonic(self, *, catches_up: bool) -> None:
-        """It goes on, from where it stood or from where it would be."""
+        """Start the monotonic clock again, from where it stopped or from where it would be."""
         if self._monotonic_stopped_at is not None and not catches_up:
             self._monotonic_ahead_s -= self.simulation.loop.time() - self._monotonic_stopped_at
         self._monotonic_stopped_at = None
 
     def advance_monotonic(self, seconds: float) -> None:
-        """It jumps ahead, as after a pause that only the clock has noticed."""
+        """Move the monotonic clock ahead, as after a suspended virtual machine."""
         self._monotonic_ahead_s += seconds
 
     def evict(self) -> None:
-        """The page cache is gone, also that of the wards; everybody goes on."""
+        """Evict the page cache, also that of the side processes; all processes go on."""
         self.platter.evict()
-        for ward in self.wards.values():
-            ward.evict()
+        for side_process in self.side_processes.values():
+            side_process.evict()
 
     def disk_for(self, process: Process) -> SimulatedDisk:
         simulation = self.simulation
@@ -182,12 +182,12 @@ class SimulatedWorld:
         self.janitor = SimulatedJanitor(self.disk, jobs, simulation.stream(f"janitor/{process.name}"))
 
     def close(self) -> None:
-        """The process goes on until its tasks end; there is nothing to give back."""
+        """Nothing to release: the process goes on until its tasks end."""
 
 
 @final
 class SimulatedClock:
-    """The host's clock: the loop's time, with an offset that a scenario may change at any moment, and a drift."""
+    """The host's clock: the loop's time with an offset, which a scenario may change at any moment, and a drift."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -205,7 +205,7 @@ class SimulatedClock:
 
 @final
 class SimulatedEntropy:
-    """Ids that repeat with the seed."""
+    """Randomness that repeats with the seed."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -219,7 +219,7 @@ class SimulatedEntropy:
 
 @final
 class SimulatedJanitor:
-    """Jobs run after a delay, one at a time, in one instant of virtual time."""
+    """Background jobs: each runs after a delay, one at a time, in one instant of virtual time."""
 
     def __init__(self, disk: SimulatedDisk, jobs: Jobs, chance: random.Random) -> None:
         self._disk = disk
@@ -234,6 +234,6 @@ class SimulatedJanitor:
 
     async def read(self, file: File, position: int, size: int) -> bytes:
         assert isinstance(file, SimulatedFile), "a file of another world"
-        held = SimulatedFile(self._disk, file.path, file.inode)  # Its owner may close it meanwhile.
+        held = SimulatedFile(self._disk, file.path, file.inode)  # The owner may close its file during the wait.
         await asyncio.sleep(self._chance.uniform(*COLD_READ_MS) / 1000)
         return held.read_at(position, size)

@@ -1,12 +1,12 @@
 """A model of ZooKeeper: a leader's tree, servers that lag behind it, sessions that expire in virtual time.
 
-What is promised is what ZooKeeper promises: commits in one order, reads of a server that may be behind but never
-behind what the session has seen, ephemeral values that go with their session, watches that fire once and go with their
-connection. The rest is drawn from the seed: latencies, lags, which server a client finds, whether a connection breaks
-before a commit or after it. One Hypothesis machine runs on this model and on the real one.
+The guarantees are those of ZooKeeper: commits have one order; a server may lag, but a session never reads behind what
+it has seen; ephemeral values end with their session; watches fire once and end with their connection. The seed draws
+the rest: latencies, lags, the server that a client connects to, whether a connection breaks before a commit or after
+it. One Hypothesis machine runs on this model and on the real ZooKeeper.
 
-It may also lose everything, or be restored from a backup: then it knows less than its clients, and refuses them until
-they give up their position in its history, as the real one does.
+The model can also lose all data, or be restored from a backup. It then refuses clients that have seen more than it has,
+until they reset their position, as the real ZooKeeper does.
 """
 
 from __future__ import annotations
@@ -29,28 +29,29 @@ SESSION_TIMEOUT_MS: Final = 6000
 
 
 @final
-class Weather:
-    """How a simulated ZooKeeper behaves; a scenario may change any of it at any moment."""
+class ZooKeeperBehaviour:
+    """Latencies and failure rates of a simulated ZooKeeper; a scenario may change them at any moment."""
 
     def __init__(self) -> None:
-        self.latency_s = (0.0002, 0.002)  # One way between a client and its server.
+        self.latency_s = (0.0002, 0.002)  # One way, between a client and its server.
         self.commit_s = (0.001, 0.01)
-        self.lag_s = (0.0, 0.05)  # Until a server other than the client's own has a commit.
-        self.lose_before = 0.0  # How likely the connection breaks before a commit is taken ...
-        self.lose_after = 0.0  # ... and after, with the answer lost.
+        self.lag_s = (0.0, 0.05)  # Delay until the other servers have a commit.
+        self.lose_before = 0.0  # Probability that the connection breaks before a commit is accepted ...
+        self.lose_after = 0.0  # ... and after it, so that the answer is lost.
 
 
 @final
 class SimulatedZooKeeper:
-    """The ensemble as a whole. Names are those of the hosts that clients run on."""
+    """The ensemble as a whole. Clients are known by the names of their hosts."""
 
     def __init__(self, simulation: Simulation, *, servers: int = SERVERS) -> None:
-        self.weather = Weather()
+        self.behaviour = ZooKeeperBehaviour()
         self.chance: random.Random = simulation.stream("zookeeper")
         self.trace = simulation.trace
         self.up = True
         self._loop = simulation.loop
-        self._world = contextvars.Context()  # What happens here is no client's doing, and dies with none.
+        # Events of the ensemble belong to no client's process and survive all of them.
+        self._world = contextvars.Context()
         self._tip = Nodes()
         self._servers = [Server() for _ in range(servers)]
         self._sessions: dict[int, ServerSession] = {}
@@ -68,17 +69,17 @@ class SimulatedZooKeeper:
     def coordinator(
         self, name: str, process: Process | None = None, *, timeout_ms: int = SESSION_TIMEOUT_MS
     ) -> TreeCoordinator:
-        """The very coordinator that nodes have, over the model."""
+        """The coordinator that nodes use, over this model."""
         return TreeCoordinator(self.tree(name, process, timeout_ms=timeout_ms))
 
     def peek(self, path: str) -> Node | None:
-        """What stands there, as a scenario may know and no client."""
+        """The value at a path, for scenarios only: no client can see it at once."""
         return self._tip.get(path)
 
-    # What a scenario does to it.
+    # Faults, for scenarios.
 
     def cut(self, name: str) -> None:
-        """No packet between a host and the ensemble. The client notices when answers are overdue."""
+        """Deliver no packets between a host and the ensemble. The client notices when answers are overdue."""
         self.trace.note("zookeeper-cut", name)
         self._cut.add(name)
         for client in self._of(name):
@@ -89,12 +90,12 @@ class SimulatedZooKeeper:
         self._cut.discard(name)
 
     def reset(self, name: str) -> None:
-        """Connections of a host break; the next ones may succeed at once."""
+        """Break the connections of a host; it may reconnect at once."""
         for client in self._of(name):
             client.drop()
 
     def pause(self, name: str) -> None:
-        """As SIGSTOP does: nothing is sent, and what arrives lies there until `resume`."""
+        """Pause a host as SIGSTOP does: it sends nothing, and what arrives waits until `resume`."""
         self.trace.note("zookeeper-pause", name)
         self._paused.add(name)
 
@@ -105,26 +106,27 @@ class SimulatedZooKeeper:
             client.wake()
 
     def stop(self) -> None:
-        """A majority is gone: nobody is served, and no session ends."""
+        """Lose the majority: no request is served, and no session expires."""
         self.trace.note("zookeeper-stop")
         self.up = False
         for client in self._clients:
             client.drop()
 
     def start(self) -> None:
-        """A new leader gives every session its full time again."""
+        """Elect a new leader, which gives every session its full time again."""
         self.trace.note("zookeeper-start")
         self.up = True
         for session in self._sessions.values():
             session.heard_at = self._loop.time()
 
     def backup(self) -> Nodes:
-        """What somebody keeps for the day on which it is needed."""
+        """A backup of the whole tree."""
         return self._tip.copy()
 
     def restore(self, kept: Nodes) -> None:
-        """Everything is again as it was then: values, versions, counters. Sessions are over. What ended with a session
-        of then is there for as long as a session lasts, since nobody has heard from it yet.
+        """Restore a backup: values, versions and counters. All sessions end.
+
+        Ephemeral values in the backup stay for one session timeout, since their sessions send no heartbeats.
         """
         self.trace.note("zookeeper-restore", kept.clock)
         self._sessions.clear()
@@ -136,7 +138,7 @@ class SimulatedZooKeeper:
             client.drop()
 
     def forget(self) -> None:
-        """All data is gone, as when its disks are emptied."""
+        """Lose all data, as when the servers' disks are emptied."""
         self.restore(Nodes())
 
     def _end_owner(self, owner: int, tip: Nodes) -> None:
@@ -145,13 +147,13 @@ class SimulatedZooKeeper:
             self._spread(_Entry(tip.clock, None, owner))
 
     def expire(self, name: str) -> None:
-        """End the sessions of a host although it is alive and well."""
+        """Expire the sessions of a host that is alive."""
         for client in self._of(name):
             session = self._sessions.get(client.session_id)
             if session is not None:
                 self._end(session)
 
-    # What clients need.
+    # Calls of clients.
 
     def now(self) -> float:
         return self._loop.time()
@@ -163,7 +165,9 @@ class SimulatedZooKeeper:
         return self.chance.uniform(*bounds)
 
     def accepts(self, seen: int) -> bool:
-        """Whether a client that has seen so many commits is let in: no server serves one that has seen more than it."""
+        """True if no client state is ahead of the tree: a server refuses a client that has seen more commits than it
+        has.
+        """
         return seen <= self._tip.clock
 
     def reachable(self, name: str) -> bool:
@@ -173,7 +177,7 @@ class SimulatedZooKeeper:
         return name in self._paused
 
     def attach(self, client: SimulatedTree, session_id: int) -> tuple[Server, ServerSession, bool]:
-        """Find a server; says whether the session goes on, else it is a new one."""
+        """Connect to a server; the flag is true if the session goes on, false if it is a new one."""
         session = self._sessions.get(session_id)
         goes_on = session is not None
         if session is None:
@@ -188,7 +192,7 @@ class SimulatedZooKeeper:
         return server, session, goes_on
 
     def commit(self, operations: Sequence[Operation], session: ServerSession, server: Server) -> list[int]:
-        """As the leader, and then as the server that the client is connected to."""
+        """Commit at the leader, and then at the server that the client is connected to."""
         versions, _ = self._tip.apply(operations, session.number)
         self.trace.note("zookeeper-commit", self._tip.clock, session.number, *operations)
         self._spread(_Entry(self._tip.clock, operations, session.number))
@@ -199,7 +203,7 @@ class SimulatedZooKeeper:
         server.catch_up(self._tip.clock)
 
     def end(self, session: ServerSession) -> None:
-        """A client says that it is done."""
+        """Close a session on request of its client."""
         if session.number in self._sessions:
             self._end(session)
 
@@ -216,10 +220,10 @@ class SimulatedZooKeeper:
     def _spread(self, entry: _Entry) -> None:
         for server in self._servers:
             server.pending.append(entry)
-            self.later(self.draw(self.weather.lag_s), server.catch_up, entry.clock)
+            self.later(self.draw(self.behaviour.lag_s), server.catch_up, entry.clock)
 
     def _watch_over(self, session: ServerSession) -> None:
-        """Heartbeats, and the end of a session that has none."""
+        """Check the heartbeats of a session, and expire it without them."""
         if session.number not in self._sessions:
             return
         client = session.client
@@ -242,12 +246,12 @@ class ServerSession:
         self.number = number
         self.client = client
         self.heard_at = now
-        self.seen = 0  # No server that is behind this serves it.
+        self.seen = 0  # A server with fewer commits than this may not serve the session.
 
 
 @final
 class _Entry:
-    """One commit, or without operations the end of a session."""
+    """One commit; without operations, the end of a session."""
 
     def __init__(self, clock: int, operations: Sequence[Operation] | None, session: int) -> None:
         self.clock = clock
@@ -257,7 +261,7 @@ class _Entry:
 
 @final
 class Server:
-    """One copy of the tree, with the watches of the clients that are connected to it."""
+    """One server: its copy of the tree, and the watches of its clients."""
 
     def __init__(self, nodes: Nodes | None = None) -> None:
         self.nodes = nodes or Nodes()
@@ -270,7 +274,7 @@ class Server:
         self._watches.setdefault(event, {})[self._watches_made] = (connection, fired)
 
     def forget(self, connection: object) -> None:
-        """A connection is gone, and its watches with it."""
+        """Remove a connection and its watches."""
         for event, watches in list(self._watches.items()):
             left = {number: watch for number, watch in watches.items() if watch[0] is not connection}
             if left:

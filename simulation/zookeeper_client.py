@@ -1,7 +1,7 @@
-"""A client of the simulated ZooKeeper: the tree port, with connections that break and sessions that end unheard.
+"""A client of the simulated ZooKeeper: the tree port, with connections that break and sessions that expire unnoticed.
 
-It stands where kazoo stands in a real node: connecting again, keeping the session alive and telling of its changes go
-on by themselves, but nothing of it happens while the host is paused, and none of it reaches a dead process.
+It takes the place of kazoo in a real node. It reconnects, keeps the session alive and reports session changes by
+itself; none of this happens while the host is paused, and nothing reaches a dead process.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ RECONNECT_S: Final = (0.05, 0.5)
 
 @final
 class Connection:
-    """From a client to one server. What is sent arrives in order, either way."""
+    """A connection from a client to one server. Requests and answers arrive in order."""
 
     def __init__(self, server: Server, session: ServerSession) -> None:
         self.server = server
         self.session = session
-        self.asked: dict[asyncio.Future[Any], None] = {}  # In the order in which they were asked.
+        self.asked: dict[asyncio.Future[Any], None] = {}  # In the order of the requests.
         self.watches: dict[int, Fired] = {}
         self.watches_made = 0
         self.there_at = 0.0
@@ -38,7 +38,10 @@ class Connection:
 
 @final
 class SimulatedTree:
-    """See the module, and `coordination.tree.Tree` for the calls."""
+    """The tree port of one process: see `coordination.tree.Tree` for the calls.
+
+    The client has at most one connection and one session; after a session expires it opens a new one.
+    """
 
     def __init__(self, ensemble: SimulatedZooKeeper, name: str, process: Process | None, timeout_s: float) -> None:
         self.name = name
@@ -52,7 +55,7 @@ class SimulatedTree:
         self._started = False
         self._connected = asyncio.Event()
         self._held: list[tuple[Callable[..., object], tuple[object, ...]]] = []
-        self._seen = 0  # Commits that this client has seen the effect of.
+        self._seen = 0  # The newest commit that this client has seen.
         self._left_at = 0.0
 
     @property
@@ -61,7 +64,7 @@ class SimulatedTree:
 
     @property
     def gone(self) -> bool:
-        """Closed, or dead."""
+        """True if the client is closed or its process is dead."""
         return not self._started or self.dead
 
     @property
@@ -86,7 +89,7 @@ class SimulatedTree:
             try:
                 await self._ask(lambda: self._ensemble.end(connection.session))
             except CoordinationError:
-                pass  # It ends by itself, after its time.
+                pass  # The session expires after its timeout.
         self._leave()
         self._started = False
         self._connected.clear()
@@ -96,7 +99,7 @@ class SimulatedTree:
             self._on_session(Session.CLOSED)
 
     async def make_root(self) -> None:
-        """The root is always there."""
+        """Does nothing: the root always exists."""
 
     async def get(self, path: str, fired: Fired | None = None) -> Node | None:
         connection = self._connection
@@ -139,28 +142,28 @@ class SimulatedTree:
 
         await self._ask(catch_up)
 
-    # What the ensemble and scenarios do to it.
+    # Calls of the ensemble and of scenarios.
 
     def beats(self, session: int) -> bool:
-        """Whether this session has a connection over which heartbeats go."""
+        """True if this session has a connection over which heartbeats arrive."""
         return self._session == session and self._connection is not None and not self.gone
 
     def lose(self, session: int) -> None:
-        """The ensemble has ended the session: its server closes the connection."""
+        """Close the connection of a session that the ensemble has expired."""
         if self._session == session and self._started:
             self._ensemble.later(self._delay(), self._deliver, self._dropped, self._connection)
 
     def drop(self) -> None:
-        """The connection breaks, and the client notices."""
+        """Break the connection; the client notices at once."""
         self._ensemble.later(self._delay(), self._deliver, self._dropped, self._connection)
 
     def fall_silent(self) -> None:
-        """The connection is dead, which the client notices by and by."""
+        """Break the connection silently; the client notices when answers are overdue."""
         delay_s = self._ensemble.draw((0.0, self.timeout_s * 2 / 3))
         self._ensemble.later(delay_s, self._deliver, self._dropped, self._connection)
 
     def wake(self) -> None:
-        """After a pause: what has arrived meanwhile is there all at once."""
+        """Resume after a pause: everything that has arrived is processed at once."""
         held, self._held = self._held, []
         for call, arguments in held:
             self._deliver(call, *arguments)
@@ -178,7 +181,7 @@ class SimulatedTree:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         connection.asked[answer] = None
         now = self._ensemble.now()
-        cost_s = self._ensemble.draw(self._ensemble.weather.commit_s) if commit else 0.0
+        cost_s = self._ensemble.draw(self._ensemble.behaviour.commit_s) if commit else 0.0
         connection.there_at = max(connection.there_at, now + self._delay() + cost_s)
         self._ensemble.later(connection.there_at - now, self._arrive, connection, answer, run, commit)
         try:
@@ -189,8 +192,10 @@ class SimulatedTree:
     def _arrive(
         self, connection: Connection, answer: asyncio.Future[Any], run: Callable[[], Any], commit: bool
     ) -> None:
-        """At the server. A connection that the client has given up may still bring a commit that was on its way, until
-        the session has moved to another.
+        """A request arrives at the server.
+
+        A connection that the client has given up may still carry a commit, until the session has moved to another
+        server.
         """
         ensemble = self._ensemble
         given_up = connection is not self._connection
@@ -200,7 +205,7 @@ class SimulatedTree:
         if not ensemble.alive(connection.session):
             self._answer(connection, answer, None, Expired("the session is over"))
             return
-        if commit and ensemble.chance.random() < ensemble.weather.lose_before:
+        if commit and ensemble.chance.random() < ensemble.behaviour.lose_before:
             self.drop()
             return
         result: Any = None
@@ -209,7 +214,7 @@ class SimulatedTree:
             result = run()
         except CoordinationError as refused:
             failure = refused
-        if commit and ensemble.chance.random() < ensemble.weather.lose_after:
+        if commit and ensemble.chance.random() < ensemble.behaviour.lose_after:
             self.drop()
             return
         connection.session.seen = max(connection.session.seen, connection.server.nodes.clock)
@@ -258,7 +263,7 @@ class SimulatedTree:
         if not self._ensemble.reachable(self.name) or self._ensemble.paused(self.name):
             self._ensemble.later(self._ensemble.draw(RECONNECT_S), self._connect)
             return
-        if not self._ensemble.accepts(self._seen):  # It has lost data.
+        if not self._ensemble.accepts(self._seen):  # The ensemble has lost data.
             if self._ensemble.now() - self._left_at > self.timeout_s:
                 self._seen = 0
             self._ensemble.later(self._ensemble.draw(RECONNECT_S), self._connect)
@@ -302,7 +307,7 @@ class SimulatedTree:
         self._on_session(session)
 
     def _deliver(self, call: Callable[..., object], *arguments: object) -> None:
-        """Into the process, unless it is dead or its host is paused."""
+        """Call into the process, unless it is dead or its host is paused."""
         if self._ensemble.paused(self.name):
             self._held.append((call, arguments))
         elif self._process is None:
@@ -311,8 +316,8 @@ class SimulatedTree:
             self._process.enter(call, *arguments)
 
     def _delay(self) -> float:
-        return self._ensemble.draw(self._ensemble.weather.latency_s)
+        return self._ensemble.draw(self._ensemble.behaviour.latency_s)
 
 
 def _nobody(session: Session) -> None:
-    """Nobody listens yet."""
+    """The default listener: ignores session changes."""

@@ -1,1 +1,1 @@
-"""Faults on real processes, again and again, and what must still be true afterwards."""
+"""Faults on real processes, repeatedly, and the checks of what must hold afterwards."""

@@ -1,5 +1,5 @@
-"""`python -m soak`: kills of a node under load (`soak.kill`); `python -m soak cluster`: everything that may happen to a
-cluster (`soak.storm`).
+"""`python -m soak`: kills of a node under load (`soak.kill`); `python -m soak cluster`: all faults of a cluster
+(`soak.storm`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Archive a topic while it is produced to, and kill tasks, executors, the driver and the broker in between.
+"""Archives a topic while producers write to it, and kills tasks, executors, the driver and the broker meanwhile.
 
 `python -m soak.archive --rounds 20` ends with 0 when the archive has every acknowledged message exactly once and in
 order, when the broker never truncated what the manifest did not have, and when a replay of the archive, killed as well,
-has the same bytes, keys, headers and timestamps. On a violation it says what, keeps everything, and ends with 1. The
-seed decides what is killed when. With `--master local-cluster[2,1,1024]` executors are processes of their own.
+has the same bytes, keys, headers and timestamps. On a violation it prints the violation, keeps all files, and ends with
+1. The seed decides what is killed when. With `--master local-cluster[2,1,1024]` executors are processes of their own.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ DRIVER: Final = "driver"
 BROKER: Final = "broker"
 FAULTS: Final = (TASKS, EXECUTORS, DRIVER, BROKER)
 SPARK: Final = tuple(word for name, value in SETTINGS.items() for word in ("--spark", f"{name}={value}"))
-REPLAY_RATE: Final = 4000  # Messages a second while the replay is killed, so that kills come in the middle of it.
+REPLAY_RATE: Final = 4000  # Messages a second, slow enough that kills fall into the replay.
 
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
 class Load:
-    """One idempotent producer; what was acknowledged is written down with its place."""
+    """One idempotent producer; records each acknowledgement with its partition and offset."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: dict[tuple[int, int], bytes] = {}
@@ -71,7 +71,7 @@ class Load:
         self._stopping.set()
         self._thread.join(600)
         if self._thread.is_alive():
-            self.failures.append("the producer does not come to its end")
+            self.failures.append("the producer does not end")
 
     def _run(self) -> None:
         producer = Producer(
@@ -79,7 +79,7 @@ class Load:
                 "bootstrap.servers": self._bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "message.timeout.ms": 0,  # Never; the broker comes back.
+                "message.timeout.ms": 0,  # No time-out: the broker comes back.
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
             }
@@ -98,7 +98,7 @@ class Load:
             producer.poll(0)
             time.sleep(0.001)
         if producer.flush(500):
-            self.failures.append("messages stayed without an answer")
+            self.failures.append("messages got no answer")
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -112,7 +112,7 @@ class Load:
 
 
 class ArchiveSoak:
-    """A node, its load, an archiver and whoever watches them."""
+    """A node, its load, an archiver and the thread that checks them."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class ArchiveSoak:
         round_seconds: tuple[float, float] = ROUND_SECONDS,
         master: str = "local[2]",
     ) -> None:
-        self.looks = 0  # How often the beginning of the log was held against the manifest.
+        self.looks = 0  # Number of comparisons between the start of the log and the manifest.
         self._round_seconds = round_seconds
         self._master = master
         self.place = directory / "archive"
@@ -136,7 +136,7 @@ class ArchiveSoak:
         self._watching = threading.Event()
 
     def run(self, faults: Iterable[str]) -> int:
-        """All the faults in turn; returns how many messages were acknowledged."""
+        """Inject all faults in turn; returns the number of acknowledged messages."""
         self.node.start()
         self._make_topics()
         load = Load(self.node.bootstrap)
@@ -151,7 +151,7 @@ class ArchiveSoak:
                 self._hurt(fault, self._start_archiver)
                 self._say(f"{number}: killed {fault}; {len(load.acknowledged)} acknowledged so far")
                 self._wait_for_progress()
-            self._driver.kill()  # While messages still come: what is left is for another driver.
+            self._driver.kill()  # While messages still arrive: another driver archives the rest.
             self.kills[DRIVER] += 1
             load.finish()
         finally:
@@ -164,7 +164,7 @@ class ArchiveSoak:
         return len(load.acknowledged)
 
     def command(self, job: str, *words: str) -> list[str]:
-        """A job of the pipeline over the topic, as people run it."""
+        """A job of the pipeline over the topic, as a command line."""
         common = ("--bootstrap", self.node.bootstrap, "--topics", TOPIC, "--master", self._master)
         return [*COMMAND, "pipeline", job, *common, *SPARK, *words]
 
@@ -172,7 +172,7 @@ class ArchiveSoak:
         self._driver.start(self.command("archive", "--to", str(self.place), "--continuous", "--interval", "0.2"))
 
     def _hurt(self, fault: str, start: Callable[[], None]) -> None:
-        """Kill; what would be started again by a service manager is."""
+        """Kill; restart what a service manager would restart."""
         if fault == DRIVER:
             self._driver.kill()
             start()
@@ -182,7 +182,7 @@ class ArchiveSoak:
             self.node.start()
         else:
             patience = Patience(STARTED_SECONDS_MAX)
-            while not self._driver.kill_workers(fault, self._random):  # Between two lives there may be none.
+            while not self._driver.kill_workers(fault, self._random):  # Between two workers there may be none.
                 if not self._driver.running:
                     start()
                 if not patience.wait(0.1):
@@ -197,7 +197,7 @@ class ArchiveSoak:
         with Conversation(self.node.bootstrap) as conversation:
             conversation.ask(make)
 
-    # What must hold all the time
+    # Checks during the run.
 
     def _ends(self) -> dict[int, int]:
         manifest = Ledger(Storage(str(self.place)), TOPIC).latest() if self.place.exists() else None
@@ -211,7 +211,9 @@ class ArchiveSoak:
         return conversation.ask(ask)
 
     def _watch(self) -> None:
-        """The beginning of the log is asked first, so that the manifest is never the older of the two."""
+        """Compare the log with the manifest. The start of the log is read first, so that the manifest is never the
+        older one.
+        """
         while not self._watching.wait(0.1):
             try:
                 with Conversation(self.node.bootstrap, patience_ms=1000) as conversation:
@@ -223,7 +225,7 @@ class ArchiveSoak:
                             if begin > ends.get(part, 0):
                                 self._violations.append(f"partition {part} begins at {begin}, archived are {ends}")
             except PipelineError:
-                continue  # The broker is dead just now.
+                continue  # The broker is down.
 
     def _wait_for_progress(self) -> None:
         before = sum(self._ends().values())
@@ -231,7 +233,7 @@ class ArchiveSoak:
         while sum(self._ends().values()) <= before:
             self._judge()
             if not self._driver.running:
-                self._start_archiver()  # It may have given up on a broker that was away.
+                self._start_archiver()  # It may have given up while the broker was down.
                 time.sleep(1)
             if not patience.wait(0.2):
                 raise Violation(f"the archive does not grow:\n{self._driver.tail()}")
@@ -240,10 +242,10 @@ class ArchiveSoak:
         if self._violations:
             raise Violation("\n  ".join(self._violations[:20]))
 
-    # What must hold in the end
+    # Checks at the end.
 
     def reckon(self) -> dict[int, list[Row]]:
-        """Hold the finished archive to what was acknowledged; returns what it has, by partition."""
+        """Compare the finished archive with the acknowledgements; returns its rows by partition."""
         storage = Storage(str(self.place))
         manifest = Ledger(storage, TOPIC).latest()
         assert manifest is not None
@@ -260,7 +262,9 @@ class ArchiveSoak:
                 for batch in read_piece(storage, piece):
                     for row in batch.to_pylist():
                         if row["offset"] in found or not piece.base <= row["offset"] < piece.end:
-                            self._violations.append(f"{part}/{row['offset']} is there twice or in the wrong file")
+                            self._violations.append(
+                                f"{part}/{row['offset']} is in the archive twice or in the wrong file"
+                            )
                         found[row["offset"]] = row["value"]
                         rows[part].append(_row(row))
             if len(set(found.values())) != len(found):
@@ -273,12 +277,12 @@ class ArchiveSoak:
                         f"{part}/{offset} was acknowledged, and the archive has {found.get(offset)!r}"
                     )
             if begins[part] == 0:
-                self._violations.append(f"partition {part} was never truncated: nothing was tried")
+                self._violations.append(f"partition {part} was never truncated: the run has tested nothing")
         self._judge()
         return rows
 
     def replay(self, faults: Iterable[str]) -> None:
-        """Replay the archive, hurt by all the faults in turn, then to its end."""
+        """Replay the archive with all faults in turn, then to its end."""
         words = ("--from", str(self.place), "--to", REPLAYED)
 
         def start() -> None:
@@ -296,7 +300,7 @@ class ArchiveSoak:
         self.finish("replay", *words)
 
     def finish(self, job: str, *words: str) -> None:
-        """A job that nobody hurts must come to its end."""
+        """Run a job without faults to its end."""
         self._driver.start(self.command(job, *words, "--once"))
         code = self._driver.wait(STARTED_SECONDS_MAX)
         self._driver.kill()
@@ -304,7 +308,7 @@ class ArchiveSoak:
             raise Violation(f"{job} ended with {code}:\n{self._driver.tail()}")
 
     def _wait_for_replay(self) -> None:
-        """Until it sends, or has nothing more to send."""
+        """Wait until the replay sends, or has nothing more to send."""
         before = self._replayed()
         patience = Patience(STARTED_SECONDS_MAX)
         while self._driver.running and self._replayed() <= before and patience.wait(0.1):
@@ -320,7 +324,7 @@ class ArchiveSoak:
             return conversation.ask(ask)
 
     def compare_replay(self, rows: dict[int, list[Row]]) -> None:
-        """Hold what was replayed to the archive."""
+        """Compare the replayed topic with the archive."""
         with Conversation(self.node.bootstrap) as conversation:
             for part, wanted in rows.items():
                 if _content(conversation, REPLAYED, part) != wanted:
@@ -334,7 +338,7 @@ def _row(row: dict[str, Any]) -> Row:
 
 
 def _content(conversation: Conversation, topic: str, partition: int) -> list[Row]:
-    """What a reader of committed messages gets."""
+    """The messages that a reader of committed messages gets."""
 
     async def read(hall: Hall) -> list[Row]:
         found: list[Row] = []
@@ -350,7 +354,7 @@ def _content(conversation: Conversation, topic: str, partition: int) -> list[Row
 
 
 def run_all(soak: ArchiveSoak, faults: Iterable[str], finish: Callable[[], None], again: Callable[[], None]) -> int:
-    """The whole of it: faults, then `finish` archives the rest and `again` replays the archive."""
+    """Run the whole soak: faults, then `finish` archives the rest and `again` replays the archive."""
     try:
         acknowledged = soak.run(faults)
         finish()
@@ -363,7 +367,7 @@ def run_all(soak: ArchiveSoak, faults: Iterable[str], finish: Callable[[], None]
 
 
 def at_random(kinds: list[str], seed: int, rounds: int, seconds: float = 0.0) -> Iterator[str]:
-    """So many faults, or as many as there is time for."""
+    """So many faults, or as many as the time allows."""
     chance = random.Random(seed)
     deadline = time.monotonic() + seconds
     while rounds > 0 if not seconds else time.monotonic() < deadline:
@@ -373,12 +377,12 @@ def at_random(kinds: list[str], seed: int, rounds: int, seconds: float = 0.0) ->
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="soak.archive", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20, help="how many kills")
-    parser.add_argument("--seconds", type=float, default=0.0, help="kill for so long instead")
-    parser.add_argument("--replay-rounds", type=int, default=4, help="how many kills of the replay")
+    parser.add_argument("--rounds", type=int, default=20, help="number of kills")
+    parser.add_argument("--seconds", type=float, default=0.0, help="kill for so many seconds instead")
+    parser.add_argument("--replay-rounds", type=int, default=4, help="number of kills of the replay")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--master", default="local[2]", help="Spark's master")
-    parser.add_argument("--directory", type=Path, help="where the data goes; kept afterwards")
+    parser.add_argument("--directory", type=Path, help="data directory; not removed")
     arguments = parser.parse_args()
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="longhall-archive-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -397,7 +401,7 @@ def main() -> int:
         print(f"VIOLATION (seed {seed}, kept in {directory}):\n  {violation}", file=sys.stderr)
         return 1
     print(
-        f"killed {soak.kills} in {time.monotonic() - began:.0f} s, looked at the truncation {soak.looks} times: "
+        f"killed {soak.kills} in {time.monotonic() - began:.0f} s, checked the truncation {soak.looks} times: "
         f"{acknowledged} acknowledged messages, all archived once and replayed alike"
     )
     if arguments.directory is None:

@@ -1,4 +1,5 @@
-"""Three real nodes around a real ZooKeeper, to be hurt: started, killed, paused, started again; asked how they do.
+"""Three real nodes and a real ZooKeeper for fault injection: started, killed, paused, restarted, and asked for their
+status.
 
 In a field (`soak.field`) each node is a host with an address, a network and a disk of its own, and so is ZooKeeper;
 without one, everything is on the loopback.
@@ -29,13 +30,15 @@ WAIT_SECONDS: Final = 120.0
 NODES: Final = (1, 2, 3)
 ZOOKEEPER: Final = "zookeeper"
 DISK_BYTES: Final = 2 << 30
-SCRUB_MS: Final = 20_000  # Beyond loopback nobody may ask for a pass without credentials.
+SCRUB_MS: Final = 20_000  # Beyond loopback a scrub pass cannot be requested without credentials.
 READ_AGAIN: Final = "the cluster secret was read again"
 DOORS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080, "peers": 7092}
 
 
 class Cluster:
-    """See the module. Clients get the addresses of all nodes, which stay the same over restarts."""
+    """The nodes and the ZooKeeper of one cluster. Clients get the addresses of all nodes, which stay the same over
+    restarts.
+    """
 
     def __init__(
         self,
@@ -51,17 +54,18 @@ class Cluster:
     ) -> None:
         self.home = home
         self._has_secret = secret
-        self._settings = dict(settings or {})  # Of every node, beside those that make it a member.
+        self._settings = dict(settings or {})  # Settings of every node, beside those of its membership.
         self.field = field
         self.session_ms = session_ms
-        self.asleep: set[int] = set()  # Nodes that are better not asked.
+        self.asleep: set[int] = set()  # Paused nodes, which are not asked for their status.
         self.nodes: dict[int, Node] = {}
         self.walls: dict[int, Wall] = {}
         host = {} if field is None else {"host": field.address(ZOOKEEPER), "prefix": field.prefix(ZOOKEEPER)}
         self.zookeeper = zookeeper or Ensemble(home / "zookeeper", durable=False, servers=servers, **host)  # type: ignore[arg-type]
         self._own = zookeeper is None
         self._path = path
-        self._doors: dict[int, dict[str, str]] = {}  # By node, where its doors have to stay where they are.
+        # By node: the addresses of its doors, if these have to stay the same.
+        self._doors: dict[int, dict[str, str]] = {}
         if field is not None:
             library = build(home)
             for number in NODES:
@@ -70,7 +74,7 @@ class Cluster:
                     self.walls[number] = Wall(library, home / f"wall{number}")
 
     def start(self, *, first: int = 0) -> None:
-        """Start everything. `first` is the node that brings the hall, if it has to be a certain one."""
+        """Start all nodes. `first` is the node that creates the hall, if it has to be a certain one."""
         if self._own:
             self.zookeeper.start()
         for number in sorted(NODES, key=lambda one: one != first):
@@ -83,7 +87,7 @@ class Cluster:
         self.wait_in_sync()
 
     def make(self, number: int, *, alone: bool = False) -> Node:
-        """A node of this cluster, not started yet; or one that is `alone` with its directory and knows no cluster."""
+        """A node of this cluster, not started; with `alone` it uses its directory without the cluster settings."""
         options = ["--coordinator", self.zookeeper.url + self._path, "--node-id", str(number)]
         options += ["--set", f"session_timeout_ms={self.session_ms}"]
         if self._has_secret:
@@ -105,7 +109,7 @@ class Cluster:
         )
 
     def secret_file(self, number: int) -> Path:
-        """The file with the cluster's secret of one node, as if each had a machine of its own."""
+        """The secret file of one node, as if each node had a machine of its own."""
         whole, own = self.home / SECRET_NAME, self.home / f"{SECRET_NAME}{number}"
         if not whole.exists():
             make_secret(whole)
@@ -114,8 +118,9 @@ class Cluster:
         return own
 
     def write_secrets(self, number: int, secrets: list[str], *, tell: bool = False) -> None:
-        """Put others into the file of a node that runs, and wait until it has read them. With `tell` it is told so by
-        SIGHUP; else it looks by itself.
+        """Replace the secrets of a running node, and wait until it has read them.
+
+        With `tell` the node gets SIGHUP; otherwise it notices the change by itself.
         """
         path, node = self.secret_file(number), self.nodes[number]
         reads = node.log_text().count(READ_AGAIN)
@@ -128,7 +133,9 @@ class Cluster:
         wait_until(lambda: node.log_text().count(READ_AGAIN) > reads, f"node {number} reads its secret again")
 
     def keep_doors(self) -> None:
-        """Without a field: free ports, the same for all lives of a node. Clients go on at the address they know."""
+        """Without a field: choose free ports that every start of a node uses. Clients keep the addresses that they
+        know.
+        """
         with contextlib.ExitStack() as held:
             for number in NODES:
                 for door in ("kafka", "sqs", "http"):
@@ -137,26 +144,26 @@ class Cluster:
                     self._doors.setdefault(number, {})[door] = f"{LOOPBACK}:{probe.getsockname()[1]}"
 
     def disk(self, number: int) -> Path:
-        """Where the disk of a host in a field is."""
+        """The mount point of a host's disk in a field."""
         return self.home / f"disk{number}"
 
     def stop(self) -> None:
-        """Everything, at once."""
+        """Stop all processes at once."""
         for node in self.nodes.values():
             node.kill()
         if self._own:
             self.zookeeper.stop()
 
-    # What clients need
+    # For clients.
 
     @property
     def bootstrap(self) -> str:
         return ",".join(node.bootstrap for node in self.nodes.values())
 
-    # How it does
+    # Status.
 
     def view(self, besides: int = 0) -> ClusterView | None:
-        """What the leader says; None while nobody leads. Of two that believe to lead, the one of the newer epoch."""
+        """The leader's view of the cluster; None while no node leads. Of two leaders, the one with the newer epoch."""
         views: list[ClusterView] = []
         for number, node in self.nodes.items():
             if node.running and number != besides and number not in self.asleep:
@@ -167,7 +174,7 @@ class Cluster:
         return max((view for view in views if view.serving), key=lambda view: view.epoch, default=None)
 
     def leader(self, besides: int = 0) -> int:
-        """The node that leads, as soon as one does."""
+        """Wait for a leader and return its number."""
         found: list[int] = []
 
         def led() -> bool:
@@ -180,7 +187,7 @@ class Cluster:
         return found[-1]
 
     def manager(self) -> int:
-        """The node that manages; 0 for none."""
+        """The controller's number; 0 if there is none."""
         view = self.view()
         return next((host.node for host in view.hosts if host.manages), 0) if view is not None else 0
 
@@ -189,7 +196,7 @@ class Cluster:
         return [number for number in self.nodes if number != leader]
 
     def wait_in_sync(self, count: int = len(NODES)) -> None:
-        """Until so many have everything."""
+        """Wait until so many replicas are in sync."""
 
         def in_sync() -> bool:
             view = self.view()
@@ -200,17 +207,17 @@ class Cluster:
         wait_until(in_sync, f"{count} nodes are in sync", self.log_tails)
 
     def log_tails(self) -> str:
-        """The ends of all logs, for whoever has to explain a failure."""
+        """The ends of all logs, for failure messages."""
         return "\n".join(f"--- node {number}\n{node.log_tail()}" for number, node in self.nodes.items())
 
 
 def name_of(number: int) -> str:
-    """A host of a field."""
+    """The name of a node's host in a field."""
     return f"node{number}"
 
 
 def wait_until(holds: Callable[[], bool], what: str, explain: Callable[[], str] = str) -> None:
-    """Ask again until it holds. A time in which this very process was stopped does not count for more than a second."""
+    """Wait until the condition holds. While this process itself is stopped, at most one second counts."""
     waited, before = 0.0, time.monotonic()
     while not holds():
         assert waited < WAIT_SECONDS, f"not within {WAIT_SECONDS:.0f} s: {what}\n{explain()}"

@@ -1,7 +1,7 @@
-"""The clients of a cluster that is being broken: those of a lone node's soaks, spread over all nodes, and their pulse.
+"""The clients of a cluster under faults: those of the single-node soaks, spread over all nodes, with a send pulse.
 
-Kafka's clients know every node. Each SQS client knows one, and whatever happens goes on through that one. Every
-acknowledged send is also a beat: the longest time without one is how long senders were refused.
+Kafka clients know every node. Each SQS client knows one node and uses only that one. Every acknowledged send is also a
+beat: the longest time without one is how long sends were refused.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from soak.load import Load
 from soak.queue_load import LEASE_SECONDS, ORDERED, PLAIN, QueueWorker
 from soak.reckoning import reckon
 
-PACE: Final = 0.08  # Two cores for three nodes, a ZooKeeper and all clients.
+PACE: Final = 0.08  # Slow enough for two cores with three nodes, a ZooKeeper and all clients.
 PAUSE_SECONDS: Final = 0.05
 QUIET_SECONDS: Final = LEASE_SECONDS + queue_load.DELAY_SECONDS_MAX + 4.0
 WAIT_SECONDS: Final = 120.0
-# A leader that sleeps is given up by the client after a time of its own, which is a minute unless told. It may learn
-# before who leads by then, but asks only every five minutes unless told; see docs/cluster.md.
+# A client gives up a paused leader after its own time-out, by default a minute. It may learn of the new leader earlier,
+# but refreshes its metadata only every five minutes by default; see docs/cluster.md.
 PATIENCE: Final = {"socket.timeout.ms": 4_000, "topic.metadata.refresh.interval.ms": 1_000}
 KAFKA, SQS = "Kafka", "SQS"
 EARLY: Final = [f"{number}".encode() * 50 for number in range(50)]
 
 
 class Pulse:
-    """When sends were acknowledged, by kind of client."""
+    """The times of acknowledged sends, by kind of client."""
 
     def __init__(self) -> None:
         self._beats: dict[str, list[float]] = {KAFKA: [], SQS: []}
@@ -58,13 +58,13 @@ class Pulse:
         return max((after - before for before, after in pairwise(late)), default=0.0)
 
     def wait_for_more(self, explain: Callable[[], str]) -> None:
-        """Until all kinds have been answered after this moment."""
+        """Wait until every kind of client has had an acknowledgement from now on."""
         now = time.monotonic()
         wait_until(lambda: all(beats and beats[-1] > now for beats in self._beats.values()), "sends succeed", explain)
 
 
 class BeatingHistory(History):
-    """A history that has a pulse."""
+    """A history that records beats as well."""
 
     def __init__(self, pulse: Pulse) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class BeatingHistory(History):
 
 
 class BeatingBook(Book):
-    """Likewise."""
+    """A book that records beats as well."""
 
     def __init__(self, pulse: Pulse) -> None:
         super().__init__()
@@ -88,10 +88,10 @@ class BeatingBook(Book):
 
 
 class ClusterLoad:
-    """All clients, what they were told, and whether it holds."""
+    """All clients, what was acknowledged to them, and the checks of it."""
 
     def __init__(self, cluster: Cluster, *, wings: bool = False) -> None:
-        """With `wings`, whatever can be is placed there."""
+        """With `wings`, everything that can be placed in wings is placed there."""
         self.pulse = Pulse()
         self.history = BeatingHistory(self.pulse)
         self.book = BeatingBook(self.pulse)
@@ -140,17 +140,17 @@ class ClusterLoad:
         self.pulse.wait_for_more(lambda: "\n".join([*self.failures(), self._cluster.log_tails()]))
 
     def failures(self) -> list[str]:
-        """What is wrong although nobody has looked at the data yet."""
+        """Violations known without reading the data."""
         died = [f"{worker.name} died: {worker.failure!r}" for worker in self._queues if worker.failure is not None]
         return [*self._kafka.failures(), *died, *self.book.complaints]
 
     def reckon(self, *, at_rest: bool = False) -> list[str]:
-        """Read all topics, and hold what is there against what was told before."""
+        """Read all topics and compare them with the earlier acknowledgements."""
         _, complaints = reckon(self._cluster.bootstrap, self.history.snapshot(), at_rest=at_rest)
         return complaints
 
     def finish(self) -> list[str]:
-        """Everybody stops; every complaint about what is there then."""
+        """Stop all clients; returns every violation in the final state."""
         for worker in self._queues:
             worker.stopping.set()
         self._kafka.finish(self.hung)
@@ -161,24 +161,24 @@ class ClusterLoad:
         for queue, keys in found.items():
             complaints += self.book.missing(queue, set(keys)) + self.book.resurrected(queue, set(keys))
             twice = sorted(key for key in set(keys) if keys.count(key) > 1) if len(set(keys)) < len(keys) else []
-            complaints += [f"{queue}: {key} was there more than once at the end" for key in twice[:5]]
+            complaints += [f"{queue}: {key} was in the queue more than once at the end" for key in twice[:5]]
         return complaints
 
     def stop(self) -> None:
-        """Nobody asks what there is."""
+        """Stop all clients without any check."""
         for worker in self._queues:
             worker.stopping.set()
         self._kafka.stop()
 
     def _drain(self, number: int) -> dict[str, list[str]]:
-        """Receive and settle until nothing has come for longer than anything may be hidden."""
+        """Receive and settle until nothing was received for longer than any message may be hidden."""
         urls = self._urls[number]
         client = queue_load.new_client(f"http://{self._cluster.nodes[number].sqs}")
         found: dict[str, list[str]] = {queue: [] for queue in urls}
         quiet_since = time.monotonic()
         deadline = quiet_since + 2 * WAIT_SECONDS
         while time.monotonic() - quiet_since < QUIET_SECONDS:
-            assert time.monotonic() < deadline, "the queues did not come to rest"
+            assert time.monotonic() < deadline, "the queues were not empty in time"
             for queue, url in urls.items():
                 for message in _receive(client, url):
                     found[queue].append(message["Body"])
@@ -198,7 +198,7 @@ class ClusterLoad:
 
 
 def send_early(bootstrap: str) -> None:
-    """A few messages, before there is a cluster."""
+    """Send a few messages before the cluster exists."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in EARLY:
         producer.produce("early", value)
@@ -206,7 +206,7 @@ def send_early(bootstrap: str) -> None:
 
 
 def read_early(cluster: Cluster) -> list[bytes | None]:
-    """What is left of them."""
+    """Read those messages again."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "early", "enable.auto.commit": False})
     consumer.assign([TopicPartition("early", 0, 0)])
     found = [message.value() for message in consumer.consume(len(EARLY), WAIT_SECONDS)]
@@ -218,5 +218,5 @@ def _receive(client: Any, url: str) -> list[dict[str, Any]]:
     try:
         found: list[dict[str, Any]] = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
     except (BotoCoreError, ClientError):
-        return []  # It is asked again.
+        return []  # The caller asks again.
     return found

@@ -1,4 +1,4 @@
-"""ZooKeeper that comes back without its data, or with what it had a while ago."""
+"""Loss and restore of ZooKeeper's data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from longhall.coordination.ensemble import Ensemble, Server
 
-KEPT = "version-2"  # Where a server keeps what it knows, below its data directory.
+KEPT = "version-2"  # The subdirectory with a server's data.
 
 
 @contextmanager
 def down(ensemble: Ensemble) -> Iterator[None]:
-    """While it lasts, no server runs."""
+    """Stop all servers inside the `with` block."""
     for server in ensemble.servers:
         server.kill()
     try:
@@ -27,19 +27,19 @@ def down(ensemble: Ensemble) -> Iterator[None]:
 
 
 def forget(ensemble: Ensemble) -> None:
-    """Nothing is left of what the servers knew. They must be down."""
+    """Delete the data of all servers, which must be down."""
     for server in ensemble.servers:
         shutil.rmtree(_kept(server), ignore_errors=True)
 
 
 def back_up(ensemble: Ensemble, home: Path) -> None:
-    """Copy what the servers know. They must be down, so that it is of one moment."""
+    """Copy the data of all servers, which must be down so that the copy is consistent."""
     for server in ensemble.servers:
         shutil.copytree(_kept(server), home / str(server.number), dirs_exist_ok=True)
 
 
 def restore(ensemble: Ensemble, home: Path) -> None:
-    """The servers know what they knew when they were backed up. They must be down."""
+    """Replace the data of all servers with the backup. They must be down."""
     forget(ensemble)
     for server in ensemble.servers:
         shutil.copytree(home / str(server.number), _kept(server))

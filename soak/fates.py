@@ -1,11 +1,11 @@
-"""What became of every message, as its senders and receivers saw it, and whether that can be.
+"""The history of every queue message, as senders and receivers saw it, and its checks.
 
-The load tells each step here: before it asks and after it was answered, with the time of both. The book holds the node
-to its promises at every step and keeps complaints in words; no complaint means that nobody was lied to. A call without
-an answer may have happened or not, and both are allowed. Nothing here knows how the load talks to a node.
+The load reports each step here: before the request and after the answer, with the times of both. The book checks the
+node's guarantees at every step and collects violations as text. A request without an answer may have been carried out
+or not, and both are accepted. This module does not know how the load talks to a node.
 
-Times are seconds of one monotone clock. A lease is reckoned from when it was asked for, and a delivery from when it
-arrived, so that delays on the way can only excuse the node, never accuse it.
+Times are seconds of one monotonic clock. A lease counts from its request, and a delivery from its arrival, so that
+delays on the way can only excuse the node.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 COMPLAINTS_MAX: Final = 10
-SLACK_SECONDS: Final = 0.05  # The node counts in milliseconds, by a clock of its own.
+SLACK_SECONDS: Final = 0.05  # The node counts in milliseconds, by its own clock.
 
-Place = tuple[str, str]  # A queue and the key of a message.
+Place = tuple[str, str]  # A queue, and the key of a message.
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Fate:
     acknowledged: bool = False
     due_at: float = 0.0
     leased_until: float | None = None
-    came: tuple[float, float] = (0.0, 0.0)  # When the last delivery was asked for, and when it arrived.
+    came: tuple[float, float] = (0.0, 0.0)  # When the last delivery was requested, and when it arrived.
     settle_tried: bool = False
     settled_at: float | None = None
     deliveries: int = 0
@@ -42,11 +42,11 @@ class Delivery:
 
     key: str
     message_id: str
-    count: int  # How often it was given out, as the node says.
+    count: int  # Number of deliveries, as the node counts them.
 
 
 class Book:
-    """All fates, from any thread."""
+    """The histories of all messages, used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -75,7 +75,7 @@ class Book:
                 self._fates[queue, key] = Fate(due_at=asked_at + delay_seconds)
 
     def acknowledged(self, queue: str, key: str, message_id: str) -> None:
-        """The node said that it has it, and under which id."""
+        """The node acknowledged the message under this id."""
         with self._lock:
             fate = self._fates[queue, key]
             fate.acknowledged = True
@@ -87,14 +87,14 @@ class Book:
     def delivered(
         self, queue: str, answer: Sequence[Delivery], asked_at: float, arrived_at: float, lease_seconds: float
     ) -> None:
-        """The messages of one answer, in its order."""
+        """The messages of one answer, in order."""
         with self._lock:
             for each in answer:
                 fate = self._fates.setdefault((queue, each.key), Fate())
                 self._same_id(queue, each.key, fate, each.message_id)
                 fate.deliveries += 1
                 if asked_at < fate.came[1] and fate.came[1] >= asked_at + lease_seconds - SLACK_SECONDS:
-                    continue  # It was so long under way that the one before it may have been given out after it.
+                    continue  # The answer was under way for so long that the previous delivery may be the later one.
                 self._may_come(queue, each.key, fate, asked_at, arrived_at)
                 fate.leased_until = asked_at + lease_seconds
                 fate.came = (asked_at, arrived_at)
@@ -116,28 +116,32 @@ class Book:
     def _same_id(self, queue: str, key: str, fate: Fate, message_id: str) -> None:
         fate.message_ids.add(message_id)
         if len(fate.message_ids) > 1:
-            self.complain(f"{queue}: {key} is there more than once: {sorted(fate.message_ids)}")
+            self.complain(f"{queue}: {key} exists more than once: {sorted(fate.message_ids)}")
 
     def _in_order(self, queue: str, keys: Sequence[str], asked_at: float, arrived_at: float) -> None:
-        """Keys `group/number` stand in lines: in each, nothing overtakes what is not settled, and nothing goes back."""
+        """Check the order of keys `group/number`: no number overtakes an unsettled one of its group, and none goes
+        back.
+        """
         numbers: dict[str, list[int]] = {}
         for key in keys:
             if (line := _line(key)) is not None:
                 numbers.setdefault(line[0], []).append(line[1])
         for group, came in numbers.items():
             if came != sorted(came):
-                self.complain(f"{queue}: group {group} came as {came} in one answer")
+                self.complain(f"{queue}: group {group} was delivered as {came} in one answer")
             before = {number for number in self._waiting.get((queue, group), ()) if number < came[-1]}
             if overtaken := before - set(came):
                 self.complain(f"{queue}: {came} of group {group} overtook {sorted(overtaken)[:5]}")
             floor, since = self._floors.get((queue, group), (-1, 0.0))
             if came[0] < floor and asked_at > since:
-                self.complain(f"{queue}: group {group} went back to {came[0]} after {floor} had come without it")
+                self.complain(
+                    f"{queue}: group {group} went back to {came[0]} after {floor} had been delivered without it"
+                )
             if came[0] > floor:
                 self._floors[queue, group] = (came[0], arrived_at)
 
     def giving_back(self, queue: str, key: str) -> None:
-        """Said before it is asked: from now on it may come again at any time."""
+        """A give-back is about to be requested: from now on the message may be delivered again."""
         with self._lock:
             self._fates[queue, key].leased_until = None
 
@@ -146,14 +150,16 @@ class Book:
             self._fates[queue, key].leased_until = until
 
     def settling(self, queue: str, key: str) -> None:
-        """Said before it is asked: from now on it need not come again."""
+        """A settle is about to be requested: from now on the message need not be delivered again."""
         with self._lock:
             self._fates[queue, key].settle_tried = True
             if (line := _line(key)) is not None:
                 self._waiting.get((queue, line[0]), set()).discard(line[1])
 
     def settled(self, queue: str, key: str, answered_at: float, lease_until: float) -> None:
-        """Settled by a receipt whose own lease held until then; one that outlived it may be taken without effect."""
+        """Settled by a receipt whose lease held until `lease_until`; a settle after that may be accepted without
+        effect.
+        """
         with self._lock:
             if answered_at < lease_until:
                 self._fates[queue, key].settled_at = answered_at
@@ -163,19 +169,19 @@ class Book:
             return self._fates[queue, key]
 
     def missing(self, queue: str, found: set[str]) -> list[str]:
-        """Acknowledged messages that nobody tried to settle and that are not there at the end."""
+        """Acknowledged messages that were never settled and are not in the queue at the end."""
         with self._lock:
             return [
-                f"{queue}: {key} was acknowledged and is not there"
+                f"{queue}: {key} was acknowledged and is missing"
                 for (place, key), fate in self._fates.items()
                 if place == queue and fate.acknowledged and not fate.settle_tried and key not in found
             ][:COMPLAINTS_MAX]
 
     def resurrected(self, queue: str, found: set[str]) -> list[str]:
-        """Settled messages that are there at the end."""
+        """Settled messages that are in the queue at the end."""
         with self._lock:
             return [
-                f"{queue}: {key} was settled and is there again"
+                f"{queue}: {key} was settled and is in the queue again"
                 for (place, key), fate in self._fates.items()
                 if place == queue and fate.settled_at is not None and key in found
             ][:COMPLAINTS_MAX]
@@ -186,6 +192,6 @@ class Book:
 
 
 def _line(key: str) -> tuple[str, int] | None:
-    """Keys with a slash stand in a line."""
+    """The group and number of an ordered key; None for other keys."""
     group, slash, number = key.partition("/")
     return (group, int(number)) if slash else None

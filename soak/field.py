@@ -1,11 +1,11 @@
-"""A network of its own for a cluster: each host in a namespace, the clients on the router between them, cuts at will.
+"""A private network for a cluster: each host in a namespace, the clients on the router between them, and cuts.
 
     clients (here, 10.77.N.1) ---- 10.77.N.2 (host N, with its own loopback)
 
-A cut is a rule of the router: what goes from one host to another disappears without a word, in one direction, for
-connections that stand as for new ones. Clients reach every host all the while. The whole field hangs on the process
-that laid it out: `enclosed` runs a program in namespaces of its own (network, mounts, processes), so that nothing of it
-is left when that program ends, however it ends. It needs `unshare` and `ip`, and root or user namespaces.
+A cut is a rule of the router: packets from one host to another are dropped silently, in one direction, for existing and
+new connections. Clients reach every host all the time. The field belongs to the process that made it: `enclosed` runs a
+program in namespaces of its own (network, mounts, processes), so that nothing is left when that program ends, in
+whatever way. It needs `unshare` and `ip`, and root or user namespaces.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ LOOPBACK: Final = "127.0.0.1"
 _SPACES: Final = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 TRY_SECONDS_MAX: Final = 60.0
 RESIZES_MAX: Final = 20
-FILES_MAX: Final = 1 << 20  # Inodes of a disk that is not short of them.
+FILES_MAX: Final = 1 << 20  # Inodes of a disk without a shortage.
 
 
 class FieldFailed(RuntimeError):
-    """The system did not let us."""
+    """The system does not permit what a field needs."""
 
 
 def is_enclosed() -> bool:
-    """Whether this process runs in namespaces of its own."""
+    """True if this process runs in namespaces of its own."""
     return MARK in os.environ
 
 
 def enclosed(command: Sequence[str]) -> list[str]:
-    """The command that runs `command` in namespaces of its own; nothing where that cannot be done."""
+    """The command that runs `command` in namespaces of its own; empty where the system does not permit it."""
     if shutil.which("unshare") is None or shutil.which("ip") is None or shutil.which("nsenter") is None:
         return []
     users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
@@ -48,10 +48,10 @@ def enclosed(command: Sequence[str]) -> list[str]:
 
 @final
 class Field:
-    """See the module. Hosts have names; `""` is where the clients are."""
+    """The hosts of one network, by name; `""` is the clients' host."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
-        assert is_enclosed(), "the network of the machine is not to be touched"
+        assert is_enclosed(), "a field may not change the network of the machine"
         self._numbers = {host: number for number, host in enumerate(hosts, start=1)}
         self._holders: dict[str, subprocess.Popen[bytes]] = {}
         self._cuts: set[tuple[str, str]] = set()
@@ -64,17 +64,17 @@ class Field:
         return f"10.77.{self._numbers[host]}.2"
 
     def prefix(self, host: str) -> list[str]:
-        """What runs a program on that host."""
+        """The command prefix that runs a program on that host."""
         return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net"]
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing gets from one to the other any more; the way back is another cut."""
+        """Drop packets from one host to the other; the opposite direction is another cut."""
         if (source, target) not in self._cuts:
             self._cuts.add((source, target))
             _run("ip", "rule", "add", *self._rule(source, target))
 
     def cut_between(self, one: str, others: Iterable[str]) -> None:
-        """Both ways."""
+        """Cut both directions."""
         for other in others:
             self.cut(one, other)
             self.cut(other, one)
@@ -89,7 +89,7 @@ class Field:
 
     def _lay_out(self, host: str) -> None:
         number = self._numbers[host]
-        # Somebody has to be in a namespace for it to last, and says so when it is there.
+        # A namespace lasts as long as a process is in it; this one reports when it has entered.
         holder = subprocess.Popen(
             ["unshare", "--net", "sh", "-c", "ip link set lo up && echo && exec sleep infinity"],
             stdin=subprocess.DEVNULL,
@@ -109,14 +109,14 @@ class Field:
 
 
 def mount_memory(directory: Path, size_bytes: int) -> None:
-    """A disk of this size, which goes with the namespaces."""
-    assert is_enclosed(), "the mounts of the machine are not to be touched"
+    """Mount a memory disk of this size, which ends with the namespaces."""
+    assert is_enclosed(), "a field may not change the mounts of the machine"
     directory.mkdir(parents=True, exist_ok=True)
     _run("mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(directory))
 
 
 def resize_memory(directory: Path, left_bytes: int) -> None:
-    """Let such a disk have only so much left."""
+    """Shrink a memory disk until only so many bytes are free."""
     for _ in range(RESIZES_MAX):
         now = os.statvfs(directory)
         size_bytes = (now.f_blocks - now.f_bfree) * now.f_frsize + left_bytes
@@ -124,12 +124,12 @@ def resize_memory(directory: Path, left_bytes: int) -> None:
             _run("mount", "-o", f"remount,size={size_bytes}", str(directory))
             return
         except FieldFailed:
-            continue  # Somebody has written more meanwhile.
+            continue  # The node has written more meanwhile.
     raise FieldFailed(f"{directory} could not be made smaller")
 
 
 def limit_files(directory: Path, left: int | None) -> None:
-    """Let such a disk have only so many files more; None for as many as anybody wants."""
+    """Limit the number of further files on a memory disk; None removes the limit."""
     for _ in range(RESIZES_MAX):
         now = os.statvfs(directory)
         files = FILES_MAX if left is None else now.f_files - now.f_ffree + left
@@ -137,7 +137,7 @@ def limit_files(directory: Path, left: int | None) -> None:
             _run("mount", "-o", f"remount,nr_inodes={files}", str(directory))
             return
         except FieldFailed:
-            continue  # Somebody has made more meanwhile.
+            continue  # The node has created more files meanwhile.
     raise FieldFailed(f"the files of {directory} could not be limited")
 
 
@@ -148,7 +148,7 @@ def _run(*command: str) -> None:
 
 
 def _try() -> None:
-    """Whether everything is allowed that a field needs."""
+    """Raise FieldFailed unless the system permits all that a field needs."""
     field = Field(["one", "two"])
     field.cut_between("one", ["two"])
     field.heal()

@@ -1,8 +1,7 @@
-"""What clients were told, and whether what they read later agrees with it.
+"""What was acknowledged to clients, and its comparison with what they read later.
 
-The load writes down every acknowledgement here as it arrives. The checks compare a snapshot of that with what a
-read-committed reader found, and return complaints in words; no complaint means that nobody was lied to. Nothing here
-knows how the load talks to a broker.
+The load records every acknowledgement here as it arrives. The checks compare a snapshot of them with the records of a
+read-committed reader and return violations as text. This module does not know how the load talks to a broker.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ COMPLAINTS_MAX: Final = 10
 
 
 class Seen:
-    """What a read-committed reader found, by partition and offset."""
+    """The records of a read-committed reader, by partition and offset."""
 
     def __init__(self, records: Mapping[Place, Mapping[int, bytes]]) -> None:
         self.records = records
@@ -28,7 +27,7 @@ class Seen:
         return self.records.get(place, {})
 
     def values(self, place: Place) -> frozenset[bytes]:
-        """All values of a partition, whatever their offsets."""
+        """All values of a partition."""
         if place not in self._values:
             self._values[place] = frozenset(self.at(place).values())
         return self._values[place]
@@ -38,12 +37,12 @@ class Seen:
 
 
 class Outcome(enum.Enum):
-    """How a transaction ended, as far as its producer knows."""
+    """The outcome of a transaction, as its producer knows it."""
 
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
-    UNKNOWN = "unknown"  # The producer was told nothing for sure: all of it or nothing of it may be there.
+    UNKNOWN = "unknown"  # The producer got no certain answer: the transaction may be visible wholly or not at all.
 
 
 @dataclass
@@ -66,7 +65,7 @@ class Told:
 
 
 class History:
-    """Acknowledgements as they come, from any thread."""
+    """Acknowledgements as they arrive, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,7 +103,7 @@ class History:
 
 
 def missing(told: Told, seen: Seen) -> list[str]:
-    """Acknowledged records that are not where the acknowledgement said, and committed transactions not fully there."""
+    """Acknowledged records that are not at their offset, and committed transactions that are not wholly visible."""
     complaints = []
     for place, records in told.records.items():
         found = seen.at(place)
@@ -113,17 +112,19 @@ def missing(told: Told, seen: Seen) -> list[str]:
                 complaints.append(f"{place} at {offset}: {value!r} was acknowledged, {found.get(offset)!r} is there")
     for name, transaction in told.transactions.items():
         if transaction.outcome is Outcome.COMMITTED and not all(_visible(transaction, seen)):
-            complaints.append(f"transaction {name} was committed and is not all there: {_visible(transaction, seen)}")
+            complaints.append(
+                f"transaction {name} was committed and is not wholly visible: {_visible(transaction, seen)}"
+            )
     return complaints[:COMPLAINTS_MAX]
 
 
 def half_visible(told: Told, seen: Seen, *, at_rest: bool) -> list[str]:
-    """Aborted transactions that show, and at rest transactions of unknown outcome that show in part."""
+    """Aborted transactions that are visible and, at rest, transactions of unknown outcome that are visible in part."""
     complaints = []
     for name, transaction in told.transactions.items():
         visible = _visible(transaction, seen)
         if transaction.outcome is Outcome.ABORTED and any(visible):
-            complaints.append(f"transaction {name} was aborted and shows: {visible}")
+            complaints.append(f"transaction {name} was aborted and is visible: {visible}")
         if at_rest and any(visible) and not all(visible):
             complaints.append(f"transaction {name} ({transaction.outcome.value}) is half visible: {visible}")
     return complaints[:COMPLAINTS_MAX]
@@ -134,7 +135,7 @@ def _visible(transaction: Transaction, seen: Seen) -> list[bool]:
 
 
 def repeated_or_out_of_order(seen: Seen) -> list[str]:
-    """Values are `writer:number[:...]`; in a partition the numbers of one writer only go up."""
+    """Values `writer:number[:...]` whose number does not exceed the previous one of the writer in the partition."""
     complaints = []
     for place, found in seen.records.items():
         last: dict[bytes, tuple[int, ...]] = {}
@@ -148,7 +149,9 @@ def repeated_or_out_of_order(seen: Seen) -> list[str]:
 
 
 def carried_wrong(seen: Seen, source: str, target: str, committed: Mapping[Place, int]) -> list[str]:
-    """What was carried over in transactions: all that lies below the committed offset, once, and nothing else."""
+    """Violations of copying in transactions: the target must have every record below the committed offset, once,
+    and no other.
+    """
     complaints = []
     for (topic, partition), upto in committed.items():
         if topic != source:
@@ -157,16 +160,14 @@ def carried_wrong(seen: Seen, source: str, target: str, committed: Mapping[Place
         expected = [records[offset] for offset in sorted(records) if offset < upto]
         carried = [found[offset] for offset in sorted(found)]
         if expected != carried:
-            complaints.append(
-                f"partition {partition}: {len(expected)} records below {upto}, {len(carried)} carried over"
-            )
+            complaints.append(f"partition {partition}: {len(expected)} records below {upto}, {len(carried)} copied")
     return complaints[:COMPLAINTS_MAX]
 
 
 def behind(told: Told, found: Mapping[tuple[str, Place], int]) -> list[str]:
     """Group offsets that are lower than an acknowledged commit."""
     return [
-        f"group {group} at {place}: {offset} was acknowledged, {found.get((group, place))} is there"
+        f"group {group} at {place}: {offset} was acknowledged, {found.get((group, place))} was found"
         for (group, place), offset in told.commits.items()
         if found.get((group, place), -1) < offset
     ][:COMPLAINTS_MAX]

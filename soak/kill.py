@@ -1,8 +1,8 @@
-"""Kill the node under load, start it again, and hold it to everything it acknowledged.
+"""Kills the node under load, restarts it, and checks everything that it acknowledged.
 
-`python -m soak.kill --rounds 100` ends with 0 when nothing acknowledged was missing, out of order, doubled or half
-visible after any of the rounds. On a violation it says what, keeps the data directory and the node's log, and ends
-with 1. The seed decides when each kill comes. After every seventh the node is also asked to stop.
+`python -m soak.kill --rounds 100` ends with 0 when nothing acknowledged was missing, out of order, duplicated or half
+visible after any of the rounds. On a violation it prints the violation, keeps the data directory and the node's log,
+and ends with 1. The seed decides when each kill comes. After every seventh kill there is also a clean stop.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from soak.node import Node
 from soak.reckoning import reckon
 
 LOAD_SECONDS: Final = (0.1, 1.2)
-CLEAN_EVERY: Final = 7  # After so many kills one clean stop: the way back from that must hold as well.
+CLEAN_EVERY: Final = 7  # One clean stop after so many kills: the start after it is tested too.
 Say = Callable[[str], None]
 
 
 class Violation(AssertionError):
-    """The node broke a promise."""
+    """The node broke a guarantee."""
 
 
 class Soak:
-    """A node, its load and its history over many lives. `meanwhile` is done to the data while the node is dead."""
+    """A node, its load and its history over many restarts. `meanwhile` changes the data while the node is dead."""
 
     def __init__(
         self, directory: Path, seed: int, say: Say = print, meanwhile: Callable[[Path], None] | None = None
@@ -46,7 +46,7 @@ class Soak:
         self.clean_stops = 0
 
     def run(self, rounds: int) -> Told:
-        """All the rounds and the last reckoning; raises Violation. Returns what was acknowledged."""
+        """Run all rounds and the final check; raises Violation. Returns what was acknowledged."""
         self.node.start()
         try:
             load = Load(self.node.bootstrap, self.history)
@@ -65,7 +65,7 @@ class Soak:
 
     def _stop(self) -> None:
         code = self.node.stop()
-        self._judge([f"asked to stop, the node ended with {code}"] if code else [])
+        self._judge([f"the node ended with {code} after SIGTERM"] if code else [])
 
     def _one_round(self, name: str, end: Callable[[], None]) -> None:
         time.sleep(self._random.uniform(*LOAD_SECONDS))
@@ -81,7 +81,9 @@ class Soak:
         self._say(f"{name}: {told.count()} acknowledged, {seen.count()} read, ready in {ready_seconds:.2f} s")
 
     def _at_rest(self) -> Told:
-        """Everybody has stopped; now even what had no answer must be all there or not at all."""
+        """Check the final state, when all clients have stopped: transactions without an answer are wholly visible
+        or not at all.
+        """
         told = self.history.snapshot()
         _, complaints = reckon(self.node.bootstrap, told, at_rest=True)
         self._judge(complaints)
@@ -94,9 +96,9 @@ class Soak:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="soak.kill", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=100, help="how many kills")
+    parser.add_argument("--rounds", type=int, default=100, help="number of kills")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--directory", type=Path, help="where the data goes; kept afterwards")
+    parser.add_argument("--directory", type=Path, help="data directory; not removed")
     arguments = parser.parse_args()
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="longhall-kill-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -108,7 +110,7 @@ def main() -> int:
         return 1
     print(
         f"{soak.kills} kills and {soak.clean_stops} clean stops: {told.count()} records and "
-        f"{len(told.transactions)} transactions, all accounted for"
+        f"{len(told.transactions)} transactions, all verified"
     )
     if arguments.directory is None:
         shutil.rmtree(directory)

@@ -1,8 +1,8 @@
-"""Clients at work while their node dies and comes back: each writes down what it was told, and none gives up.
+"""Kafka clients that work while their node dies and restarts: each records its acknowledgements, and none gives up.
 
-Idempotent writers of small and of bulky records, transactional writers that commit or abort, a carrier that moves
-records from one topic to another with its offsets in the transaction, and a member of a group that commits as it reads.
-All use confluent-kafka, each in a thread of its own. Values are `writer:number`, with numbers that only go up.
+There are idempotent writers of small and of large records, transactional writers that commit or abort, a copier that
+moves records from one topic to another with its offsets in the transaction, and a group member that commits as it
+reads. All use confluent-kafka, each in a thread of its own. Values are `writer:number`, with increasing numbers.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PLAIN, LEDGER, TARGET = "plain", "ledger", "target"
 TOPICS: Final = (PLAIN, LEDGER, TARGET)
 READERS, CARRIERS = "readers", "carriers"
 CALL_SECONDS_MAX: Final = 20.0
-# Offsets of a transaction go to the coordinator of the group, which librdkafka (2.16) remembers. When it is told that
-# this node does not live any more while such a call waits for it, nothing wakes the call up, and the time that it was
-# given is not looked at (its issues 5511 and 5456). So the producer is given up, as a careful program would do: the
-# next one of the same transactional id ends what the old one had begun.
+# Offsets of a transaction go to the coordinator of the group, which librdkafka (2.16) caches. If it learns that this
+# node is gone while such a call waits for it, the call never wakes up and ignores its time-out (its issues 5511 and
+# 5456). The producer is abandoned then, as a careful program would do: the next one with the same transactional id ends
+# the old transaction.
 OFFSETS_SECONDS_MAX: Final = 15.0
-MAKE_SECONDS_MAX: Final = 60.0  # For topics, and for wings where those are needed first.
+MAKE_SECONDS_MAX: Final = 60.0  # For topics, and for wings that have to be created first.
 IN_FLIGHT_MAX: Final = 300
 RATE_PER_SECOND: Final = 600
 PADDING: Final = b" " * 70_000
@@ -40,28 +40,29 @@ _QUICK: Final = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,
-    # When its only broker is away, this client forgets it and starts from the bootstrap list; a call that waits for the
-    # transaction coordinator at that moment then waits for ever (librdkafka 2.16). There is nothing else to find here.
+    # When its only broker is down, this client drops it and starts from the bootstrap list; a call that waits for the
+    # transaction coordinator at that moment then waits for ever (librdkafka 2.16). Discovery would find no other broker
+    # here.
     "metadata.recovery.strategy": "none",
     "log_level": 0,
 }
 
 
 class Hung(RuntimeError):
-    """A worker does not come back from its client, which should have given up by itself."""
+    """A worker does not return from its client, which should have timed out."""
 
 
 class Worker:
-    """A thread that goes on until it is told to finish; what it died of is kept for whoever waits for it."""
+    """A thread that runs until it is asked to finish; its exception is raised in the thread that waits for it."""
 
     def __init__(self, name: str, bootstrap: str, history: History) -> None:
         self.name = name
         self.bootstrap = bootstrap
         self.history = history
-        self.pace = 1.0  # The share of its usual speed.
-        self.settings: dict[str, Any] = {}  # Of its clients, beside those that all have.
+        self.pace = 1.0  # Fraction of its usual speed.
+        self.settings: dict[str, Any] = {}  # Settings of its clients, beside the common ones.
         self.stopping = threading.Event()
-        self.given_up = 0  # Clients that did not come back from a call in time.
+        self.given_up = 0  # Clients abandoned because a call did not return in time.
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
 
@@ -69,13 +70,13 @@ class Worker:
         self._thread.start()
 
     def finish(self, seconds_max: float = 150.0) -> None:
-        """Ask it to end and wait; a worker that does not end is a failure of its own."""
+        """Ask the worker to end and wait; a worker that does not end raises Hung."""
         self.stopping.set()
         self._thread.join(seconds_max)
         if self._thread.is_alive():
             frame = sys._current_frames().get(self._thread.ident or 0)
             stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
-            raise Hung(f"{self.name} did not finish within {seconds_max:.0f} s; it stands at\n{stack}")
+            raise Hung(f"{self.name} did not finish within {seconds_max:.0f} s; its stack is\n{stack}")
         if self.failure is not None:
             raise self.failure
 
@@ -102,7 +103,7 @@ class Worker:
 
 
 class IdempotentWriter(Worker):
-    """Numbers to all partitions, many in flight; through every restart it is the same producer."""
+    """Sends numbers to all partitions, many in flight; it stays the same producer through every restart."""
 
     rate_per_second = RATE_PER_SECOND
     padding = b""
@@ -118,7 +119,7 @@ class IdempotentWriter(Worker):
             producer.poll(0)
             self.stopping.wait(
                 1 / self.rate_per_second / self.pace
-            )  # A poll alone would end with the first acknowledgement.
+            )  # A poll alone would return after the first acknowledgement.
         producer.flush(CALL_SECONDS_MAX)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -129,7 +130,7 @@ class IdempotentWriter(Worker):
 
 
 class BulkyWriter(IdempotentWriter):
-    """The same with records so big that a node may store them in another way than small ones."""
+    """The same with records that are large enough to bypass the write-ahead log."""
 
     rate_per_second = 8
     padding = PADDING
@@ -200,7 +201,7 @@ class Carrier(Worker):
 
 
 class Committer(Worker):
-    """A member of a group that commits what it has read and remembers what was taken."""
+    """A group member that commits what it has read and records the acknowledged commits."""
 
     def run(self) -> None:
         consumer = self.consumer(READERS, **{"heartbeat.interval.ms": 300})
@@ -212,7 +213,7 @@ class Committer(Worker):
             try:
                 taken = consumer.commit(asynchronous=False)
             except KafkaException:
-                continue  # A refused commit promises nothing.
+                continue  # A refused commit guarantees nothing.
             for place in taken or []:
                 if place.error is None and place.offset >= 0:
                     self.history.committed(READERS, (place.topic, place.partition), place.offset)
@@ -220,7 +221,7 @@ class Committer(Worker):
 
 
 class Load:
-    """All of them together, on topics of their own."""
+    """All workers together, on topics of their own."""
 
     def __init__(
         self,
@@ -231,7 +232,7 @@ class Load:
         settings: Mapping[str, Any] | None = None,
         placement: str = "hall",
     ) -> None:
-        """The placement is that of the topic without transactions, which do not reach into wings."""
+        """The placement applies to the topic without transactions, since transactions do not reach into wings."""
         self._bootstrap = bootstrap
         self._plain = {"longhall.placement": placement} if placement != "hall" else {}
         self._workers: list[Worker] = [
@@ -264,12 +265,12 @@ class Load:
         return [f"{worker.name} died: {worker.failure!r}" for worker in self._workers if worker.failure is not None]
 
     def stop(self) -> None:
-        """Tell them to end, and do not wait."""
+        """Ask all workers to end, without waiting."""
         for worker in self._workers:
             worker.stopping.set()
 
     def finish(self, hung: list[str] | None = None) -> None:
-        """Wait until all have ended. With `hung`, those that hang are noted there and left behind."""
+        """Wait until all workers have ended. With `hung`, those that hang are added to it and abandoned."""
         self.stop()
         for worker in self._workers:
             try:
@@ -279,23 +280,23 @@ class Load:
                     raise
                 hung.append(str(failure))
             if hung is not None and worker.given_up:
-                hung.append(f"{worker.given_up} clients of {worker.name}, which did not come back from a call in time")
+                hung.append(f"{worker.given_up} clients of {worker.name}, whose calls did not return in time")
 
 
 def received(message: Message) -> tuple[Place, int, bytes]:
-    """Where a message stands and what it says; the client's types allow for messages that say neither."""
+    """Partition, offset and value of a message; the client's types allow for messages without them."""
     topic, partition, offset, value = message.topic(), message.partition(), message.offset(), message.value()
     assert topic is not None
     assert partition is not None
     assert offset is not None
     assert isinstance(value, bytes)
     if value.endswith(PADDING):
-        value = value.removesuffix(PADDING) + b":0"  # Padding that came through whole is not worth keeping.
+        value = value.removesuffix(PADDING) + b":0"  # Complete padding need not be stored.
     return (topic, partition), offset, value
 
 
 def _within(seconds_max: float, call: Callable[[], None]) -> None:
-    """Call it in a thread of its own, which is left behind when it takes longer: TimeoutError."""
+    """Call it in a thread, which is abandoned after `seconds_max` with TimeoutError."""
     done: Future[None] = Future()
 
     def work() -> None:
@@ -324,7 +325,7 @@ def _produce(producer: Producer, parts: list[tuple[Place, bytes]]) -> None:
 
 
 def _transact(producer: Producer, body: Callable[[], None], *, abort: bool = False) -> Outcome:
-    """One transaction to its end. A time-out is asked again, as the client's own documentation says."""
+    """Run one transaction to its end. A call that timed out is repeated, as the client's documentation says."""
     try:
         producer.begin_transaction()
         body()
@@ -354,7 +355,7 @@ def _insist(call: Callable[[float], None], outcome: Outcome) -> Outcome:
 
 
 def _rewind(consumer: Consumer, places: list[TopicPartition]) -> bool:
-    """Go back to what the group has committed; False where the node did not answer."""
+    """Seek to the group's committed offsets; False if the node did not answer."""
     try:
         for place in consumer.committed(places, timeout=CALL_SECONDS_MAX):
             if place.error is not None:

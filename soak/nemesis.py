@@ -1,7 +1,7 @@
-"""What goes wrong with a cluster, one thing after another: each begins, lasts for a while and heals.
+"""The faults of a real cluster, one after another: each starts, lasts for a while and heals.
 
-Which comes next the seed decides. What the machine does not allow (cuts and full disks need a field, clocks a compiler)
-is left out, and `left_out` says so.
+The seed decides the order. Faults that the machine does not permit (cuts and full disks need a field, clocks a
+compiler) are left out and listed in `left_out`.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from soak.stall import MEMORY_SHARE, stall
 
 READY_SECONDS: Final = 90.0
 HUNG_SECONDS: Final = 60.0  # Until a watchdog has ended its node.
-BEYOND_SECONDS: Final = 2.0  # How much longer than the session something lasts that is to outlast it.
-LEFT_BYTES: Final = (1 << 20, 64 << 20)  # What a full disk still has: next to nothing, or less than is kept in reserve.
-LEFT_FILES: Final = (1, 12)  # Inodes that are left when they run out.
+BEYOND_SECONDS: Final = 2.0  # How much longer than the session a fault lasts that has to outlast it.
+LEFT_BYTES: Final = (1 << 20, 64 << 20)  # Free space of a full disk: next to nothing, or less than the reserve.
+LEFT_FILES: Final = (1, 12)  # Free inodes when they run out.
 SEGMENT_BYTES_MIN: Final = 4096
 FAILING_READS_MAX: Final = 6
 NOTICED: Final = "a message cannot be read here"
-MENDED: Final = "damaged messages were put right"  # In place, with what another node has.
+MENDED: Final = "damaged messages were put right"  # In place, with the batches of another replica.
 STALL_SECONDS: Final = (60.0, 90.0)
 STALL_BYTES_A_SECOND: Final = 30_000_000
 ROTTEN_SEGMENTS: Final = 5  # Of each node.
-SCRUBBED_S: Final = 120.0  # Passes begin by themselves: the API is closed beyond loopback.
+SCRUBBED_S: Final = 120.0  # Passes start by themselves: the API is closed beyond loopback.
 JUMPS_S: Final = (-86_400, -3600, -30, 30, 3600, 86_400)
 
 
 class Nemesis:
-    """Every fault is a method that says in its docstring what it does; `kills` are those that senders notice first."""
+    """Every fault is a method whose docstring describes it; `kills` are those that senders notice first."""
 
     def __init__(self, cluster: Cluster, seed: int, say: Say) -> None:
         self._cluster = cluster
         self._random = random.Random(seed)
         self._say = say
         self._bag: list[Callable[[], None]] = []
-        self.on_damage: Callable[[], None] = _nothing  # Read everything: whoever is damaged has to notice.
+        self.on_damage: Callable[[], None] = _nothing  # Reads everything, so that the damaged node notices.
         always: list[Callable[[], None]] = [
             self.kill_the_leader,
             self.kill_a_follower,
@@ -90,24 +90,24 @@ class Nemesis:
             self.left_out.append(self.set_a_clock.__name__)
 
     def next(self) -> Callable[[], None]:
-        """Everything comes once, in an order of its own, before anything comes again."""
+        """The next fault: every fault comes once, in random order, before any comes again."""
         if not self._bag:
             self._bag = list(self.menu)
             self._random.shuffle(self._bag)
         return self._bag.pop()
 
-    # Processes
+    # Processes.
 
     def kill_the_leader(self) -> None:
         """kill -9 of the leader."""
         self._kill(self._cluster.leader())
 
     def kill_a_follower(self) -> None:
-        """kill -9 of a node that follows."""
+        """kill -9 of a follower."""
         self._kill(self._random.choice(self._cluster.followers()))
 
     def kill_the_manager(self) -> None:
-        """kill -9 of the node that manages."""
+        """kill -9 of the controller."""
         self._kill(self._cluster.manager() or self._cluster.leader())
 
     def _kill(self, number: int) -> None:
@@ -121,7 +121,7 @@ class Nemesis:
         self._pause(self._cluster.leader())
 
     def pause_a_follower(self) -> None:
-        """The same of a node that follows."""
+        """SIGSTOP of a follower beyond its session, then SIGCONT."""
         self._pause(self._random.choice(self._cluster.followers()))
 
     def _pause(self, number: int) -> None:
@@ -134,14 +134,14 @@ class Nemesis:
             self._cluster.asleep.discard(number)
 
     def hang_the_leader(self) -> None:
-        """SIGSTOP of the leader's process alone: its watchdog ends it, and it is started again."""
+        """SIGSTOP of the leader's process alone: its watchdog ends it, and it is restarted."""
         number = self._cluster.leader()
         node = self._cluster.nodes[number]
         self._cluster.asleep.add(number)
         node.hang()
         try:
             code = node.wait_end(HUNG_SECONDS)
-            assert code != 0, f"node {number} was to be killed by its watchdog\n{node.log_tail()}"
+            assert code != 0, f"the watchdog of node {number} did not kill it\n{node.log_tail()}"
         finally:
             self._cluster.asleep.discard(number)
         self._start(number)
@@ -150,7 +150,7 @@ class Nemesis:
         """SIGTERM of each node in turn."""
         for number in self._random.sample(NODES, len(NODES)):
             code = self._cluster.nodes[number].stop()
-            assert code == 0, f"asked to stop, node {number} ended with {code}\n{self._cluster.log_tails()}"
+            assert code == 0, f"node {number} ended with {code} after SIGTERM\n{self._cluster.log_tails()}"
             self._start(number)
             self._cluster.wait_in_sync()
 
@@ -165,7 +165,7 @@ class Nemesis:
             node.wait_ready(READY_SECONDS)
 
     def lose_a_disk(self) -> None:
-        """kill -9 of a node that follows, which comes back under its number with an empty disk."""
+        """kill -9 of a follower, which comes back under its number with an empty disk."""
         number = self._random.choice(self._cluster.followers())
         node = self._cluster.nodes[number]
         node.kill()
@@ -173,14 +173,14 @@ class Nemesis:
         self._start(number)
 
     def fail_the_reads_of_a_follower(self) -> None:
-        """A node that follows is stopped and started again, and the first reads of its segments and indexes fail."""
+        """Restart of a follower, and the first reads of its segments and indexes fail."""
         number = self._random.choice(self._cluster.followers())
         node = self._cluster.nodes[number]
         strace = shutil.which("strace")
         if strace is None:
             self._say("  strace is not installed")
             return
-        assert node.stop() == 0, f"asked to stop, node {number} did not end cleanly\n{self._cluster.log_tails()}"
+        assert node.stop() == 0, f"node {number} did not end cleanly after SIGTERM\n{self._cluster.log_tails()}"
         files = [word for file in sorted((node.data / "partitions").rglob("*.*")) for word in ("-P", str(file))]
         inject = f"inject=pread64:error=EIO:when=1..{self._random.randint(1, FAILING_READS_MAX)}"
         before = list(node.prefix)
@@ -190,10 +190,10 @@ class Nemesis:
         finally:
             node.prefix = before
 
-    # ZooKeeper
+    # ZooKeeper.
 
     def zookeeper_goes_away(self) -> None:
-        """kill -9 of all of ZooKeeper, for longer than a session."""
+        """kill -9 of all ZooKeeper servers, for longer than a session."""
         ensemble = self._cluster.zookeeper
         for server in ensemble.servers:
             server.kill()
@@ -206,7 +206,7 @@ class Nemesis:
                 ensemble.wait_serving(server)
 
     def zookeeper_loses_its_data(self) -> None:
-        """All of ZooKeeper comes back empty, while the nodes run."""
+        """All ZooKeeper servers come back empty, while the nodes run."""
         with down(self._cluster.zookeeper):
             forget(self._cluster.zookeeper)
 
@@ -223,7 +223,7 @@ class Nemesis:
             node.wait_ready(READY_SECONDS)
 
     def zookeeper_is_restored(self) -> None:
-        """ZooKeeper is as it was before the leader was killed and another one was elected, while the nodes run."""
+        """ZooKeeper is restored to its state before the last election, while the nodes run."""
         kept = self._cluster.home / "backup"
         with down(self._cluster.zookeeper):
             back_up(self._cluster.zookeeper, kept)
@@ -234,7 +234,7 @@ class Nemesis:
         shutil.rmtree(kept)
 
     def kill_a_zookeeper(self) -> None:
-        """kill -9 of the server that leads ZooKeeper."""
+        """kill -9 of ZooKeeper's leader."""
         ensemble = self._cluster.zookeeper
         server = ensemble.leader()
         server.kill()
@@ -242,45 +242,51 @@ class Nemesis:
         server.start()
         ensemble.wait_serving(server)
 
-    # Strangers
+    # Unauthenticated peers.
 
     def strangers_knock(self) -> None:
-        """Strangers at the peers ports of all nodes: wrong secrets, reflected proofs, garbage. Nobody answers them."""
+        """Unauthenticated processes at the peer ports of all nodes: wrong secrets, reflected proofs, garbage. No
+        node answers.
+        """
         view = self._cluster.view()
         assert view is not None
         for number in NODES:
             address, member = str(self._cluster.nodes[number].ready["peers"]), NODES[number % len(NODES)]
             for attempt in (stranger.plain, stranger.guessed, stranger.reflected, stranger.garbage):
                 heard = attempt(address, view.hall, member)
-                assert all(kind in (CHALLENGE, REFUSAL) for kind, _ in heard), f"node {number} answers a stranger"
-                assert not any(view.hall.encode() in body for _, body in heard), f"node {number} tells a stranger"
+                assert all(kind in (CHALLENGE, REFUSAL) for kind, _ in heard), (
+                    f"node {number} answers an unauthenticated peer"
+                )
+                assert not any(view.hall.encode() in body for _, body in heard), (
+                    f"node {number} gives data to an unauthenticated peer"
+                )
 
     def replace_the_secret(self) -> None:
-        """The cluster's secret is replaced on all nodes in three steps, while they run."""
+        """The cluster secret is replaced on all nodes in three steps, while they run."""
         old, new = self._cluster.secret_file(NODES[0]).read_text().split()[0], f"{self._random.getrandbits(256):064x}"
         for step in ([old, new], [new, old], [new]):
             for number in self._random.sample(NODES, len(NODES)):
                 self._cluster.write_secrets(number, step)
 
     def stall_the_commit(self) -> None:
-        """SIGSTOP of ZooKeeper and of a node that follows, for over a minute, under acks=1 load."""
+        """SIGSTOP of ZooKeeper and of a follower, for over a minute, under acks=1 load."""
         seen = stall(self._cluster, self._random.uniform(*STALL_SECONDS), STALL_BYTES_A_SECOND)
         self._say(f"  node {seen.leader} grew by {seen.grown_bytes >> 20} MiB, its log by {seen.log_bytes >> 20} MiB")
         most = MEMORY_SHARE * Settings().memory_bytes
         assert seen.grown_bytes <= most, f"{seen}\n{self._cluster.log_tails()}"
 
-    # The network
+    # The network.
 
     def cut_the_leader_from_zookeeper(self) -> None:
-        """The leader and ZooKeeper do not hear each other; everybody else does."""
+        """The leader and ZooKeeper are cut off from each other."""
         self._cut(name_of(self._cluster.leader()), [ZOOKEEPER])
 
     def cut_the_leader_from_followers(self) -> None:
-        """The leader and the other nodes do not hear each other; ZooKeeper hears all."""
+        """The leader and the other nodes are cut off from each other; all reach ZooKeeper."""
         self._cut(name_of(self._cluster.leader()), [name_of(one) for one in self._cluster.followers()])
 
     def cut_the_leader_off(self) -> None:
-        """The leader hears nobody but its clients."""
+        """The leader is cut off from all but its clients."""
         others = [name_of(one) for one in self._cluster.followers()]
         self._cut(name_of(self._cluster.leader()), [*others, ZOOKEEPER])
 
@@ -292,7 +298,7 @@ class Nemesis:
         field.heal()
 
     def cut_one_way(self) -> None:
-        """What one says the other does not hear, but the other way round it does."""
+        """One direction of one link is cut."""
         field = self._cluster.field
         assert field is not None
         source, target = self._random.sample([*(name_of(one) for one in NODES), ZOOKEEPER], 2)
@@ -301,10 +307,10 @@ class Nemesis:
         self._outlast_the_session()
         field.heal()
 
-    # Disks and clocks
+    # Disks and clocks.
 
     def fill_the_disk_of_the_leader(self) -> None:
-        """There is no space left where the leader keeps everything, until there is again."""
+        """The leader's disk is full for a while."""
         number = self._cluster.leader()
         disk = self._cluster.disk(number)
         resize_memory(disk, self._random.choice(LEFT_BYTES))
@@ -315,7 +321,7 @@ class Nemesis:
             self._start(number)
 
     def use_up_the_inodes_of_the_leader(self) -> None:
-        """Hardly any file can be made where the leader keeps everything, until files can be made again."""
+        """The leader's disk is out of inodes for a while."""
         number = self._cluster.leader()
         disk = self._cluster.disk(number)
         limit_files(disk, self._random.choice(LEFT_FILES))
@@ -326,7 +332,7 @@ class Nemesis:
             self._start(number)
 
     def damage_the_leader(self) -> None:
-        """A bit flips in a message that the leader keeps."""
+        """A bit flips in a message on the leader's disk."""
         number = self._cluster.leader()
         said = self._cluster.nodes[number].log_text()
         found = _large_segments(self._cluster.nodes[number].data)
@@ -340,16 +346,16 @@ class Nemesis:
         self.on_damage()
         heard = self._cluster.nodes[number].log_text()[len(said) :]
         if MENDED in heard:
-            self._say("  it was put right")
+            self._say("  it was repaired")
         elif NOTICED not in heard:
-            self._say("  nobody read it there, and it flips back")
+            self._say("  it was not read, and flips back")
             _flip(segment, at)
 
     def rot_everywhere(self) -> None:
-        """Bits flip in cold messages of every node, and a pass of the scrub repairs them."""
+        """Bits flip in cold messages of every node, and a scrub pass repairs them."""
         whole: dict[Path, bytes] = {}
         for turn, number in enumerate(NODES):
-            # No two nodes lose the same messages; the end of a file may still be on its way.
+            # No two nodes lose the same messages; the end of a file may not be written yet.
             segments = _large_segments(self._cluster.nodes[number].data)[turn :: len(NODES)]
             for segment in segments[:ROTTEN_SEGMENTS]:
                 data = segment.read_bytes()
@@ -376,7 +382,7 @@ class Nemesis:
         self._last(2.0, 5.0)
         self._cluster.walls[number].set(0)
 
-    # What they have in common
+    # Shared steps.
 
     def _start(self, number: int) -> None:
         self._cluster.nodes[number].launch()
@@ -395,7 +401,7 @@ def _large_segments(data: Path) -> list[Path]:
 
 
 def _covered_bytes(data: bytes, behind: int) -> list[int]:
-    """A byte of each batch that begins before `behind`, among those that its checksum covers."""
+    """One byte under the checksum of each batch that begins before `behind`."""
     found: list[int] = []
     at = 0
     while at < behind:
@@ -418,4 +424,4 @@ def _flip(segment: Path, at: int) -> None:
 
 
 def _nothing() -> None:
-    """Nobody has to look."""
+    """The default for `on_damage`."""

@@ -1,8 +1,8 @@
-"""One Longhall process on a data directory: started, waited for, stopped, killed, started again.
+"""One Longhall process on a data directory: started, stopped, killed, restarted.
 
-Ready is what the ready file says, because that is what scripts of users wait for. The process leads a process group of
-its own, so that its end takes its helpers along; nothing is ever ended by name. What the node prints goes to one log
-file that stays after its end, for whoever has to explain a failure.
+A node is ready when its ready file says so, since users' scripts wait for that. The process leads a process group of
+its own, so that its helpers end with it; no process is ended by name. The node's output goes to one log file, which
+stays for failure reports.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from typing import Final, Self
 READY_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 30.0
 LOG_TAIL_BYTES: Final = 6000
-# The same entry as the installed command, and there also while somebody installs that anew.
+# The entry point of the installed command, which also works during an installation.
 COMMAND: Final = (sys.executable, "-m", "longhall.cli")
 
 
 class NodeFailed(RuntimeError):
-    """The node did not get ready, or did not stop; the message carries the end of its log."""
+    """The node did not become ready, or did not stop; the message has the end of its log."""
 
 
 class Node:
-    """The life of one node. `prefix` puts another program before it (strace, nice), `options` follow `serve`. With
-    `doors` (`kafka`, `sqs`, `http`) it opens them there; else at free ports, of which later starts keep Kafka's.
+    """One node over many starts.
+
+    `prefix` is a command before it (strace, nice), `options` follow `serve`. With `doors` (`kafka`, `sqs`, `http`) it
+    opens them there; otherwise at free ports, and later starts reuse the Kafka port.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Node:
         self.options = list(options)
         self.environment = dict(environment or {})
         self.prefix = list(prefix)
-        # The ready file and the log stand beside the data, not in it: the data may lie on a disk that is full.
+        # The ready file and the log are beside the data directory, whose disk may be full.
         home = home if home is not None else data.parent
         self.ready_file = home / f"{data.name}.ready.json"
         self.log_file = home / f"{data.name}.log"
@@ -68,7 +70,7 @@ class Node:
 
     @property
     def ready(self) -> Mapping[str, object]:
-        """What the ready file said."""
+        """The contents of the ready file."""
         return self._ready
 
     @property
@@ -85,7 +87,7 @@ class Node:
 
     @property
     def pid(self) -> int:
-        """The node's own process, as the ready file has it (with a prefix it is not the one we started)."""
+        """The node's own process id, from the ready file (with a prefix it is not the process started here)."""
         return int(str(self._ready["pid"]))
 
     @property
@@ -106,7 +108,7 @@ class Node:
         ]
 
     def launch(self) -> None:
-        """Start the process and do not wait."""
+        """Start the process without waiting."""
         assert not self.running, "the node is running"
         self.ready_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
@@ -131,7 +133,7 @@ class Node:
                 raise NodeFailed(f"the node was not ready within {seconds_max:.0f} s:\n{self.log_tail()}")
             time.sleep(0.01)
         self._ready = json.loads(self.ready_file.read_text())
-        # Clients keep the address they know, so every later start takes the same port.
+        # Clients keep the address that they know, so every later start uses the same port.
         if "kafka" in self._ready:
             self._doors["kafka"] = str(self._ready["kafka"])
 
@@ -140,7 +142,7 @@ class Node:
         self.wait_ready()
 
     def wait_end(self, seconds_max: float = STOP_SECONDS_MAX) -> int:
-        """Wait until the process ends by itself and return its exit code."""
+        """Wait until the process ends by itself; returns its exit code."""
         assert self._process is not None
         try:
             code = self._process.wait(seconds_max)
@@ -151,25 +153,25 @@ class Node:
         return code
 
     def stop(self) -> int:
-        """Ask it to stop cleanly and return its exit code."""
+        """Stop the node cleanly; returns its exit code."""
         assert self._process is not None
         os.kill(self.pid, signal.SIGTERM)
         return self.wait_end()
 
     def kill(self) -> None:
-        """SIGKILL, to the node and to whatever it started."""
+        """SIGKILL of the node and its child processes."""
         if self._process is None:
             return
         self._end_group()
         self._process.wait()
 
     def suspend(self) -> None:
-        """Stop every process of the node where it stands, without telling it."""
+        """SIGSTOP of all processes of the node."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGSTOP)
 
     def hang(self) -> None:
-        """Stop the node's own process alone: its helpers go on, its watchdog among them."""
+        """SIGSTOP of the node's own process alone: its helpers go on, its watchdog among them."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:

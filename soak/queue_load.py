@@ -1,8 +1,9 @@
-"""Senders and receivers of queues while their node dies and comes back: each tells the book, and none gives up.
+"""Senders and receivers of queues that work while their node dies and restarts: each reports to the book, and none
+gives up.
 
-All use boto3, as users do. A call that got no answer, or a 5xx one, is of unknown outcome; a refusal that is not to be
-expected is a complaint. Keys: `name-number` on standard queues, where nothing is sent twice; `group/number` on FIFO
-queues, where a sender repeats a number until it is acknowledged, and now and then repeats an old one on purpose.
+All use boto3, as users do. A call without an answer, or with a 5xx answer, has an unknown outcome; an unexpected
+refusal is a violation. Keys are `name-number` on standard queues, where each is sent once, and `group/number` on FIFO
+queues, where a sender repeats a number until it is acknowledged, and at times repeats an old one on purpose.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LATE: Final = {"InvalidParameterValue", "ReceiptHandleIsInvalid", "AWS.SimpleQu
 
 
 class Unanswered(Exception):
-    """Nobody knows whether it happened."""
+    """The call got no answer: its outcome is unknown."""
 
 
 def new_client(endpoint: str) -> Any:
@@ -45,7 +46,7 @@ def new_client(endpoint: str) -> Any:
 
 
 class QueueWorker(Worker):
-    """A thread with a client of its own; the same URLs hold through every restart."""
+    """A thread with a client of its own; the queue URLs stay valid through every restart."""
 
     pause_seconds = PAUSE_SECONDS
 
@@ -57,7 +58,7 @@ class QueueWorker(Worker):
         self._client = new_client(endpoint)
 
     def call(self, action: str, **members: Any) -> Any:
-        """The answer. Raises Unanswered, or ClientError for a refusal."""
+        """The answer to a call. Raises Unanswered, or ClientError for a refusal."""
         try:
             return getattr(self._client, action)(**members)
         except BotoCoreError as problem:
@@ -115,7 +116,7 @@ class QueueWorker(Worker):
 
 
 class Sender(QueueWorker):
-    """Sends each key once: one by one, in batches, some delayed."""
+    """Sends each key once: single messages, batches, some delayed."""
 
     queue = PLAIN
     delay_share = 0.2
@@ -144,7 +145,7 @@ class Sender(QueueWorker):
 
 
 class PoisonSender(Sender):
-    """The same into the queue whose messages nobody settles."""
+    """Sends to the queue whose messages are never settled."""
 
     queue = POISON
     delay_share = 0.0
@@ -155,7 +156,7 @@ class PoisonSender(Sender):
 
 
 class OrderedSender(QueueWorker):
-    """Numbers to groups of its own; a number is repeated until it is acknowledged."""
+    """Sends numbers to its own groups; a number is repeated until it is acknowledged."""
 
     def __init__(self, name: str, endpoint: str, urls: dict[str, str], book: Book) -> None:
         super().__init__(name, endpoint, urls, book)
@@ -168,7 +169,7 @@ class OrderedSender(QueueWorker):
             self._last[group] += 1
             self._open[group] = True
         number = self._last[group]
-        # Now and then an old one again: it was taken before, so it must not come a second time.
+        # At times an old number again: it was acknowledged before, so it must not be delivered a second time.
         if number > 1 and self.random.random() < 0.1:
             self._send(group, self.random.randint(max(1, number - 20), number - 1))
             return
@@ -186,7 +187,7 @@ class OrderedSender(QueueWorker):
 
 
 class Receiver(QueueWorker):
-    """Settles most, gives some back, holds some longer, forgets some."""
+    """Settles most messages, gives some back, extends some leases and abandons some."""
 
     queue = PLAIN
 
@@ -215,13 +216,13 @@ class Receiver(QueueWorker):
             if refusal.response["Error"]["Code"] not in _LATE:
                 raise
             return
-        # Only while the old lease surely held has the change surely changed it.
+        # The change is certain only if the old lease certainly held.
         if seconds and time.monotonic() < message["lease_until"]:
             self.book.extended(self.queue, key, asked_at + seconds)
 
 
 class OrderedReceiver(Receiver):
-    """The same on the FIFO queue, with a whole answer settled in its order or left to its lease."""
+    """The same on the FIFO queue; a whole answer is settled in its order or left to its lease."""
 
     queue = ORDERED
 
@@ -234,7 +235,7 @@ class OrderedReceiver(Receiver):
 
 
 class RevivedReceiver(Receiver):
-    """Settles what a redrive brought."""
+    """Settles redriven messages."""
 
     queue = REVIVED
 
@@ -244,14 +245,14 @@ class RevivedReceiver(Receiver):
 
 
 class PoisonReceiver(QueueWorker):
-    """Never settles. What it gets more often than allowed is a complaint."""
+    """Never settles. More deliveries than the queue allows are a violation."""
 
     def step(self) -> None:
         for message in self.receive(POISON, lease_seconds=1):
             key, count = message["Body"], int(message["Attributes"]["ApproximateReceiveCount"])
             if count > ATTEMPTS_MAX or self.book.fate(POISON, key).deliveries > ATTEMPTS_MAX:
                 known = self.book.fate(POISON, key).deliveries
-                self.book.complain(f"{POISON}: {key} was given out {known} times (the node says {count})")
+                self.book.complain(f"{POISON}: {key} was delivered {known} times (the node says {count})")
             if self.random.random() < 0.7:
                 self.book.giving_back(POISON, key)
                 how = {"QueueUrl": self.urls[POISON], "ReceiptHandle": message["ReceiptHandle"]}
@@ -263,7 +264,7 @@ class PoisonReceiver(QueueWorker):
 
 
 class Mover(QueueWorker):
-    """Starts redrives from the dead letters, slow enough that kills fall into them; remembers the last it started."""
+    """Starts redrives of the dead letters, slow enough that kills fall into them; remembers the last one."""
 
     def __init__(self, name: str, endpoint: str, urls: dict[str, str], book: Book, arns: dict[str, str]) -> None:
         super().__init__(name, endpoint, urls, book)

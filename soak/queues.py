@@ -1,10 +1,10 @@
-"""Kill the node under the load of queues, start it again, and hold it to everything it said.
+"""Kills the node under queue load, restarts it, and checks everything that it acknowledged.
 
-`python -m soak.queues --rounds 100` ends with 0 when no acknowledged message was lost, none delivered while leased or
-before it was due, none back after it was settled, no group out of order, nothing taken twice under one deduplication
-id, nothing given out more often than its queue allows, and every dead letter in one place. On a violation it says what,
-keeps the data directory and the node's log, and ends with 1. `--endpoint` runs the same load on a server that stands
-already, and kills nothing.
+`python -m soak.queues --rounds 100` ends with 0 when no acknowledged message was lost, none was delivered while leased
+or before it was due, none came back after its settle, no group was out of order, no deduplication id was accepted
+twice, no message was delivered more often than its queue allows, and every dead letter is in one place. On a violation
+it prints the violation, keeps the data directory and the node's log, and ends with 1. `--endpoint` runs the same load
+on a running server, and kills nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from soak.node import Node
 from soak.queue_load import ATTEMPTS_MAX, DEAD, DELAY_SECONDS_MAX, LEASE_SECONDS, ORDERED, POISON, QUEUES, REVIVED
 
 LOAD_SECONDS: Final = (0.3, 2.0)
-# Nothing is leased, extended or delayed for longer than this.
+# The longest lease, extension or delay.
 QUIET_SECONDS: Final = LEASE_SECONDS + DELAY_SECONDS_MAX + 2.0
 READY_SECONDS_MAX: Final = 30.0
 DRAIN_SECONDS_MAX: Final = 300.0
 
 
 class QueueSoak:
-    """A node, its load and the book over many lives."""
+    """A node, its load and the book over many restarts."""
 
     def __init__(self, directory: Path, seed: int, say: Say = print, endpoint: str = "") -> None:
         self.book = Book()
@@ -52,7 +52,7 @@ class QueueSoak:
         self._mover: queue_load.Mover | None = None
 
     def run(self, rounds: int) -> dict[str, int]:
-        """All the rounds and the last reckoning; raises Violation. Returns how much there was of everything."""
+        """Run all rounds and the final check; raises Violation. Returns the counts."""
         if self.node is not None:
             self.node.start()
         try:
@@ -73,7 +73,8 @@ class QueueSoak:
         client = queue_load.new_client(self._endpoint)
         urls: dict[str, str] = {}
         arns: dict[str, str] = {}
-        for name in sorted(QUEUES, key=lambda each: each == POISON):  # Dead letters need their queue first.
+        # The dead-letter queue must exist before the queue that names it.
+        for name in sorted(QUEUES, key=lambda each: each == POISON):
             attributes = {"VisibilityTimeout": str(LEASE_SECONDS)}
             if name == ORDERED:
                 attributes["FifoQueue"] = "true"
@@ -101,7 +102,7 @@ class QueueSoak:
         self._say(f"round {number}/{rounds}: {counts}, ready in {ready_seconds:.2f} s")
 
     def _redrive_goes_on(self) -> None:
-        """The task that was started last is still known, and did not fail because of the kill."""
+        """Check that the last redrive is still listed, and did not fail because of the kill."""
         assert self._mover is not None
         started_ms = self._mover.started_ms
         if started_ms is None:
@@ -116,10 +117,10 @@ class QueueSoak:
                     raise
         found = [task for task in tasks if task["StartedTimestamp"] == started_ms]
         if not found or found[0]["Status"] == "FAILED":
-            self.book.complain(f"the redrive of {started_ms} did not go on: {tasks[:2]}")
+            self.book.complain(f"the redrive of {started_ms} did not continue: {tasks[:2]}")
 
     def _at_rest(self, urls: dict[str, str]) -> dict[str, int]:
-        """Everybody stops; what is still in the queues, with what was settled, must be all that was acknowledged."""
+        """Stop all clients and check that settled and remaining messages are all that were acknowledged."""
         for worker in self._workers:
             worker.finish()
         found = self._drain(urls)
@@ -131,21 +132,21 @@ class QueueSoak:
         complaints += self._dead_letters(found)
         for queue, keys in found.items():
             twice = sorted({key for key in keys if keys.count(key) > 1}) if len(set(keys)) < len(keys) else []
-            complaints += [f"{queue}: {key} was there more than once at the end" for key in twice[:5]]
+            complaints += [f"{queue}: {key} was in the queue more than once at the end" for key in twice[:5]]
         self._judge(complaints)
         return self.book.counts()
 
     def _drain(self, urls: dict[str, str]) -> dict[str, list[str]]:
-        """Receive and settle until nothing has come from any queue for longer than anything may be hidden."""
+        """Receive and settle until nothing was received from any queue for longer than any message may be hidden."""
         client = queue_load.new_client(self._endpoint)
         found: dict[str, list[str]] = {queue: [] for queue in QUEUES}
         began = quiet_since = time.monotonic()
         while time.monotonic() - quiet_since < QUIET_SECONDS or self._redrive_runs():
             if time.monotonic() - began > DRAIN_SECONDS_MAX:
-                raise Violation("the queues did not come to rest")
+                raise Violation("the queues were not empty in time")
             for queue, url in urls.items():
                 if queue == DEAD and self._redrive_runs():
-                    continue  # What a redrive holds comes when it ends.
+                    continue  # Messages of a running redrive come when it ends.
                 for message in client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
                     found[queue].append(message["Body"])
                     client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
@@ -161,7 +162,9 @@ class QueueSoak:
         return bool(tasks) and tasks[0]["Status"] in ("RUNNING", "CANCELLING")
 
     def _dead_letters(self, found: dict[str, list[str]]) -> list[str]:
-        """Every acknowledged message of the poisoned queue is in one place: there, dead, revived, or settled there."""
+        """Check that every acknowledged poison message is in one place: in its queue, dead, redriven, or settled
+        there.
+        """
         complaints = []
         for key in self.book.acknowledged_keys(POISON):
             places = [queue for queue in (POISON, DEAD, REVIVED) if key in found[queue]]
@@ -171,13 +174,13 @@ class QueueSoak:
                 revived = None
             if revived is None or not revived.settle_tried:
                 if not places:
-                    complaints.append(f"{POISON}: {key} was acknowledged and is nowhere")
+                    complaints.append(f"{POISON}: {key} was acknowledged and is missing")
             elif revived.settled_at is not None and places:
                 complaints.append(f"{POISON}: {key} was settled in {REVIVED} and is still in {places}")
             if len(places) > 1:
                 complaints.append(f"{POISON}: {key} is in {places}")
             fate = self.book.fate(POISON, key)
-            # Deliveries that a kill swallowed count for the node and not for us; without a kill they are exact.
+            # Deliveries lost in a kill count for the node and are unknown here; without a kill the count is exact.
             if self.node is None or self.book.life == 0:
                 if (DEAD in places or revived is not None) and fate.deliveries != ATTEMPTS_MAX:
                     complaints.append(f"{POISON}: {key} died after {fate.deliveries} deliveries, not {ATTEMPTS_MAX}")
@@ -190,7 +193,7 @@ class QueueSoak:
 
 
 def _free_port() -> int:
-    """Clients keep the address they know, so every start takes the same port."""
+    """A free port for all starts, since clients keep the address that they know."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -200,8 +203,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="soak.queues", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--directory", type=Path, help="where the data goes; kept afterwards")
-    parser.add_argument("--endpoint", default="", help="a server that stands already; nothing is killed")
+    parser.add_argument("--directory", type=Path, help="data directory; not removed")
+    parser.add_argument("--endpoint", default="", help="a running server to use; nothing is killed")
     given = parser.parse_args()
     directory = given.directory or Path(tempfile.mkdtemp(prefix="longhall-queues-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -212,7 +215,7 @@ def main() -> int:
         print(f"VIOLATION (seed {given.seed}, kept in {directory}):\n  {violation}", file=sys.stderr)
         return 1
     said = ", ".join(f"{count} {what}" for what, count in counts.items())
-    print(f"{given.rounds} rounds: {said}, all accounted for")
+    print(f"{given.rounds} rounds: {said}, all verified")
     if given.directory is None:
         shutil.rmtree(directory)
     return 0

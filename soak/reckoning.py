@@ -1,4 +1,4 @@
-"""Reading everything back and holding it against what was acknowledged."""
+"""Reads all topics and compares them with what was acknowledged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ READ_SECONDS_MAX: Final = 60.0
 
 
 def reckon(bootstrap: str, told: Told, *, at_rest: bool = False) -> tuple[Seen, list[str]]:
-    """What is there, and every complaint about it. At rest nobody writes any more, so nothing may be half done."""
+    """The records found, and all violations. At rest no client writes any more, so no transaction may be half
+    visible.
+    """
     seen = read_until_all_is_there(bootstrap, told)
     offsets = committed_offsets(bootstrap, [load.READERS, load.CARRIERS])
     complaints = (
@@ -32,8 +34,11 @@ def reckon(bootstrap: str, told: Told, *, at_rest: bool = False) -> tuple[Seen, 
 
 
 def read_until_all_is_there(bootstrap: str, told: Told) -> Seen:
-    """Read everything, and go on past the first end while something acknowledged is missing: an acknowledged commit may
-    show a moment later, and a transaction that was open at the kill holds readers back until it ends."""
+    """Read everything, and read on while an acknowledged record is missing.
+
+    An acknowledged commit may become visible a moment later, and a transaction that was open at the kill blocks readers
+    until it ends.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

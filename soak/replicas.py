@@ -1,7 +1,7 @@
-"""Whether nodes that were stopped cleanly keep the same messages, by the files in their data directories.
+"""Compares the data directories of nodes that were stopped cleanly.
 
-Every batch that two of them have at the same place must be the same to the byte. Of the topics of the load, which
-nothing is ever removed from, all must have everything; what was settled in queues each node removes in its own time.
+Batches of two nodes at the same offset must be equal, byte by byte. All nodes must have all batches of the load's
+topics, from which nothing is ever removed; settled messages of queues are removed by each node at its own time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from longhall.records.batch import read_records
 from longhall.records.header import check_batch
 
 COMPLAINTS_MAX: Final = 10
-LOOKED_AT: Final = 5  # Batches of a partition, to tell whose it is.
+LOOKED_AT: Final = 5  # Batches of a partition that are read to identify its topic.
 WRITERS: Final = (b"i1:", b"i2:", b"b1:", b"t1:", b"t2:")
 
-Batches = dict[int, bytes]  # By the first offset.
+Batches = dict[int, bytes]  # By first offset.
 
 
 def compare(directories: Mapping[int, Path]) -> list[str]:
-    """Every difference, in words."""
+    """All differences, as text."""
     complaints: list[str] = []
     kept: dict[int, dict[str, Batches]] = {}
     for node, directory in directories.items():
@@ -37,7 +37,7 @@ def compare(directories: Mapping[int, Path]) -> list[str]:
 
 
 def is_of_the_load(segment: Path) -> bool:
-    """Whether a file of a node that runs holds records of the load."""
+    """True if a segment of a running node has records of the load."""
     data = segment.read_bytes()
     try:
         return _is_of_the_load({0: data[: check_batch(data, 0, len(data)).size_bytes]})
@@ -50,7 +50,8 @@ def _read(partition: Path) -> tuple[Batches, list[str]]:
     for segment in sorted(partition.glob("*.log")):
         data = segment.read_bytes()
         at = 0
-        while at < len(data) and data[at : at + 16].strip(b"\0"):  # Files may be longer than what is written in them.
+        # Files may be allocated beyond what is written in them.
+        while at < len(data) and data[at : at + 16].strip(b"\0"):
             try:
                 header = check_batch(data, at, len(data))
             except LonghallError as error:

@@ -1,10 +1,10 @@
-"""A query writes through the sink while tasks, executors, its driver and the broker are killed.
+"""Runs a query through the sink while tasks, executors, its driver and the broker are killed.
 
 `python -m soak.sink --rounds 20` ends with 0 when a reader of committed messages finds every message of the source
-exactly once in the target, and never found one twice on the way. On a violation it says which, keeps everything, and
-ends with 1. The seed decides what is killed when. With `--steps` the driver, the broker and the process that commits
-are first killed behind every step of a commit in turn. With `--master local-cluster[2,1,1024]` executors are processes
-of their own.
+exactly once in the target, and never found a duplicate meanwhile. On a violation it prints the violation, keeps all
+files, and ends with 1. The seed decides what is killed when. With `--steps` the driver, the broker and the committing
+process are first killed after every step of a commit in turn. With `--master local-cluster[2,1,1024]` executors are
+processes of their own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMMITTERS: Final = ("driver", "broker", "committer")
 
 
 class Load:
-    """Numbered messages, at a pace that the query can keep."""
+    """Sends numbered messages, at a rate that the query can follow."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: set[bytes] = set()
@@ -72,7 +72,7 @@ class Load:
             producer.poll(0)
             time.sleep(0.002)
         if producer.flush(500):
-            self.failures.append("messages stayed without an answer")
+            self.failures.append("messages got no answer")
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         value = message.value()
@@ -83,7 +83,7 @@ class Load:
 
 
 class Sight:
-    """What a reader of committed messages has seen of a topic so far; it goes on where it was."""
+    """The committed messages of a topic that were read so far; each read continues where the last one ended."""
 
     def __init__(self, topic: str) -> None:
         self.rows: Counter[bytes] = Counter()
@@ -106,7 +106,7 @@ class Sight:
 
 
 class SinkSoak:
-    """A node, its load, and a query that a service manager would start again."""
+    """A node, its load, and a query that is restarted as a service manager would."""
 
     def __init__(self, directory: Path, seed: int, master: str, say: Say = print) -> None:
         self.kills: Counter[str] = Counter()
@@ -120,7 +120,7 @@ class SinkSoak:
         self._target = Sight(TARGET)
 
     def run(self, faults: Iterable[str]) -> int:
-        """All the faults in turn, then everything that is left; returns how many messages there were."""
+        """Inject all faults in turn, then process the rest; returns the number of messages."""
         self.node.start()
         with Conversation(self.node.bootstrap) as conversation:
             conversation.ask(_make_topics)
@@ -133,14 +133,14 @@ class SinkSoak:
                 self._hurt(fault)
                 self.kills[fault] += 1
                 seen = self._progress(seen)
-                self._say(f"{number}: killed {fault}; {seen} rows are there so far")
+                self._say(f"{number}: killed {fault}; {seen} rows written so far")
             load.finish()
         finally:
             self._driver.kill()
         self._finish()
         return self._reckon(load)
 
-    # What is done to the query
+    # Faults of the query.
 
     def _start(self, how: str) -> None:
         command = [sys.executable, "-m", "soak.sink_query", self.node.bootstrap, SOURCE, TARGET]
@@ -148,7 +148,7 @@ class SinkSoak:
         self._driver.start(command)
 
     def _keep_running(self) -> None:
-        """The query may have given up; a service manager would do this."""
+        """Restart the query if it has ended, as a service manager would."""
         if not self._driver.running:
             self._start("continuous")
 
@@ -167,20 +167,20 @@ class SinkSoak:
             self.node.start()
         else:
             patience = Patience(PROGRESS_SECONDS_MAX)
-            while not self._driver.kill_workers(fault, self._random):  # Between two lives there may be none.
+            while not self._driver.kill_workers(fault, self._random):  # Between two workers there may be none.
                 self._keep_running()
                 if not patience.wait(0.1):
                     raise Violation(f"there are no {fault} to kill:\n{self._driver.tail()}")
 
     def _order(self, step: str, who: str) -> None:
-        """Have somebody killed behind a step of the next commit, and bring it up again."""
+        """Kill a process after a step of the next commit, and restart it."""
         patience = Patience(PROGRESS_SECONDS_MAX)
         self._write_order(step, who)
         while self._orders.exists():
-            if not self._driver.running:  # It had not got over the fault before.
+            if not self._driver.running:  # It had not recovered from the previous fault.
                 self._write_order(step, who)
             if not patience.wait(0.02):
-                raise Violation(f"no commit came to its step {step}:\n{self._driver.tail()}")
+                raise Violation(f"no commit reached its step {step}:\n{self._driver.tail()}")
         if who == "broker":
             self.node.wait_end()
             self.node.start()
@@ -201,25 +201,25 @@ class SinkSoak:
             self._driver.kill()
             if code == 0:
                 return
-        raise Violation(f"the query does not come to its end:\n{self._driver.tail()}")
+        raise Violation(f"the query does not end:\n{self._driver.tail()}")
 
-    # What must hold
+    # Checks.
 
     def _progress(self, before: int) -> int:
-        """Wait until more is there than before; nothing may be there twice."""
+        """Wait until there are more rows than before; no row may be there twice."""
         patience = Patience(PROGRESS_SECONDS_MAX)
         while True:
-            with contextlib.suppress(PipelineError):  # A broker that is slow is looked at again.
+            with contextlib.suppress(PipelineError):  # A slow broker is asked again.
                 self._target.look(self.node.bootstrap)
             rows = self._target.rows
             twice = [row for row, count in rows.items() if count > 1]
             if twice:
-                raise Violation(f"{len(twice)} rows are there more than once, {twice[:10]}")
+                raise Violation(f"{len(twice)} rows were written more than once, {twice[:10]}")
             if len(rows) > before:
                 return len(rows)
             self._keep_running()
             if not patience.wait(0.5):
-                raise Violation(f"the query writes no more:\n{self._driver.tail()}")
+                raise Violation(f"the query does not write any more:\n{self._driver.tail()}")
 
     def _reckon(self, load: Load) -> int:
         source, target = (Sight(topic).look(self.node.bootstrap) for topic in (SOURCE, TARGET))
@@ -241,17 +241,17 @@ async def _make_topics(hall: Hall) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="soak.sink", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20, help="how many kills at random")
-    parser.add_argument("--seconds", type=float, default=0.0, help="kill at random for so long instead")
-    parser.add_argument("--steps", action="store_true", help="before that, kill behind every step of a commit")
+    parser.add_argument("--rounds", type=int, default=20, help="number of random kills")
+    parser.add_argument("--seconds", type=float, default=0.0, help="kill at random for so many seconds instead")
+    parser.add_argument("--steps", action="store_true", help="first kill after every step of a commit")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--master", default="local[2,4]", help="Spark's master; tasks are tried four times")
-    parser.add_argument("--directory", type=Path, help="where the data goes; kept afterwards")
+    parser.add_argument("--directory", type=Path, help="data directory; not removed")
     arguments = parser.parse_args()
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="longhall-sink-"))
     directory.mkdir(parents=True, exist_ok=True)
     soak = SinkSoak(directory, arguments.seed, arguments.master, lambda line: print(line, flush=True))
-    # In one process there are no executors; Python's workers, which do the writing, are killed as tasks.
+    # In local mode there are no executors; the Python workers, which do the writing, are killed as tasks.
     kinds = [fault for fault in FAULTS if fault != EXECUTORS or has_executors(arguments.master)]
     began = time.monotonic()
 
@@ -267,7 +267,7 @@ def main() -> int:
         return 1
     finally:
         soak.node.kill()
-    print(f"killed {dict(soak.kills)} in {time.monotonic() - began:.0f} s: {rows} rows, each there once")
+    print(f"killed {dict(soak.kills)} in {time.monotonic() - began:.0f} s: {rows} rows, each written once")
     if arguments.directory is None:
         shutil.rmtree(directory)
     return 0

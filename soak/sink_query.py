@@ -2,9 +2,9 @@
 
 `python -m soak.sink_query BOOTSTRAP SOURCE TARGET CHECKPOINT MASTER continuous|once ORDERS`
 
-ORDERS is a file that may say `STEP PID...`: behind that step of the next commit these processes are killed (negative
-ids are process groups, 0 is the process that commits), and the file goes before they do. So a kill comes between any
-two steps, not only where chance brings it.
+ORDERS is a file that may contain `STEP PID...`: after that step of the next commit these processes are killed (negative
+ids are process groups, 0 is the committing process), and the file is removed before. So every point between two steps
+is tested, not only those that chance selects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESTARTS_MAX = 1000
 
 
 class ObeyingSource(LonghallSource):
-    """The sink as it is, with somebody who listens to its steps. Executors get it as part of the main module."""
+    """The sink with a listener for its commit steps. Executors get it as part of the main module."""
 
     @classmethod
     def name(cls) -> str:
@@ -65,14 +65,14 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str, master: str,
     spark.dataSource.register(ObeyingSource)
     reader = spark.readStream.format("longhall").option("kafka.bootstrap.servers", bootstrap)
     rows = reader.options(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="2000").load()
-    # By a random number: a batch that is run again has its rows in other tasks.
+    # By a random number, so that a repeated batch has its rows in other tasks.
     dealt = rows.selectExpr("key", "value").repartition(3, "value").repartition(3)
     writer = dealt.writeStream.format(FORMAT).option("kafka.bootstrap.servers", bootstrap)
     writer = writer.options(topic=target, checkpointLocation=checkpoint, orders=orders)
     if how == "once":
         writer.trigger(availableNow=True).start().awaitTermination()
         return 0
-    for _ in range(RESTARTS_MAX):  # What it fails of, a dead worker or a dead broker, it is to survive.
+    for _ in range(RESTARTS_MAX):  # It must survive a dead worker or a dead broker.
         try:
             writer.start().awaitTermination()
         except StreamingQueryException as failure:

@@ -1,9 +1,9 @@
-"""A driver of Spark as a process: started, killed with all that it started, or robbed of its workers.
+"""A Spark driver as a process: started, killed with its executors, or deprived of its workers.
 
-Python's workers do the reading and writing of tasks; on `local[...]` they are the only executors there are. On
-`local-cluster[...]` executors are Java processes of their own, with Python's workers below them. The driver leads a
-process group, so that its end takes them along; Python's workers leave that group and end when their Java is gone,
-which lets some of them outlive the driver for a moment, as they would on a cluster.
+Python workers do the reading and writing of tasks; with `local[...]` they are the only executors. With
+`local-cluster[...]` executors are Java processes of their own, with Python workers below them. The driver leads a
+process group, so that they end with it. Python workers leave that group and end when their Java process is gone, so
+some of them outlive the driver for a moment, as they would on a cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.memory": "512m",
-    # A machine that stands still for a while is no fault of Spark's: who is dead is known by its connections.
+    # A paused machine is no failure of Spark: closed connections show which process is dead.
     "spark.network.timeout": "7200s",
     "spark.worker.timeout": "7200",
 }
@@ -35,25 +35,25 @@ _WORDS: Final = {TASKS: "pyspark.daemon", EXECUTORS: "CoarseGrainedExecutorBacke
 
 
 def has_executors(master: str) -> bool:
-    """Whether there are executors to kill beside the driver."""
+    """True if there are executors to kill beside the driver."""
     return not (master == "local" or master.startswith("local["))
 
 
 class Patience:
-    """Counts what was waited, not what has passed: a machine that stands still for a while is no failure."""
+    """A deadline that counts waiting and not elapsed time: a paused machine is no failure."""
 
     def __init__(self, seconds_max: float) -> None:
         self._left = seconds_max
 
     def wait(self, seconds: float) -> bool:
-        """Whether there is any left after this."""
+        """Wait, and return True if time is left."""
         time.sleep(seconds)
         self._left -= seconds
         return self._left > 0
 
 
 class Driver:
-    """One command after another; what they print goes to one log."""
+    """Runs one command after another; their output goes to one log."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -71,12 +71,12 @@ class Driver:
 
     @property
     def group(self) -> int:
-        """The process group of the driver and its Java."""
+        """The process group of the driver and its Java process."""
         assert self._process is not None
         return self._process.pid
 
     def wait(self, seconds_max: float) -> int | None:
-        """How it ended; None if it did not."""
+        """The exit code; None if the command has not ended in time."""
         assert self._process is not None
         patience = Patience(seconds_max)
         while self.running and patience.wait(0.1):
@@ -84,14 +84,14 @@ class Driver:
         return self._process.poll()
 
     def kill(self) -> None:
-        """The driver, its Java and the executors."""
+        """Kill the driver, its Java process and the executors."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def kill_workers(self, kind: str, chance: random.Random) -> int:
-        """Some of the tasks or of the executors that there are now, or all; returns how many processes that were."""
+        """Kill some or all of the current tasks or executors; returns the number of killed processes."""
         found = self._workers(kind)
         chosen = chance.sample(found, chance.randint(1, len(found))) if found else []
         for each in chosen:

@@ -1,7 +1,7 @@
-"""A commit that cannot get on while a leader is sent to with acks=1: how much memory and log that costs.
+"""Measures the memory and log of a leader that cannot commit under acks=1 load.
 
-A follower in sync and ZooKeeper are stopped, so that the leader can neither commit nor have the follower leave the
-in-sync set. It acknowledges what it has on its own disk meanwhile. Memory is what the leader's process has resident.
+An in-sync follower and ZooKeeper are stopped, so that the leader can neither commit nor remove the follower from the
+in-sync set. Meanwhile it acknowledges what is on its own disk. Memory is the resident size of the leader's process.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SETTINGS: Final = {
     "socket.timeout.ms": 10_000,
 }
 LOOK_S: Final = 0.2
-MEMORY_SHARE: Final = 1.25  # Of `memory_bytes`: so much may be resident beyond what was at the beginning.
+MEMORY_SHARE: Final = 1.25  # Fraction of `memory_bytes` that may be resident beyond the initial size.
 
 
 class Stalled(NamedTuple):
-    """What was seen."""
+    """The measured sizes."""
 
     leader: int
     before_bytes: int  # Resident at the leader before the load began.
     peak_bytes: int
-    log_bytes: int  # By how much its log grew while the commit stood.
+    log_bytes: int  # Growth of its log during the stall.
     acknowledged: int
 
     @property
@@ -83,14 +83,14 @@ class _Load:
 
 
 def make_topic(cluster: Cluster) -> None:
-    """The topic that the load is for, unless it is there."""
+    """Make the load's topic, unless it exists."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     if TOPIC not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(TOPIC, 4, -1)])[TOPIC].result()
 
 
 def stall(cluster: Cluster, seconds: float, bytes_a_second: int) -> Stalled:
-    """Have the commit stand for so long under so much load."""
+    """Stall the commit for so many seconds under this load."""
     make_topic(cluster)
     leader = cluster.leader()
     node = cluster.nodes[leader]
@@ -112,7 +112,7 @@ def stall(cluster: Cluster, seconds: float, bytes_a_second: int) -> Stalled:
 
 @contextmanager
 def stopped(cluster: Cluster, follower: int) -> Iterator[None]:
-    """This node and ZooKeeper stand still."""
+    """Pause this node and ZooKeeper inside the `with` block."""
     servers = [server.pid for server in cluster.zookeeper.servers if server.pid]
     cluster.asleep.add(follower)
     cluster.nodes[follower].suspend()

@@ -1,9 +1,10 @@
-"""`python -m soak cluster`: three nodes, a ZooKeeper of three, clients of all kinds, and one fault after another.
+"""`python -m soak cluster`: three nodes, three ZooKeeper servers, clients of all kinds, and one fault after another.
 
-It ends with 0 when no acknowledged message was lost, none of an idempotent producer is there twice or out of order, no
-transaction is torn for read-committed readers, no group of a FIFO queue was out of order, nothing leased or settled
-came again, and at the end all nodes keep the same messages. On a violation it says what, keeps the directory with the
-logs, and ends with 1. For every fault it prints for how long senders were refused.
+It ends with 0 when no acknowledged message was lost, no message of an idempotent producer is duplicated or out of
+order, no transaction is torn for read-committed readers, no group of a FIFO queue was out of order, no leased or
+settled message was delivered again, and at the end all nodes have the same messages. On a violation it prints the
+violation, keeps the directory with the logs, and ends with 1. For every fault it prints for how long sends were
+refused.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from soak.field import Field, enclosed, is_enclosed
 from soak.kill import Say, Violation
 from soak.nemesis import Nemesis
 
-CALM_SECONDS: Final = 2.0  # Between two faults, with everybody in sync.
+CALM_SECONDS: Final = 2.0  # Between two faults, with every replica in sync.
 RECKON_EVERY: Final = 5
-RESET_SECONDS_MAX: Final = 3.0  # Senders are to be refused no longer where connections were reset,
-SILENT_SECONDS_MAX: Final = 8.0  # and no longer than this wherever a leader is lost. Said, not enforced: see docs.
+RESET_SECONDS_MAX: Final = 3.0  # The longest refusal of sends after connections were reset,
+SILENT_SECONDS_MAX: Final = 8.0  # and after any loss of a leader. Reported, not enforced: see docs.
 FIRST: Final = 1
 KILLS: Final = {"kill_the_leader": RESET_SECONDS_MAX, "pause_the_leader": SILENT_SECONDS_MAX}
 
@@ -47,10 +48,10 @@ class Storm:
         self._say = say
         self._wings = wings
         self.rounds = 0
-        self.refused: dict[str, list[float]] = {}  # By fault, for how long senders were each time.
+        self.refused: dict[str, list[float]] = {}  # By fault: the durations for which sends were refused.
 
     def run(self, seconds: float, faults: Sequence[str] = ()) -> ClusterLoad:
-        """Raises Violation. With `faults`, only those."""
+        """Run the faults; raises Violation. With `faults`, only those."""
         cluster = self.cluster
         self._begin_alone()
         cluster.start(first=FIRST)
@@ -58,7 +59,7 @@ class Storm:
         nemesis = Nemesis(cluster, self._seed, self._say)
         nemesis.on_damage = lambda: self._judge(load.reckon())
         if nemesis.left_out:
-            self._say(f"left out, because this system does not allow it: {', '.join(nemesis.left_out)}")
+            self._say(f"left out, because this system does not permit it: {', '.join(nemesis.left_out)}")
         if faults:
             nemesis.menu = [one for one in nemesis.menu if one.__name__ in faults]
         load.start()
@@ -69,19 +70,24 @@ class Storm:
             complaints = load.finish()
             for line in load.hung:
                 self._say(f"left behind: {line}")
-            self._judge([*complaints, *(["what was sent before is not there"] * (read_early(cluster) != EARLY))])
+            self._judge(
+                [
+                    *complaints,
+                    *(["messages sent before the cluster existed are missing"] * (read_early(cluster) != EARLY)),
+                ]
+            )
             self._compare()
             self._is_nobodys_alone()
         except Violation:
             raise
-        except (AssertionError, RuntimeError) as failure:  # Somebody waited in vain.
+        except (AssertionError, RuntimeError) as failure:  # A wait has timed out.
             raise Violation(str(failure)) from failure
         finally:
             load.stop()
         return load
 
     def _begin_alone(self) -> None:
-        """The hall is a lone node's before it is a cluster's."""
+        """Create the hall with a single node before it becomes a cluster."""
         lone = self.cluster.make(FIRST, alone=True)
         lone.launch()
         lone.wait_ready(WAIT_SECONDS)
@@ -89,7 +95,7 @@ class Storm:
         assert lone.stop() == 0
 
     def _is_nobodys_alone(self) -> None:
-        """A directory of a cluster cannot be opened without it."""
+        """Check that a directory of a cluster cannot be opened without the cluster."""
         lone = self.cluster.make(FIRST, alone=True)
         lone.launch()
         if lone.wait_end() != 1 or "--coordinator" not in lone.log_tail():
@@ -117,13 +123,13 @@ class Storm:
         time.sleep(CALM_SECONDS)
 
     def _compare(self) -> None:
-        """Stop everybody and look into their directories."""
+        """Stop all nodes and compare their directories."""
         leader = self.cluster.leader()
-        # The leader last: the others have all it has by then.
+        # The leader is stopped last, so that the others have all its entries.
         for number in sorted(NODES, key=lambda one: one == leader):
             code = self.cluster.nodes[number].stop()
             if code:
-                raise Violation(f"asked to stop, node {number} ended with {code}\n{self.cluster.log_tails()}")
+                raise Violation(f"node {number} ended with {code} after SIGTERM\n{self.cluster.log_tails()}")
         homes = {number: node.data for number, node in self.cluster.nodes.items()}
         self._judge(replicas.compare(homes))
         wings = sorted({wing.name for home in homes.values() for wing in (home / "wings").glob("*")})
@@ -131,7 +137,7 @@ class Storm:
             self._judge(replicas.compare({number: home / "wings" / wing for number, home in homes.items()}))
 
     def keep(self) -> None:
-        """Copy what is on disks that go with the field."""
+        """Copy the contents of disks that end with the field."""
         for number, node in self.cluster.nodes.items():
             node.kill()
             if self.cluster.field is not None and node.data.exists():
@@ -146,12 +152,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="soak cluster", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--faults", default="", help="only these, by name and with commas between")
-    parser.add_argument("--servers", type=int, default=3, help="of ZooKeeper: 1 or 3")
+    parser.add_argument("--faults", default="", help="only these faults, by name, separated by commas")
+    parser.add_argument("--servers", type=int, default=3, help="number of ZooKeeper servers: 1 or 3")
     parser.add_argument("--session-ms", type=int, default=6000)
-    parser.add_argument("--directory", type=Path, help="where everything goes; kept afterwards")
-    parser.add_argument("--wings", action="store_true", help="place in wings whatever can be")
-    parser.add_argument("--loopback", action="store_true", help="no network of its own: no cuts, no full disks")
+    parser.add_argument("--directory", type=Path, help="directory of all files; not removed")
+    parser.add_argument("--wings", action="store_true", help="place everything possible in wings")
+    parser.add_argument("--loopback", action="store_true", help="no private network: no cuts, no full disks")
     given = parser.parse_args(arguments)
     if not given.loopback and not is_enclosed():
         command = enclosed([sys.executable, "-m", "soak", "cluster", *arguments])
@@ -170,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         storm.cluster.stop()
     counts = ", ".join(f"{count} {what}" for what, count in load.counts().items())
-    _say(f"{storm.rounds} rounds: {counts}; all accounted for, and the same on all nodes")
+    _say(f"{storm.rounds} rounds: {counts}; all verified, and the same on all nodes")
     for fault, seconds in sorted(storm.refused.items()):
         said = f"sends were refused for {max(seconds):.2f} s at most"
         _say(f"  {fault.replace('_', ' ')}, {len(seconds)} times: {said}{_about_bound(fault, max(seconds))}")

@@ -1,7 +1,8 @@
-"""A stranger at the peers port of a node: it knows the protocol and the hall, and not the cluster's secret.
+"""An unauthenticated process at the peer port of a node: it knows the protocol and the hall, but not the cluster
+secret.
 
-Each attempt connects, says what it hopes to pass with, then what does harm where it is believed, and returns what it
-heard. `conversation` is what a node says that does know the secret, for a stranger that has recorded it.
+Each attempt connects, sends a handshake, then a harmful request, and returns the frames that it received.
+`conversation` records what an authenticated node sends, for the replay.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from longhall.cluster.rpc.wire import (
 
 PATIENCE_S: Final = 10.0
 EPOCH: Final = 10**9
-NOBODY: Final = 77  # The number of no node.
+NOBODY: Final = 77  # No node has this number.
 GUESSED: Final = b"guessed " * 8
 NONCE: Final = b"n" * NONCE_BYTES
 
@@ -49,11 +50,11 @@ class Line:
         self._heard: list[Frame] = []
 
     def say(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # The other side may have hung up.
+        with contextlib.suppress(OSError):  # The other side may have closed it.
             self._socket.sendall(data)
 
     def hear(self) -> Frame | None:
-        """The next frame; None when the other side has hung up."""
+        """The next frame; None when the other side has closed the connection."""
         while not self._heard:
             try:
                 data = self._socket.recv(65536)
@@ -65,7 +66,7 @@ class Line:
         return self._heard.pop(0)
 
     def rest(self) -> list[Frame]:
-        """Everything until the other side hangs up."""
+        """All frames until the other side closes the connection."""
         frames: list[Frame] = []
         while (frame := self.hear()) is not None:
             frames.append(frame)
@@ -85,12 +86,12 @@ def line(address: str) -> Iterator[Line]:
 
 
 def greeting_of(hall: str, node: int) -> Greeting:
-    """What a node with this number would say of itself."""
+    """The greeting of a node with this number."""
     return Greeting(version=1, hall=hall, node=node, incarnation=1, purpose="request", reads=99)
 
 
 def harm() -> bytes:
-    """Depose whoever leads, and ask for everything that is kept."""
+    """Requests that would depose the leader and read all data."""
     stand = msgspec.msgpack.encode({"epoch": EPOCH})
     return encode_request(1, "stand", stand) + encode_request(2, "refetch-begin", b"")
 
@@ -103,7 +104,7 @@ def plain(address: str, hall: str, node: int) -> list[Frame]:
 
 
 def guessed(address: str, hall: str, node: int) -> list[Frame]:
-    """A secret that is not the right one; whether the listener's proof fits is not looked at."""
+    """A wrong secret; the listener's proof is not checked."""
     with line(address) as made:
         made.say(encode(HELLO, Hello(nonce=NONCE, node=node, purpose="request")))
         first = made.hear()
@@ -113,7 +114,7 @@ def guessed(address: str, hall: str, node: int) -> list[Frame]:
 
 
 def reflected(address: str, hall: str, node: int) -> list[Frame]:
-    """What the listener proves is given back to it, in the same connection and in another one with the same nonce."""
+    """Send the listener's own proof back to it, in the same connection and in another one with the same nonce."""
     said = msgspec.msgpack.encode(greeting_of(hall, node))
     with line(address) as one, line(address) as other:
         one.say(encode(HELLO, Hello(nonce=NONCE, node=node, purpose="request")))
@@ -130,7 +131,7 @@ def reflected(address: str, hall: str, node: int) -> list[Frame]:
 
 
 def garbage(address: str, hall: str, node: int) -> list[Frame]:
-    """No frames at all, and one that is too large."""
+    """Bytes that are no frames, and a frame that is too large."""
     heard: list[Frame] = []
     for said in (b"GET / HTTP/1.1\r\n\r\n", struct.pack(">IB", 1 << 20, HELLO) + bytes(1000), bytes(5000)):
         with line(address) as made:
@@ -140,7 +141,7 @@ def garbage(address: str, hall: str, node: int) -> list[Frame]:
 
 
 def of_another_cluster(secret: bytes) -> Callable[[str, str, int], list[Frame]]:
-    """A node of another cluster: one that has this secret and another hall."""
+    """A node of another cluster, with this secret and another hall."""
 
     def attempt(address: str, hall: str, node: int) -> list[Frame]:
         other = "0" * len(hall)
@@ -156,7 +157,7 @@ def of_another_cluster(secret: bytes) -> Callable[[str, str, int], list[Frame]]:
 
 
 def replayed(recorded: bytes) -> Callable[[str, str, int], list[Frame]]:
-    """What a member has said, once more."""
+    """The recorded bytes of a member, sent again."""
 
     def attempt(address: str, hall: str, node: int) -> list[Frame]:
         with line(address) as made:
@@ -169,7 +170,7 @@ def replayed(recorded: bytes) -> Callable[[str, str, int], list[Frame]]:
 def conversation(
     address: str, secret: bytes, hall: str, node: int, listener: int, ask: str = ""
 ) -> tuple[bytes, bool, bytes]:
-    """The bytes of one that knows the secret, whether it was welcomed, and the answer to the verb that it asks then."""
+    """The bytes that an authenticated process sends, whether it was welcomed, and the answer to its request."""
     with line(address) as made:
         dialer = Dialer(Secrets([secret]), NONCE, listener, greeting_of(hall, node))
         said = dialer.begin()

@@ -1,8 +1,8 @@
-"""A rolling upgrade of three real nodes under load: from the version before to the next one, back, and forth again.
+"""A rolling upgrade of three real nodes under load: from the earlier version to the later one, back, and forward again.
 
-The version before is this one told to write and speak as that did (`feature_level_max=1`). Until the feature level is
-raised every node may go back; afterwards one of the version before is refused, with one line that says why. Clients
-send all the time, and in the end everything that they were told is there.
+The earlier version is this one with `feature_level_max=1`. Until the feature level is raised every node may go back;
+afterwards a node of the earlier version is refused with one line that says why. Clients send all the time, and at the
+end everything that was acknowledged must be readable.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from longhall.console.api.upgrading import Upgraded
+
 from longhall.cli.cluster.status import ask
 from longhall.cli.desk import Desk
 from longhall.cli.exits import CommandError
 from longhall.cli.profiles import HttpPlace
-from longhall.console.api.upgrading import Upgraded
 from soak.cluster import NODES, Cluster, wait_until
 from soak.node import Node
 
@@ -25,21 +26,21 @@ Say = Callable[[str], None]
 
 
 class Load(Protocol):
-    """Clients that go on whatever happens."""
+    """Clients that continue through every fault."""
 
     def wait_for_more(self) -> None:
-        """Until all kinds of them were answered after this moment."""
+        """Wait until every kind of client has had an acknowledgement from now on."""
 
 
 class Upgrade:
-    """See the module. Of a cluster that is made and not started."""
+    """The upgrade of a cluster that is made and not started."""
 
     def __init__(self, cluster: Cluster, say: Say = print) -> None:
         self.cluster = cluster
         self._say = say
 
     def begin(self) -> None:
-        """All nodes, as the version before."""
+        """Start all nodes as the earlier version."""
         for number in NODES:
             self.cluster.nodes[number] = self._make(number, OLD)
             self.cluster.nodes[number].launch()
@@ -48,7 +49,7 @@ class Upgrade:
         self.cluster.wait_in_sync()
 
     def roll(self, load: Load) -> None:
-        """Everything between the first node of the next version and the refusal of the last one of the old."""
+        """Upgrade the nodes one by one, raise the level, and check that the earlier version is refused."""
         cluster = self.cluster
         assert self._levels() == (OLD, OLD)
         for number in NODES:
@@ -56,11 +57,11 @@ class Upgrade:
             load.wait_for_more()
         assert self._levels() == (OLD, NEW)
         back = cluster.followers()[0]
-        self._restart(back, OLD)  # It was not what they had hoped for,
+        self._restart(back, OLD)  # A downgrade of one node,
         load.wait_for_more()
         assert self._levels() == (OLD, OLD)
         assert f"node {back} knows up to level {OLD}" in self._refusal(NEW)
-        self._restart(back, NEW)  # and then it was.
+        self._restart(back, NEW)  # and its upgrade again.
         done = self._upgrade(0, dry_run=True)
         assert (done.before, done.level) == (OLD, NEW)
         assert self._levels() == (OLD, NEW)
@@ -72,7 +73,7 @@ class Upgrade:
         load.wait_for_more()
 
     def _refused(self, number: int) -> None:
-        """One of the version before cannot come back, and the next one can."""
+        """Check that a node of the earlier version cannot come back, and that the later one can."""
         cluster = self.cluster
         assert cluster.nodes[number].stop() == 0
         stray = self._make(number, OLD)
@@ -100,12 +101,12 @@ class Upgrade:
         return node
 
     def _levels(self) -> tuple[int, int]:
-        """What every node says is in force, and what could be."""
+        """The level in force and the possible level, as every node reports them."""
         found = {(view.level, view.level_possible) for view in map(ask, self._doors())}
         return found.pop() if len(found) == 1 else (0, 0)
 
     def _upgrade(self, level: int, *, dry_run: bool = False) -> Upgraded:
-        """Through a node that does not lead: it asks the one that does."""
+        """Request the level at a follower, which forwards the request to the leader."""
         follower = self.cluster.followers()[0]
         desk = Desk(HttpPlace(self.cluster.nodes[follower].http))
         return desk.ask("POST", "cluster/upgrade", Upgraded, {"level": level, "dry_run": dry_run})

@@ -1,6 +1,6 @@
-"""A wall clock that can be set, for one process: what it reads of the time of day is shifted by what a file says.
+"""A settable wall clock for one process: its time of day is shifted by the value in a file.
 
-The shift is a preloaded library of a few lines, compiled here; the monotonic clock stays as it is, as it does on a real
+The shift is done by a small preloaded library that is compiled here; the monotonic clock is unchanged, as on a real
 machine whose clock is set.
 """
 
@@ -64,7 +64,7 @@ time_t time(time_t *now) {
 
 @final
 class Wall:
-    """See the module. `environment` is what the process has to be started with."""
+    """The shift file of one process. `environment` is the environment to start the process with."""
 
     def __init__(self, library: Path, file: Path) -> None:
         self._file = file
@@ -72,13 +72,13 @@ class Wall:
         self.environment = {"LD_PRELOAD": str(library), "LONGHALL_SOAK_WALL": str(file)}
 
     def set(self, shift_s: int) -> None:
-        """The clock is off by this much from now on."""
+        """Shift the clock by this many seconds from now on."""
         with self._file.open("r+b" if self._file.exists() else "w+b") as file:
             file.write(struct.pack("@l", shift_s))
 
 
 def build(home: Path) -> Path | None:
-    """The library; None where there is no compiler."""
+    """Compile the library; None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None

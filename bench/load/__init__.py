@@ -1,1 +1,1 @@
-"""The load generator: a client in a process of its own, and what it reports."""
+"""The load generator: a client in a process of its own, and its report."""

@@ -1,6 +1,6 @@
-"""The load generator in Python, for machines without a compiler: same words, same report as `load.c`.
+"""The load generator in Python, for machines without a compiler: the same arguments and the same report as `load.c`.
 
-It costs more than the C program, so at small messages it measures itself; its reports say so by the client's name.
+It costs more than the C program, so at small messages it measures itself; its reports name it as the client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BATCH = 10_000
 
 
 class _Deliveries:
-    """Counts delivery reports and keeps latencies, in the order of arrival."""
+    """Counts delivery reports and collects latencies, in the order of arrival."""
 
     def __init__(self) -> None:
         self.delivered = 0
@@ -82,7 +82,7 @@ def _first_message(producer: Producer, topic: str, payload: bytes) -> None:
 
 def _produce(arguments: list[str], *, by_count: bool) -> None:
     address, topic, partitions, size, amount, linger_ms, last = arguments
-    # What fills a queue is text: the SQS door would have to wrap anything else, and that is not what is measured.
+    # The body is text: the SQS door would have to encode anything else, which is not measured here.
     random, deliveries = os.urandom(int(size)), _Deliveries()
     payload = random.hex()[: int(size)].encode() if by_count else random
     producer = _producer(address, linger_ms, deliveries, *([last] if by_count else []))

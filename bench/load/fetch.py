@@ -1,7 +1,7 @@
 """Fetches at chosen offsets on a bare socket, one at a time.
 
-A client library prefetches and keeps queues; what one fetch costs a broker can only be seen without one. Fetch version
-4 is asked because every broker that speaks record batches answers it. Layout of the request after the length:
+A client library prefetches and queues; the cost of one fetch is only visible without one. Fetch version 4 is used
+because every broker with record batches supports it. Layout of the request after the length:
 
     int16 key = 1 | int16 version = 4 | int32 correlation | int16 -1 (no client id)
     | int32 replica = -1 | int32 wait_ms | int32 bytes_min | int32 bytes_max | int8 isolation
@@ -19,7 +19,7 @@ from bench.peers.node import receive_exactly
 
 
 class FetchFailed(RuntimeError):
-    """The broker refused a fetch or sent something else than was asked."""
+    """The broker refused a fetch or answered with other records."""
 
 
 def random_fetch_latencies_ns(
@@ -53,7 +53,7 @@ def _request(correlation: int, topic: str, offset: int, bytes_max: int) -> bytes
 
 
 def _check(reply: bytes, topic: str, offset: int) -> None:
-    """The first batch has to reach at least to the offset that was asked for, and to begin no later."""
+    """The first batch has to contain the requested offset, or to begin before it and end behind it."""
     at = 4 + 4 + 4 + 2 + len(topic.encode()) + 4
     _partition, error, _high, _stable, aborted = struct.unpack_from(">ihqqi", reply, at)
     if error:
@@ -61,8 +61,8 @@ def _check(reply: bytes, topic: str, offset: int) -> None:
     at += 26 + 16 * max(0, aborted)
     (size_bytes,) = struct.unpack_from(">i", reply, at)
     if size_bytes < 61:
-        raise FetchFailed(f"offset {offset}: only {size_bytes} bytes came")
+        raise FetchFailed(f"offset {offset}: only {size_bytes} bytes arrived")
     (base,) = struct.unpack_from(">q", reply, at + 4)
     (last_delta,) = struct.unpack_from(">i", reply, at + 4 + 23)
     if not base <= offset <= base + last_delta:
-        raise FetchFailed(f"offset {offset}: a batch of {base} to {base + last_delta} came")
+        raise FetchFailed(f"offset {offset}: a batch of {base} to {base + last_delta} arrived")

@@ -1,8 +1,8 @@
 """Runs the load generator and reads its report.
 
-The generator is `load.c`, compiled once against the librdkafka that the Python client brings, so that the broker and
-not the client is measured. Without a compiler `fallback.py` does the same work through confluent-kafka; reports name
-which of them it was.
+The generator is `load.c`, compiled once against the librdkafka of the Python client, so that the broker is measured and
+not the client. Without a compiler `fallback.py` does the same work through confluent-kafka; reports name the one in
+use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RUN_SECONDS_MAX = 600.0
 
 
 class LoadFailed(RuntimeError):
-    """The client could not do its work; the message is the client's own."""
+    """The client failed; the message is its own."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ def produce(
     run_messages: int = 1,
     settings: tuple[str, ...] = (),
 ) -> Run:
-    """As fast as the broker takes it; so many messages go to one partition, then as many to the next.
+    """Produce as fast as the broker accepts; so many messages go to one partition, then as many to the next.
 
     `settings` are librdkafka's, as `key=value`.
     """
@@ -71,7 +71,7 @@ def produce(
 
 
 def produce_together(address: str, topics: list[str], *, size_bytes: int, seconds: float, linger_ms: int = 5) -> Run:
-    """One client for each topic, all at once; throughput is the sum of theirs, each over its own time."""
+    """One client for each topic, all at once; the throughput is the sum over all clients, each over its own time."""
     processes = [Process("produce", address, topic, 1, size_bytes, seconds, linger_ms, 1) for topic in topics]
     runs = [each.finish() for each in processes]
     rate = sum(each.messages_per_second for each in runs)
@@ -98,7 +98,7 @@ def consume(address: str, topic: str, *, partitions: int, count: int, seconds_ma
 
 
 def ping(address: str, topic: str, *, size_bytes: int, seconds: float) -> Run:
-    """One message in flight."""
+    """Produce with one message in flight."""
     with tempfile.NamedTemporaryFile(prefix="bench-samples-") as samples:
         run = _run("ping", address, topic, size_bytes, seconds, samples.name)
         run.latencies_ns.frombytes(Path(samples.name).read_bytes())
@@ -108,7 +108,7 @@ def ping(address: str, topic: str, *, size_bytes: int, seconds: float) -> Run:
 def pace(
     address: str, topic: str, *, partitions: int, size_bytes: int, seconds: float, rate: float, linger_ms: int = 5
 ) -> Run:
-    """A steady rate; latencies count from the moment a message was due."""
+    """Produce at a steady rate; latencies count from the moment a message was due."""
     with tempfile.NamedTemporaryFile(prefix="bench-samples-") as samples:
         run = _run("pace", address, topic, partitions, size_bytes, seconds, linger_ms, rate, samples.name)
         run.latencies_ns.frombytes(Path(samples.name).read_bytes())
@@ -116,7 +116,7 @@ def pace(
 
 
 def spread(address: str, prefix: str, *, first: int, topics: int, size_bytes: int, seconds: float, rate: float) -> Run:
-    """A steady rate over many topics of one partition each, one message to each in turn."""
+    """Produce at a steady rate to many topics of one partition each, one message to each in turn."""
     with tempfile.NamedTemporaryFile(prefix="bench-samples-") as samples:
         run = _run("spread", address, prefix, f"{first}:{topics}", size_bytes, seconds, 5, rate, samples.name)
         run.latencies_ns.frombytes(Path(samples.name).read_bytes())
@@ -124,17 +124,17 @@ def spread(address: str, prefix: str, *, first: int, topics: int, size_bytes: in
 
 
 def begin_produce(address: str, topic: str, *, size_bytes: int, seconds: float, linger_ms: int = 5) -> Process:
-    """A writer that goes on beside another measurement."""
+    """Start a writer beside another measurement."""
     return Process("produce", address, topic, 1, size_bytes, seconds, linger_ms, 1)
 
 
 def begin_consume(address: str, topic: str, *, partitions: int, count: int, seconds_max: float) -> Process:
-    """A reader that goes on beside another measurement."""
+    """Start a reader beside another measurement."""
     return Process("consume", address, topic, partitions, count, seconds_max)
 
 
 class Process:
-    """A client process that was started; `finish` waits for its report, `abandon` ends it early."""
+    """A running client process; `finish` waits for its report, `abandon` ends it early."""
 
     def __init__(self, *arguments: str | int | float) -> None:
         self._words = [str(each) for each in arguments]
@@ -172,13 +172,13 @@ def _command() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """The client's threads make messages and let go of each other's: glibc has them wait for one lock all the time."""
+    """The client's threads free each other's messages: with glibc's allocator they contend for one lock."""
     library = allocator()
     return {**os.environ, "LD_PRELOAD": library} if library else dict(os.environ)
 
 
 def allocator() -> str | None:
-    """An allocator that suits threads, where the system has it."""
+    """An allocator for multithreaded programs, if the system has one."""
     return ctypes.util.find_library("jemalloc")
 
 

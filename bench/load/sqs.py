@@ -1,7 +1,7 @@
 """Runs the load generator of the SQS door and reads its report.
 
-The generator is `sqs.c`, compiled once: a client in Python would be slower than most of what it measures. All servers
-are met by the same program with the same bytes.
+The generator is `sqs.c`, compiled once: a client in Python would be slower than most servers. All servers get the same
+bytes from the same program.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Run:
 
 
 class Process:
-    """A client process that was started; `finish` waits for its report, `abandon` ends it early."""
+    """A running client process; `finish` waits for its report, `abandon` ends it early."""
 
     def __init__(self, mode: str, address: str, urls: Sequence[str], **options: str | int | float | Path) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="bench-samples-")
@@ -86,7 +86,7 @@ class Process:
 
 
 def run(mode: str, address: str, urls: Sequence[str], **options: str | int | float | Path) -> Run:
-    """One run to its end. The options are those at the head of `sqs.c`."""
+    """Run the client to its end. The options are those at the head of `sqs.c`."""
     return Process(mode, address, urls, **options).finish()
 
 

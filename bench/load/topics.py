@@ -1,4 +1,4 @@
-"""Topics for the bench: made, deleted and counted through the same client."""
+"""Creates, deletes and measures topics through the same client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _settings(address: str) -> dict[str, str | int | float | bool]:
 
 
 def create(address: str, topic: str, *, partitions: int = 1, replicas: int = 1) -> None:
-    """Make a topic and wait until every partition has a leader."""
+    """Create a topic and wait until every partition has a leader."""
     admin = AdminClient(_settings(address))
     new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
     admin.create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
@@ -31,7 +31,7 @@ def create(address: str, topic: str, *, partitions: int = 1, replicas: int = 1) 
 
 
 def create_many(address: str, names: list[str], *, replicas: int) -> None:
-    """Make topics of one partition each, a thousand to a request."""
+    """Create topics of one partition each, a thousand in each request."""
     admin = AdminClient(_settings(address))
     for at in range(0, len(names), _TOPICS_A_REQUEST):
         new = [
@@ -42,7 +42,7 @@ def create_many(address: str, names: list[str], *, replicas: int) -> None:
 
 
 def leader(address: str, topic: str) -> int:
-    """The number of the node that leads the first partition; -1 if nobody does."""
+    """The number of the node that leads the first partition; -1 if there is no leader."""
     found = AdminClient(_settings(address)).list_topics(topic, timeout=10).topics[topic].partitions
     return int(found[0].leader) if found else -1
 

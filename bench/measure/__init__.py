@@ -1,1 +1,1 @@
-"""What is measured beside the client: processes and the disk."""
+"""Measurements beside the client: processes and the disk."""

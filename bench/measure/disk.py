@@ -1,6 +1,6 @@
-"""What the disk itself costs: write and sync on a bare file, with no broker in between.
+"""The cost of the disk itself: write and sync on a bare file, without a broker.
 
-A broker that syncs before it acknowledges cannot answer faster than this; the figure stands beside every latency.
+A broker that syncs before it acknowledges cannot answer faster than this; every latency is reported beside this figure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 _BLOCK_BYTES = 1 << 20
 _STILL_SECONDS = 0.2
-_KAFKA_DELETED = "-delete"  # So it names a directory that it will remove.
+_KAFKA_DELETED = "-delete"  # Suffix of a directory that Kafka will remove.
 
 
 def sync_latencies_ns(directory: Path, *, size_bytes: int, seconds: float) -> list[int]:
@@ -36,9 +36,9 @@ def sync_latencies_ns(directory: Path, *, size_bytes: int, seconds: float) -> li
 
 
 def drop_cache(directory: Path) -> int:
-    """Put every file below a directory out of the page cache; the bytes that were dropped.
+    """Evict every file below a directory from the page cache; returns the evicted bytes.
 
-    Only clean pages can be dropped, so each file is synced first.
+    Only clean pages can be evicted, so each file is synced first.
     """
     dropped = 0
     for path in directory.rglob("*"):
@@ -55,7 +55,7 @@ def drop_cache(directory: Path) -> int:
 
 
 def fill_cache(directory: Path) -> int:
-    """Read every file below a directory into the page cache; the bytes that were read."""
+    """Read every file below a directory into the page cache; returns the bytes read."""
     read = 0
     for path in directory.rglob("*"):
         if not path.is_file():
@@ -67,10 +67,10 @@ def fill_cache(directory: Path) -> int:
 
 
 def wait_until_still(directories: list[Path], *, seconds_max: float) -> None:
-    """Wait until nothing below them grows, shrinks or vanishes any more, and the disk has all of it.
+    """Wait until no file below the directories changes or vanishes any more, and sync the disk.
 
     A broker removes a deleted topic's files in the background, some of them a minute later, and the disk's journal
-    makes everybody's syncs wait for that: it would be charged to whoever is measured then.
+    makes all syncs wait for that: it would be charged to the next measurement.
     """
     deadline = time.monotonic() + seconds_max
     before = -1
@@ -85,7 +85,7 @@ def wait_until_still(directories: list[Path], *, seconds_max: float) -> None:
 
 
 def _found_below(directory: Path) -> list[Path]:
-    """Every file and directory that is still there when it is looked at; `rglob` would stumble over one that is not."""
+    """Every file and directory that exists when it is visited; `rglob` would fail on one that was just removed."""
     return [Path(place) / name for place, inner, files in os.walk(directory) for name in (*inner, *files)]
 
 

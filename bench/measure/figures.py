@@ -26,7 +26,7 @@ class Spread:
 
 
 def latency_figures(samples_ns: Sequence[int]) -> dict[str, float]:
-    """p50, p99 and p99.9 in milliseconds, and how many samples they rest on."""
+    """p50, p99 and p99.9 in milliseconds, and the number of samples."""
     ordered = sorted(samples_ns)
     return {
         "p50_ms": percentile(ordered, 0.50) / 1e6,

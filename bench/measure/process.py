@@ -24,7 +24,7 @@ class Usage:
     thread_seconds: dict[int, float]
 
     def since(self, earlier: Usage) -> tuple[float, float]:
-        """CPU seconds of the tree, and of its busiest thread, between two looks."""
+        """CPU seconds of the tree, and of its busiest thread, since an earlier measurement."""
         by_thread = [used - earlier.thread_seconds.get(thread, 0.0) for thread, used in self.thread_seconds.items()]
         return self.cpu_seconds - earlier.cpu_seconds, max(by_thread, default=0.0)
 
@@ -54,7 +54,7 @@ def usage(pid: int) -> Usage:
 
 
 def machine_cpu_seconds() -> float:
-    """CPU seconds that everything on the machine has used, idle and waiting left out."""
+    """CPU seconds that the whole machine has used, without idle and waiting time."""
     fields = [int(ticks) for ticks in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     user, nice, system, _idle, _waiting, interrupts, soft_interrupts = fields[:7]
     return (user + nice + system + interrupts + soft_interrupts) / _TICKS_PER_SECOND
@@ -73,7 +73,7 @@ def memory(pid: int) -> Memory:
 
 
 def _account(path: Path) -> list[float]:
-    """User, kernel, and the same two of ended children, in seconds; zeros for what has just ended."""
+    """User and kernel seconds, and the same two of ended children; zeros for a process that has just ended."""
     try:
         fields = path.read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The limit: an HTTP server that does nothing but answer, on the same loop and parser as Longhall's SQS door.
+"""The upper limit: an HTTP server with constant answers, on the same loop and parser as Longhall's SQS door.
 
 Requests are parsed by httptools and answered with constant bytes of the size that a real server would send. Nothing is
 decoded, stored, leased or synced, so that no Python server on one loop can be much faster. `python -m bench.peers.bare`
@@ -26,7 +26,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Bare(Node):
-    """One bare loop; bodies that it hands out have `size_bytes`."""
+    """One bare loop; the bodies that it returns have `size_bytes`."""
 
     def __init__(self, *, size_bytes: int = 1024, directory: Path | None = None) -> None:
         super().__init__(name="bare", directory=directory)
@@ -63,7 +63,7 @@ def _answer(value: Any) -> bytes:
 
 
 def _answers(url: str, size_bytes: int) -> dict[bytes, tuple[bytes, bytes]]:
-    """For every action what is answered to one message, and to ten."""
+    """The answer to each action, for one message and for ten."""
     body = "x" * size_bytes
     sent = {"MD5OfMessageBody": hashlib.md5(body.encode()).hexdigest(), "MessageId": str(uuid.uuid4())}
     received = {
@@ -98,7 +98,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's own class is no asyncio.Transport.
+        # uvloop's own class does not derive from asyncio.Transport.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)

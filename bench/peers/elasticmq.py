@@ -56,7 +56,7 @@ messages-storage {
 
 
 def missing_tools() -> list[str]:
-    """What the machine lacks to run this peer; empty when it can."""
+    """The tools that this peer needs and the machine lacks."""
     needed = ["java"] if _jars_present() else ["java", "mvn"]
     return [tool for tool in needed if shutil.which(tool) is None]
 
@@ -116,7 +116,7 @@ class ElasticMq(Node):
             f'rest-sqs {{ enabled = true, bind-hostname = "127.0.0.1", bind-port = {self._port}, sqs-limits = strict }}'
         )
         place = f'node-address {{ protocol = http, host = "127.0.0.1", port = {self._port}, context-path = "" }}'
-        # Otherwise every signed request costs it a line of log, since its parser does not know AWS's Authorization.
+        # Otherwise it logs a line for every signed request, since its parser does not know AWS's Authorization.
         quiet = "pekko.http.server.parsing.illegal-header-warnings = off"
         stored = _STORED % self.directory if self._stored else ""
         return "\n".join([quiet, place, door, "rest-stats { enabled = false }", stored])

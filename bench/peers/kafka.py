@@ -73,7 +73,7 @@ _JVM_FLAGS = (
 
 
 def missing_tools() -> list[str]:
-    """What the machine lacks to run this peer; empty when it can."""
+    """The tools that this peer needs and the machine lacks."""
     needed = ["java"] if _jars_present() else ["java", "mvn"]
     return [tool for tool in needed if shutil.which(tool) is None]
 
@@ -171,7 +171,7 @@ class ApacheKafka(Node):
         return [f"-Dlog4j2.configurationFile={self.directory}/log4j2.properties"]
 
     def _properties(self) -> dict[str, str]:
-        """The settings of the distribution's own file for one node, with free ports and a directory of ours."""
+        """The settings of the distribution's own file for one node, with free ports and a temporary directory."""
         quorum = {"controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_port}"}
         if self._voters:
             quorum = {"controller.quorum.voters": self._voters}
@@ -185,7 +185,8 @@ class ApacheKafka(Node):
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(self.directory / "data"),
-            # Not its default: a deleted topic's files go soon, not a minute later in the middle of another measurement.
+            # Not its default: a deleted topic's files are removed soon, not a minute later in the middle of another
+            # measurement.
             "log.segment.delete.delay.ms": "1000",
             "num.network.threads": "3",
             "num.io.threads": "8",

@@ -1,4 +1,4 @@
-"""Longhall as the bench meets it: the installed command, with nothing but its defaults and a data directory."""
+"""Longhall as a peer: the installed command, with only its defaults and a data directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND = _ROOT / ".venv" / "bin" / "longhall"
 
 
 class Longhall(Node):
-    """One Longhall node. `before` is put in front of the command, for a profiler; `program` may be another build."""
+    """One Longhall node. `before` precedes the command, for a profiler; `program` may be another build."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Longhall(Node):
         pass
 
     def start(self) -> None:
-        # The file of an earlier start names an address that is gone.
+        # The file of an earlier start has an outdated address.
         self._ready_path().unlink(missing_ok=True)
         self._address = ""
         super().start()

@@ -22,7 +22,7 @@ _CACHE = _ROOT / ".cache" / f"moto-{VERSION}"
 
 
 def environment() -> Path:
-    """The Python that has moto, made the first time."""
+    """The Python with moto, installed on first use."""
     python = _CACHE / "bin" / "python"
     if (_CACHE / "complete").exists():
         return python

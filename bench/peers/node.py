@@ -1,8 +1,7 @@
 """One broker process: started, waited for until it answers, stopped, and its directory removed.
 
-Ready means that a client got an answer (metadata, a list of queues), because that is what a user waits for; a
-listening port is not enough.
-A broker that dies while it starts is reported with the end of its own log.
+Ready means that a client got an answer (metadata, a list of queues), because users wait for that; a listening port is
+not enough. A broker that dies during its start is reported with the end of its log.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class BrokerFailed(RuntimeError):
 
 
 class Node(ABC):
-    """The life of one broker; subclasses say how it is made ready, what its command is and where it answers."""
+    """One broker; subclasses define its preparation, its command and its address."""
 
     def __init__(self, *, name: str, directory: Path | None = None) -> None:
         self._name = name
@@ -72,17 +71,17 @@ class Node(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Write what the broker needs before its first start. Called once, not timed."""
+        """Write the files that the broker needs before its first start. Called once, not timed."""
 
     @abstractmethod
     def command(self) -> list[str]: ...
 
     @abstractmethod
     def listening(self) -> bool:
-        """Whether the address is known and may be asked."""
+        """True if the address is known and accepts connections."""
 
     def answers(self) -> bool:
-        """Whether a client's first question was answered; another door asks in its own language."""
+        """True if a client's first request was answered; other doors use their own protocol."""
         return answers_metadata(self.address)
 
     def environment(self) -> dict[str, str]:
@@ -115,7 +114,7 @@ class Node(ABC):
         self.await_answer()
 
     def launch(self) -> None:
-        """Start the process; several that need each other are all launched before any is waited for."""
+        """Start the process; nodes that need each other are all launched before the first wait."""
         assert self._process is None, "the node is already running"
         self._began = time.monotonic()
         with self.log_path.open("ab") as log:
@@ -180,16 +179,16 @@ class Node(ABC):
 
 
 def leave_when_told() -> None:
-    """An ended bench must not leave its brokers behind: SIGTERM leaves the context like any error."""
+    """Let SIGTERM leave the context like any error, so that an ended bench leaves no brokers behind."""
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def answers_metadata(address: str) -> bool:
-    """Ask for the brokers by Metadata version 4 and see whether at least one is named.
+    """Ask for the brokers by Metadata version 4; True if the answer names at least one.
 
-    Asked on a bare socket, so that no client's own start or back-off is in the figure. Layout of the request:
+    The request goes over a bare socket, so that no client's start or back-off is in the figure. Layout of the request:
 
         int32 length | int16 key = 3 | int16 version = 4 | int32 correlation | int16 -1 (no client id)
         | int32 0 (no topics) | int8 0 (make no topics)
@@ -218,7 +217,7 @@ def receive_exactly(connection: socket.socket, size_bytes: int) -> bytes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that were free a moment ago, all different."""
+    """Different loopback ports that were free a moment ago."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -1,6 +1,6 @@
-"""One request on a connection of its own, in SQS's JSON 1.0 or to the API: for set-up, and to see who is ready.
+"""One request on a connection of its own, in SQS's JSON 1.0 or to the HTTP API: for set-up and readiness checks.
 
-Whoever measures uses the load generator; this knows no retries, no signatures worth checking and no keep-alive.
+Measurements use the load generator; this client has no retries, no valid signatures and no keep-alive.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import http.client
 import json
 from typing import Any
 
-# Servers that check nothing still want to see the shape of a signature: moto takes the account from its scope.
+# Servers that check no signature still require its shape: moto takes the account from its scope.
 AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host;x-amz-date, Signature=00"
 )
@@ -20,7 +20,7 @@ class Refused(RuntimeError):
 
 
 def ask(address: str, action: str, seconds_max: float = 30.0, **members: Any) -> Any:
-    """What the server answers to one action."""
+    """The server's answer to one action."""
     connection = http.client.HTTPConnection(address, timeout=seconds_max)
     headers = {
         "Content-Type": "application/x-amz-json-1.0",
@@ -40,7 +40,7 @@ def ask(address: str, action: str, seconds_max: float = 30.0, **members: Any) ->
 
 
 def tell(address: str, method: str, path: str, body: Any = None, seconds_max: float = 30.0) -> Any:
-    """What Longhall's own API answers; for what SQS has no words for."""
+    """The answer of Longhall's own API, for what SQS does not offer."""
     connection = http.client.HTTPConnection(address, timeout=seconds_max)
     try:
         connection.request(method, f"/api/v1/{path}", json.dumps(body), {"Content-Type": "application/json"})

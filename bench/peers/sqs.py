@@ -1,4 +1,4 @@
-"""Longhall through its SQS door, beside the others that speak SQS."""
+"""Longhall through its SQS door, beside the other SQS servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.peers.question import answers_list_queues
 
 
 class LonghallQueues(Longhall):
-    """One Longhall node, met at its SQS door; the Kafka door is open as well."""
+    """One Longhall node, used at its SQS door; the Kafka door is open as well."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""One peer in the foreground: it prints its address and stands until it is interrupted."""
+"""One peer in the foreground: it prints its address and runs until it is interrupted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Three nodes that keep everything three times: Longhall with its ZooKeeper, and Apache Kafka in KRaft mode.
+"""Three nodes with three replicas: Longhall with its ZooKeeper, and Apache Kafka in KRaft mode.
 
-Both are as their users would start them: `longhall cluster up --nodes 3`, and three Kafka nodes that are broker and
-controller at once. A trio knows which process is which node, so that the work of leading and of following can be told
-apart.
+Both are started as users would: `longhall cluster up --nodes 3`, and three Kafka nodes that are broker and controller
+at once. A trio knows the process of each node, so that the work of the leader and of followers is measured separately.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ IN_SYNC_MIN = 2
 
 
 class Trio(ABC):
-    """The life of three nodes. `nodes` are the processes by node number; `beside` is one from which they and all that
-    serves them descend, if there is one.
+    """Three nodes of one broker.
+
+    `nodes` are the processes by node number; `beside` is the common ancestor of all processes, if there is one.
     """
 
     def __init__(self, name: str) -> None:
@@ -45,7 +45,7 @@ class Trio(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """Every node, with commas."""
+        """The addresses of all nodes, separated by commas."""
 
     @abstractmethod
     def start(self) -> None: ...
@@ -72,12 +72,12 @@ class Trio(ABC):
         return found
 
     def kill(self, node: int) -> None:
-        """As a crash would."""
+        """Kill a node, as a crash would."""
         os.kill(self.nodes[node], signal.SIGKILL)
 
 
 class KafkaTrio(Trio):
-    """Three Kafka nodes with the defaults of the distribution, but for what three copies need."""
+    """Three Kafka nodes with the defaults of the distribution, except for the settings of three replicas."""
 
     def __init__(self, *, flush_every_message: bool = False) -> None:
         super().__init__("kafka-flush" if flush_every_message else "kafka")
@@ -117,13 +117,13 @@ _KAFKA_SETTINGS = {
     "offsets.topic.replication.factor": str(NODES),
     "transaction.state.log.replication.factor": str(NODES),
     "transaction.state.log.min.isr": str(IN_SYNC_MIN),
-    # Deleted topics of one line must not fill the disk during the next.
+    # The deleted topics of one line must not fill the disk during the next.
     "log.segment.delete.delay.ms": "1000",
 }
 
 
 class LonghallTrio(Trio):
-    """`longhall cluster up`, with everything it brings."""
+    """`longhall cluster up` and all its processes."""
 
     def __init__(self, *, arguments: Sequence[str] = (), name: str = "longhall", program: Path = COMMAND) -> None:
         super().__init__(name)
@@ -136,7 +136,7 @@ class LonghallTrio(Trio):
         return ",".join(str(each["kafka"]) for each in self._ready["nodes"])
 
     def door(self, node: int, name: str) -> str:
-        """Where a node's `sqs` or `http` is."""
+        """The address of a node's `sqs` or `http` door."""
         return str(next(each for each in self._ready["nodes"] if each["node"] == node)[name])
 
     def start(self) -> None:
@@ -149,7 +149,7 @@ class LonghallTrio(Trio):
 
 
 class _Up(Node):
-    """The process of `cluster up`. It is ready when it says so, and then its nodes are in sync."""
+    """The process of `cluster up`. It reports when it is ready, and then its nodes are in sync."""
 
     def __init__(self, program: Path, arguments: Sequence[str]) -> None:
         super().__init__(name="longhall")
@@ -179,7 +179,7 @@ class _Up(Node):
         return bool(self.ready)
 
     def _leave(self) -> None:
-        self.stop()  # In order, because what it started stands in sessions of their own.
+        self.stop()  # A clean stop, because its child processes have sessions of their own.
         super()._leave()
 
     def _ready_path(self) -> Path:

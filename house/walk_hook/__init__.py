@@ -1,1 +1,1 @@
-"""On the path of the processes that `./dev walk` starts: see `sitecustomize`."""
+"""A directory on the path of the processes that `./dev walk` starts: see `sitecustomize`."""

@@ -1,8 +1,8 @@
 """Loaded by every Python process that `./dev walk` starts: records which functions of Longhall are called, and when.
 
-SIGUSR1 begins to record and SIGUSR2 ends it and writes the calls to LONGHALL_WALK_DIRECTORY/PID.json, as [time in ns of
-the monotonic clock, file, function]. Only the main thread is recorded. PID.listens says that a process listens to these
-signals.
+SIGUSR1 starts the recording. SIGUSR2 ends it and writes the calls to LONGHALL_WALK_DIRECTORY/PID.json, as [time in ns
+of the monotonic clock, file, function]. Only the main thread is recorded. The file PID.listens exists once a process
+handles these signals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Oracles: they keep what clients were told and say where the hall contradicts it.
+"""Oracles: each records what clients were told, and raises a `Violation` where the hall contradicts it.
 
-None of them talks to anybody. Actors report to them what they tried and what they heard; a `Violation` is raised
-where no correct hall could have behaved so.
+Oracles make no requests. Actors report what they tried and what was answered; a `Violation` means that no correct hall
+could have behaved so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The oracle of answers: whoever asked is answered once, and what is answered is settled, in one step."""
+"""The oracle of request and reply: each question is answered once, and its answer settles it in the same step."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class AnswerOracle:
     """All questions of a run, by their keys."""
 
     def __init__(self) -> None:
-        self.asked: dict[str, bool] = {}  # Whether it was acknowledged.
-        self.answered: set[str] = set()  # An answer to these was acknowledged.
-        self._heard: dict[str, str] = {}  # By question: the message id of the answer.
+        self.asked: dict[str, bool] = {}  # True if the send of the question was acknowledged.
+        self.answered: set[str] = set()  # Questions whose answer was acknowledged to the sender of the answer.
+        self._heard: dict[str, str] = {}  # Message id of the received answer, by question.
 
     def asking(self, key: str) -> None:
         self.asked[key] = False
@@ -23,20 +23,20 @@ class AnswerOracle:
         self.asked[key] = True
 
     def came(self, key: str, asked_s: float, answered_s: float | None) -> None:
-        """A question was given out; `answered_s` is when an answer to it was acknowledged, if one was."""
-        demand(key in self.asked, f"{key} came, and nobody asked it")
+        """A question was delivered; `answered_s` is when an answer to it was acknowledged, or None."""
+        demand(key in self.asked, f"{key} was delivered and never sent")
         demand(
             answered_s is None or asked_s <= answered_s,
-            f"the question {key} came after its answer had been acknowledged",
+            f"the question {key} was delivered after its answer had been acknowledged",
         )
 
     def heard(self, key: str, message_id: str) -> None:
-        """An answer arrived."""
-        demand(key in self.asked, f"an answer to {key} came, and nobody asked it")
+        """An answer was received."""
+        demand(key in self.asked, f"an answer to {key} was received, which was never sent")
         known = self._heard.setdefault(key, message_id)
         demand(known == message_id, f"{key} was answered twice: {known} and {message_id}")
 
     def account(self) -> None:
-        """Both queues are empty."""
+        """Check at the end, when both queues are empty, that every acknowledged question has an answer."""
         for key, acknowledged in self.asked.items():
-            demand(not acknowledged or key in self._heard, f"the question {key} is gone, and nobody heard an answer")
+            demand(not acknowledged or key in self._heard, f"the question {key} is gone, and no answer was received")

@@ -1,4 +1,4 @@
-"""The oracle of an audit topic: every delivery and every settle that a client knows of stands in it, and each once."""
+"""The oracle of an audit topic: it has every delivery and every settle that a client knows of, each once."""
 
 from __future__ import annotations
 
@@ -12,24 +12,29 @@ from simulation.checkers.violation import demand
 
 
 def audit(oracle: QueueOracle, queue: str, values: list[bytes]) -> None:
-    """Compare the whole topic with what clients saw."""
+    """Compare the whole audit topic with what clients saw."""
     attempts: dict[str, list[int]] = {}
     settles: Counter[str] = Counter()
     for value in values:
         told: dict[str, Any] = json.loads(value)
-        demand(told["queue"] == queue, f"the audit of {queue} tells of {told['queue']}")
+        demand(told["queue"] == queue, f"the audit topic of {queue} has an entry of {told['queue']}")
         if told["kind"] == "delivered":
             attempts.setdefault(told["message_id"], []).append(told["attempt"])
         elif told["kind"] == "settled":
             settles[told["message_id"]] += 1
     for message_id, counted in attempts.items():
         whole = list(range(1, len(counted) + 1))
-        demand(counted == whole, f"the audit of {queue} tells of the attempts {counted} at {message_id}")
+        demand(counted == whole, f"the audit topic of {queue} has the attempts {counted} of {message_id}")
     for message in oracle.messages.values():
         if message.home != queue or not message.message_id:
             continue
         told_of = len(attempts.get(message.message_id, ()))
-        demand(told_of >= message.attempts, f"the audit tells of {told_of} attempts at {message}: {message.attempts}")
+        demand(
+            told_of >= message.attempts,
+            f"the audit topic has {told_of} attempts of {message}, clients saw {message.attempts}",
+        )
         count = settles[message.message_id]
-        demand(count <= 1, f"the audit tells {count} times that {message} was settled")
-        demand(message.settled_s == NEVER or count == 1, f"{message} was settled, and the audit does not tell")
+        demand(count <= 1, f"the audit topic has {count} settles of {message}")
+        demand(
+            message.settled_s == NEVER or count == 1, f"{message} was settled, and the audit topic has no settle of it"
+        )

@@ -1,8 +1,9 @@
-"""The oracle of logs: acknowledged is present, in order, once; what was read stays; transactions are all or nothing.
+"""The oracle of logs: acknowledged batches are present, in order, once; records that were read stay; transactions are
+atomic.
 
-`seen` is told everything that any reader reads, and compares at once; `settle` is told a whole log at the end and
-compares it with everything that was promised. A reader must not see what could still be lost: if it did and it was,
-`settle` finds out.
+`seen` receives every record that any reader reads and compares it at once. `settle` receives a whole log at the end and
+compares it with all acknowledgements. A reader must not see a record that can still be lost: if it did and the record
+was lost, `settle` finds it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import final
 from simulation.checkers.sends import Outcome, Place, Send, Transaction
 from simulation.checkers.violation import Violation, demand
 
-Entries = list[tuple[int, bytes]]  # Offset and value, in the order they were read.
+Entries = list[tuple[int, bytes]]  # Offset and value, in the order of reading.
 
 
 @final
@@ -27,12 +28,12 @@ class LogOracle:
         self._by_value: dict[bytes, Send] = {}
         self._by_place: dict[Place, list[Send]] = {}
         self._seen: dict[Place, dict[int, bytes]] = {}
-        self._stable: dict[Place, dict[int, bytes]] = {}  # What readers of committed transactions saw.
+        self._stable: dict[Place, dict[int, bytes]] = {}  # Records that readers of committed transactions saw.
         self._offsets: dict[bytes, int] = {}
         self._transactions: list[Transaction] = []
         self._trimmed: dict[Place, int] = {}
 
-    # What writers report.
+    # Reports of writers.
 
     def sending(
         self, place: Place, writer: str, number: int, values: list[bytes], transaction: Transaction | None = None
@@ -53,7 +54,7 @@ class LogOracle:
         return transaction
 
     def sent(self, send: Send, offset: int) -> None:
-        """Acknowledged. A second acknowledgement of the same batch must name the same place."""
+        """A batch was acknowledged. A second acknowledgement of the same batch must name the same offset."""
         if send.outcome is Outcome.ACKNOWLEDGED:
             demand(send.offset == offset, f"{send} was acknowledged again at {offset}")
         send.outcome = Outcome.ACKNOWLEDGED
@@ -66,26 +67,26 @@ class LogOracle:
         send.outcome = Outcome.REFUSED
 
     def lost_sight(self, send: Send) -> None:
-        """No answer came."""
+        """A batch got no answer."""
         if send.outcome is Outcome.OPEN:
             send.outcome = Outcome.UNKNOWN
 
     def deleted(self, place: Place, offset: int) -> None:
-        """Somebody asked to give up everything before this offset."""
+        """A client asked to delete everything before this offset."""
         self._trimmed[place] = max(self._trimmed.get(place, 0), offset)
 
     def acknowledged_names(self) -> Iterator[bytes]:
-        """Every value that was acknowledged, by what stands before its first colon."""
+        """The names of all acknowledged values: the bytes before the first colon."""
         for sends in self._by_place.values():
             for send in sends:
                 if send.outcome is Outcome.ACKNOWLEDGED:
                     for value in send.values:
                         yield value.partition(b":")[0]
 
-    # What readers report.
+    # Reports of readers.
 
     def seen(self, place: Place, offset: int, value: bytes, *, stable: bool) -> None:
-        """A reader saw this; `stable` if it reads committed transactions alone."""
+        """A reader saw this record; `stable` if it reads committed transactions only."""
         send = self._by_value.get(value)
         if send is None:
             raise Violation(f"{_short(value)} was read from {place} at {offset} and never sent")
@@ -101,15 +102,15 @@ class LogOracle:
                 raise Violation(f"{send} was read at {offset} and {send.transaction.name} was aborted")
 
     def _fix(self, place: Place, offset: int, value: bytes) -> None:
-        """A value has one offset, and an offset one value, whoever says so and whenever."""
+        """Check that a value has one offset and an offset one value, in all reports of the run."""
         known = self._seen.setdefault(place, {}).get(offset)
         if known is not None and known != value:
             raise Violation(f"{place} at {offset}: once {_short(known)}, now {_short(value)}")
         at = self._offsets.setdefault(value, offset)
         if at != offset:
-            raise Violation(f"{_short(value)} stands in {place} at {at} and at {offset}")
+            raise Violation(f"{_short(value)} is in {place} at {at} and at {offset}")
 
-    # At the end.
+    # Checks at the end.
 
     def settle(
         self,
@@ -119,9 +120,9 @@ class LogOracle:
         stable: Entries,
         damaged: frozenset[int] = frozenset(),
     ) -> None:
-        """The whole log as it is: everything in it, and what readers of committed transactions get.
+        """Compare the whole log with the reports: all records, and those that readers of committed transactions get.
 
-        What stood at the `damaged` offsets is refused to readers, who were told so: that is neither there nor lost.
+        Readers were refused the `damaged` offsets: those records count neither as present nor as lost.
         """
         for earlier, later in pairwise(entries):
             demand(earlier[0] < later[0], f"{place}: offset {later[0]} after {earlier[0]}")
@@ -155,13 +156,13 @@ class LogOracle:
             send = self._by_value[value]
             if send.number >= 0:
                 if last.get(send.writer, -1) > send.number:
-                    raise Violation(f"{send} stands at {offset}, behind a later one")
+                    raise Violation(f"{send} is at {offset}, behind a later one")
                 last[send.writer] = send.number
 
     def settle_transactions(self, stable: dict[Place, Entries], starts: dict[Place, int]) -> None:
-        """What readers of committed transactions get, of all partitions: each transaction wholly or not at all.
+        """Check that each transaction is visible wholly or not at all, in all partitions.
 
-        `starts` are the offsets from which on each partition is kept.
+        `starts` are the start offsets of the partitions.
         """
         visible = {value for entries in stable.values() for _, value in entries}
         for transaction in self._transactions:
@@ -177,7 +178,7 @@ class LogOracle:
                 raise Violation(f"{name} is half visible: {_short(missing[0])} is not")
 
     def _kept(self, transaction: Transaction, starts: dict[Place, int]) -> list[bytes]:
-        """The acknowledged values of a transaction, without what retention has cut."""
+        """The acknowledged values of a transaction that retention has not deleted."""
         return [
             value
             for send in transaction.sends
@@ -187,7 +188,7 @@ class LogOracle:
         ]
 
     def trimmed(self, place: Place) -> int:
-        """Up to where somebody asked to delete."""
+        """The offset up to which a client asked to delete."""
         return self._trimmed.get(place, 0)
 
     def of(self, place: Place) -> list[Send]:
@@ -198,7 +199,7 @@ class LogOracle:
 
 
 def _short(value: bytes | None) -> str:
-    """The name of a value without the bytes that make it long."""
+    """The name of a value, without its padding."""
     return "nothing" if value is None else value.partition(b":")[0][:40].decode(errors="replace")
 
 

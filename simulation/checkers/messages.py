@@ -1,4 +1,4 @@
-"""What consumers and producers of queues know of each message, and what a queue has promised about it."""
+"""What clients know of each message of a queue, and the guarantees of the queue."""
 
 from __future__ import annotations
 
@@ -6,48 +6,53 @@ from typing import Final, NamedTuple, final
 
 from simulation.checkers.sends import Outcome
 
-SLACK_S: Final = 0.002  # Hall time is whole milliseconds.
+SLACK_S: Final = 0.002  # Hall time has whole milliseconds.
 NEVER: Final = float("inf")
-ANY: Final = -1  # A count of attempts that nobody can know.
+ANY: Final = -1  # A number of attempts that cannot be known.
 
 
 class Law(NamedTuple):
-    """One queue's promises, as far as they differ from queue to queue."""
+    """The guarantees of one queue, as far as queues differ in them."""
 
     name: str
     fifo: bool = False
-    attempts_max: int = 0  # 0: nothing dies of its attempts.
-    dead: str = ""  # Where dead letters go.
+    attempts_max: int = 0  # 0: no limit of attempts.
+    dead: str = ""  # The dead-letter queue.
     at_most_once: bool = False
     one_by_one: bool = False
     time_to_live_s: float = 0.0
-    messages_max: int = 0  # 0: no bound; beyond, the oldest die.
-    parcels: bool = False  # It has priorities and takes messages in parts.
+    messages_max: int = 0  # 0: no bound. Beyond it the oldest messages are dead-lettered.
+    parcels: bool = False  # The queue has priorities and takes large messages in parts.
     audited: bool = False
-    parts_max: int = 1  # More: it grows and shrinks all the time.
-    retry_s: float = 0.0  # What is given back waits so long, and twice as long each time.
-    placement: str = ""  # In wings: which.
+    parts_max: int = 1  # Above 1: the queue grows and shrinks all the time.
+    retry_s: float = 0.0  # Delay after a message is given back; it doubles with each attempt.
+    placement: str = ""  # The placement in wings, if any.
 
     @property
     def is_spread(self) -> bool:
-        """Whether it has several logs: whoever receives may be offered more than it is shown, and gives that back."""
+        """True if the queue has several logs: a receiver may be offered more than it gets, and the rest is given
+        back.
+        """
         return self.placement in ("any-host", "parts")
 
     @property
     def kills(self) -> bool:
-        """Whether messages die here before they have used up their attempts."""
+        """True if messages can die here before they have used up their attempts."""
         return self.time_to_live_s > 0 or self.messages_max > 0
 
     def wait_s(self, attempts: int) -> float:
-        """How long a message stays hidden that is given back after so many attempts; the last time it dies at once."""
+        """How long a message stays hidden when it is given back after so many attempts; the last time it dies at
+        once.
+        """
         return 0.0 if attempts >= self.attempts_max else float(self.retry_s * 2 ** (attempts - 1))
 
 
 @final
 class Message:
-    """One message: what was tried with it and what was heard. Times are those of the clients.
+    """One message: what clients tried with it and what they were told. Times are those of the clients.
 
-    `at` is the queue where it was seen last; a stay there begins with its arrival, and attempts count within a stay.
+    `at` is the queue where it was last seen. A stay begins when the message arrives there; attempts count within a
+    stay.
     """
 
     def __init__(self, key: str, queue: str, group: str, number: int, asked_s: float, delay_s: float) -> None:
@@ -61,16 +66,16 @@ class Message:
         self.acknowledged_s = NEVER
         self.delay_s = delay_s
         self.message_id = ""
-        self.mark = 0  # Of its body, if somebody noted it.
-        # Of the stay where it is now:
-        self.attempts = 0  # The highest number that was seen.
-        self.entered_s = asked_s  # When it can have come there at the earliest.
+        self.mark = 0  # Checksum of the body, if it was recorded.
+        # Of the current stay:
+        self.attempts = 0  # The highest attempt number that a client saw.
+        self.entered_s = asked_s  # The earliest time at which it can have arrived.
         self.seen = 0
-        # Of its life:
+        # Of the message:
         self.deliveries = 0
-        self.heard_s = asked_s  # When something was last heard of it.
+        self.heard_s = asked_s  # When a client last received it.
         self.leased_from_s = 0.0
-        self.leased_until_s = 0.0  # Nobody else may get it before.
+        self.leased_until_s = 0.0  # No other client may receive it before.
         self.settle_tried = False
         self.settled_s = NEVER
         self.purge_possible = False
@@ -82,7 +87,7 @@ class Message:
 
     @property
     def may_be_gone(self) -> bool:
-        """Whether it need not come any more: somebody tried to settle it, or to purge it."""
+        """True if it need not be delivered any more: a client tried to settle it or to purge the queue."""
         return self.settle_tried or self.purge_possible
 
     def moved_to(self, queue: str) -> None:

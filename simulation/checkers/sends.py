@@ -1,9 +1,9 @@
-"""What writers tried to put into a log, and what became of it.
+"""The batches that writers sent to a log, and their outcomes.
 
-    open           sent, nothing heard yet
-    acknowledged   the hall said at which offset it stands: from now on it must stand there
-    refused        the hall said no: it must never be seen
-    unknown        no answer: it may stand somewhere, once, or not at all
+open           sent, no answer yet
+acknowledged   the answer named an offset: from now on the batch must be there
+refused        the answer was an error: the batch must never be seen
+unknown        no answer: the batch may be in the log, once, or not at all
 
 Every value is sent under one name only, so a value that is seen twice is a duplicate.
 """
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class Outcome(enum.Enum):
-    """See the module."""
+    """The outcome of a send or of a transaction's end, as in the table of the module."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
@@ -35,7 +35,10 @@ class Outcome(enum.Enum):
 
 @final
 class Transaction:
-    """Sends that stand or fall together. Its outcome is that of its end: ACKNOWLEDGED with `commit` as asked."""
+    """Sends that become visible together or not at all.
+
+    The outcome is that of its end: ACKNOWLEDGED means committed or aborted, as `commit` says.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -49,13 +52,13 @@ class Transaction:
 
     @property
     def aborted(self) -> bool:
-        """Nothing of it may be seen: it was aborted, or nobody ever asked to commit it."""
+        """True if nothing of it may be seen: it was aborted, or its commit was never requested."""
         return not self.commit and self.outcome is not Outcome.OPEN
 
 
 @final
 class Send:
-    """One batch on its way. `number` counts the sends of a writer whose order is promised; -1 if it is not."""
+    """One batch that a writer sends. `number` counts the sends of a writer whose order is guaranteed; -1 for others."""
 
     def __init__(
         self, place: Place, writer: str, number: int, values: list[bytes], transaction: Transaction | None

@@ -1,1 +1,1 @@
-"""Several members of one hall in one simulation: their log, without doors."""
+"""Several nodes of one hall in one simulation: the simulated cluster, its faults and the oracle of its log."""

@@ -1,1 +1,1 @@
-"""What happens in a seed: who writes and reads, what breaks meanwhile, and what must hold in the end."""
+"""Scenarios: the clients, the faults and the final checks of a run."""

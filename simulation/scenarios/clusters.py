@@ -1,18 +1,18 @@
-"""Whole nodes as one hall: the clients and oracles of a single node, against three to five of them and their ZooKeeper.
+"""Scenarios of one hall on three to five whole nodes and a ZooKeeper, with the clients and oracles of a single node.
 
-cluster           everybody writes, reads, commits and belongs to groups, through whichever node, while all of it fails
+cluster           all Kafka clients at once, at any node, under all faults
 failovers         transactions and idempotent writers while leaders die, stop and are cut off
-movers            hosts are added, drained and moved, and leaders handed over, and somebody dies in the middle of it
-cluster-damage    bits flip on one node after another: it fetches anew, and nobody reads them
-cluster-queues    every kind of queue, through whichever node, while hosts, links and disks fail
+movers            hosts are added, drained and moved, leaders are transferred, and hosts die meanwhile
+cluster-damage    bits flip on one node after another: it does a full sync, and no reader gets them
+cluster-queues    every kind of queue, at any node, while hosts, links and disks fail
 cluster-lines     FIFO queues with deduplication while leaders change
 cluster-resizes   FIFO queues that grow and shrink all the time while leaders change
 cluster-letters   leases, dead letters and redrives while leaders change and the power fails
-cluster-doors     Kafka producers and transactions feed a queue, SQS clients empty it, Kafka readers look on
-cluster-deposed   queues are made while the leader is cut off from everybody but its clients, and does not know
-cluster-clocks    the clocks of the hosts differ, run at their own pace and are set, while leaders change
+cluster-doors     Kafka producers and transactions send to a queue, SQS clients drain it, Kafka readers read its topic
+cluster-deposed   queues are made while the leader is cut off from all but its clients, and does not notice
+cluster-clocks    the hosts' clocks differ, drift and are set, while leaders change
 
-What has a history of its own is in `histories`.
+Scenarios after failures of other systems are in `histories`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Final
 
 from simulation.checkers.sends import Place
 from simulation.checkers.violation import demand
-from simulation.replicas.menus import (
+from simulation.replicas.cluster_operator import ClusterOperator
+from simulation.replicas.fault_menus import (
     CLOCKS,
     COUNTERS,
     EVERYTHING,
@@ -32,59 +33,59 @@ from simulation.replicas.menus import (
     MOVERS,
     POWER,
 )
-from simulation.replicas.mover import Mover
-from simulation.scenarios import consumers, laws, producers
-from simulation.scenarios.cluster_play import RAGE_S, ClusterPlay, ClusterQueuePlay, size_of
+from simulation.scenarios import consumers, producers
+from simulation.scenarios import queue_laws as laws
+from simulation.scenarios.cluster_run import FAULTS_S, ClusterQueueRun, ClusterRun, size_of
 from simulation.scenarios.consumers import BAD, Habits
 from simulation.scenarios.machine import Starter
-from simulation.scenarios.onlookers import look_on
-from simulation.scenarios.played import Played, Scenario
-from simulation.scenarios.resizing import DILIGENT, Sizes, send_by_keys
+from simulation.scenarios.queue_resizes import DILIGENT, Sizes, send_by_keys
+from simulation.scenarios.queue_topic_readers import look_on
+from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
-DRIFT_MAX: Final = 0.001  # Seconds a second, more than any clock that is not broken.
-MOVER_HOSTS: Final = 4  # Of which three keep the hall.
+DRIFT_MAX: Final = 0.001  # Seconds in each second; more than any working clock has.
+MOVER_HOSTS: Final = 4  # Three of them have replicas.
 SKEW_MS: Final = (-3_600_000, -2_000, 0, 2_000, 3_600_000)
 
 
-async def cluster(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, EVERYTHING, size_of(simulation))
-    places = await play.begin(3)
-    play.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.4)
-    play.commit(2, 1.0)
-    play.belong(2)
-    return await play.end(6.0)
+async def cluster(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, EVERYTHING, size_of(simulation))
+    places = await run.begin(3)
+    run.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.4)
+    run.commit(2, 1.0)
+    run.belong(2)
+    return await run.end(6.0)
 
 
-async def failovers(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, LEADERS)
-    places = await play.begin(4)
-    play.write(places, plain=0, idempotent=2, transactional=3, pause_s=0.3)
-    play.commit(1, 0.5)
-    return await play.end(8.0)
+async def failovers(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, LEADERS)
+    places = await run.begin(4)
+    run.write(places, plain=0, idempotent=2, transactional=3, pause_s=0.3)
+    run.commit(1, 0.5)
+    return await run.end(8.0)
 
 
-async def movers(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, MOVERS, MOVER_HOSTS)
-    places = await play.begin(3)
-    play.write(places, plain=1, idempotent=2, transactional=1, pause_s=0.3)
-    play.commit(1, 0.5)
-    mover = Mover(play.fleet)
-    play.fleet.tasks.append(asyncio.ensure_future(mover.run(RAGE_S * simulation.share)))
-    played = await play.end(20.0)
-    demand(mover.moved > 0, "nothing was moved")
+async def movers(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, MOVERS, MOVER_HOSTS)
+    places = await run.begin(3)
+    run.write(places, plain=1, idempotent=2, transactional=1, pause_s=0.3)
+    run.commit(1, 0.5)
+    mover = ClusterOperator(run.cluster)
+    run.cluster.tasks.append(asyncio.ensure_future(mover.run(FAULTS_S * simulation.share)))
+    played = await run.end(20.0)
+    demand(mover.moved > 0, "no replica was moved")
     return played
 
 
-async def cluster_damage(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, FLEET_DAMAGE, size_of(simulation))
-    play.fleet.watch.damage_allowed = True
-    places = await play.begin(2)
-    play.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.4)
-    return await play.end(5.0, at_once=False)
+async def cluster_damage(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, FLEET_DAMAGE, size_of(simulation))
+    run.cluster.watch.damage_allowed = True
+    places = await run.begin(2)
+    run.write(places, plain=1, idempotent=1, transactional=1, pause_s=0.4)
+    return await run.end(5.0, at_once=False)
 
 
-async def cluster_queues(simulation: Simulation, starter: Starter) -> Played:
+async def cluster_queues(simulation: Simulation, starter: Starter) -> RunResult:
     kinds = [
         laws.PLAIN,
         laws.ORDERED,
@@ -97,8 +98,8 @@ async def cluster_queues(simulation: Simulation, starter: Starter) -> Played:
         laws.ONCE,
         laws.PURGED,
     ]
-    play = ClusterQueuePlay(simulation, COUNTERS, kinds, size_of(simulation))
-    clients = play.clients
+    run = ClusterQueueRun(simulation, COUNTERS, kinds, size_of(simulation))
+    clients = run.clients
     await clients.begin()
     clients.send(laws.PLAIN, 0.8, 0.2)
     clients.consume(laws.PLAIN, 2, 0.5)
@@ -115,81 +116,81 @@ async def cluster_queues(simulation: Simulation, starter: Starter) -> Played:
     clients.send(laws.PURGED, 1.5, 0.4)
     clients.consume(laws.PURGED, 1, 4.0)
     clients.purge(laws.PURGED, 25.0)
-    play.stage.act(consumers.make_queues(play.stage, "made", 6.0))
-    return await play.end(6.0)
+    run.context.act(consumers.make_queues(run.context, "made", 6.0))
+    return await run.end(6.0)
 
 
-async def cluster_lines(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterQueuePlay(simulation, LINES, [laws.ORDERED, laws.LINES, laws.LINES_DEAD], size_of(simulation))
-    clients = play.clients
+async def cluster_lines(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, LINES, [laws.ORDERED, laws.LINES, laws.LINES_DEAD], size_of(simulation))
+    clients = run.clients
     await clients.begin()
     clients.send_in_lines(laws.ORDERED, 3, 0.3)
     clients.consume(laws.ORDERED, 4, 0.2)
     clients.send_in_lines(laws.LINES, 2, 0.6)
     clients.consume(laws.LINES, 3, 0.3, Habits(settle=0.5, give_back=0.3))
     clients.consume(laws.LINES_DEAD, 1, 3.0)
-    return await play.end(7.0)
+    return await run.end(7.0)
 
 
-async def cluster_resizes(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterQueuePlay(simulation, (*LEADERS, *POWER), [laws.WIDE, laws.KEYED], size_of(simulation))
-    clients = play.clients
+async def cluster_resizes(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, (*LEADERS, *POWER), [laws.WIDE, laws.KEYED], size_of(simulation))
+    clients = run.clients
     await clients.begin()
-    sizes = Sizes(play.stage, [laws.WIDE.name, laws.KEYED.name])
+    sizes = Sizes(run.context, [laws.WIDE.name, laws.KEYED.name])
     clients.send_in_lines(laws.WIDE, 2, 0.6)
     clients.consume(laws.WIDE, 3, 0.3, DILIGENT)
     clients.pause(laws.WIDE, 15.0)
     for number in range(2):
-        play.stage.act(send_by_keys(play.stage, clients.oracle, f"keys-{number}", laws.KEYED.name, 0.4))
+        run.context.act(send_by_keys(run.context, clients.oracle, f"keys-{number}", laws.KEYED.name, 0.4))
     clients.send_in_lines(laws.KEYED, 1, 0.8)
     clients.consume(laws.KEYED, 2, 1.0)
-    played = await play.end(7.0)
+    played = await run.end(7.0)
     sizes.check(laws.WIDE.name, shrinks=True)
     sizes.check(laws.KEYED.name, shrinks=False)
     return played
 
 
-async def cluster_letters(simulation: Simulation, starter: Starter) -> Played:
+async def cluster_letters(simulation: Simulation, starter: Starter) -> RunResult:
     kinds = [laws.PLAIN, laws.POISON, laws.DEAD, laws.REVIVED, laws.TRIED]
-    play = ClusterQueuePlay(simulation, (*LEADERS, *POWER), kinds)
-    clients = play.clients
+    run = ClusterQueueRun(simulation, (*LEADERS, *POWER), kinds)
+    clients = run.clients
     await clients.begin()
     clients.send(laws.PLAIN, 0.4, 0.1)
     clients.consume(laws.PLAIN, 4, 0.2, Habits(settle=0.55, extend=0.12, give_back=0.1))
     clients.poison(0.5)
     clients.send(laws.TRIED, 1.0)
     clients.consume(laws.TRIED, 2, 0.5, BAD)
-    return await play.end(7.0)
+    return await run.end(7.0)
 
 
-async def cluster_doors(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterQueuePlay(simulation, COUNTERS, [laws.PLAIN], size_of(simulation))
-    clients, stage = play.clients, play.stage
+async def cluster_doors(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, COUNTERS, [laws.PLAIN], size_of(simulation))
+    clients, context = run.clients, run.context
     await clients.begin()
     name = laws.PLAIN.name
     clients.send(laws.PLAIN, 1.0, 0.2)
     clients.consume(laws.PLAIN, 3, 0.3)
-    stage.act(producers.send_by_kafka(stage, clients.oracle, "kafka", name, 0.7))
-    stage.act(producers.send_in_transactions(stage, clients.oracle, "transactional", name, 1.0))
-    stage.act(look_on(stage, "onlooker", Place(name, 0)))
-    return await play.end(6.0)
+    context.act(producers.send_by_kafka(context, clients.oracle, "kafka", name, 0.7))
+    context.act(producers.send_in_transactions(context, clients.oracle, "transactional", name, 1.0))
+    context.act(look_on(context, "onlooker", Place(name, 0)))
+    return await run.end(6.0)
 
 
-async def cluster_deposed(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterQueuePlay(simulation, ("isolate_the_leader",), [laws.PLAIN])
-    clients = play.clients
+async def cluster_deposed(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, ("isolate_the_leader",), [laws.PLAIN])
+    clients = run.clients
     await clients.begin()
     clients.send(laws.PLAIN, 0.8, 0.2)
     clients.consume(laws.PLAIN, 2, 0.5)
     for number in range(3):
-        play.stage.act(consumers.make_queues(play.stage, f"made{number}", 0.5))
-    return await play.end(15.0)
+        run.context.act(consumers.make_queues(run.context, f"made{number}", 0.5))
+    return await run.end(15.0)
 
 
-async def cluster_clocks(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterQueuePlay(simulation, CLOCKS, [laws.PLAIN, laws.ORDERED, laws.STRICT])
-    clients = play.clients
-    play.fleet.skew_clocks(SKEW_MS, DRIFT_MAX)
+async def cluster_clocks(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, CLOCKS, [laws.PLAIN, laws.ORDERED, laws.STRICT])
+    clients = run.clients
+    run.cluster.skew_clocks(SKEW_MS, DRIFT_MAX)
     await clients.begin()
     clients.send(laws.PLAIN, 0.5, 0.5)
     clients.consume(laws.PLAIN, 3, 0.3)
@@ -197,7 +198,7 @@ async def cluster_clocks(simulation: Simulation, starter: Starter) -> Played:
     clients.consume(laws.ORDERED, 2, 0.4)
     clients.send(laws.STRICT, 2.0)
     clients.consume(laws.STRICT, 2, 0.5)
-    return await play.end(7.0)
+    return await run.end(7.0)
 
 
 CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {

@@ -1,4 +1,4 @@
-"""Those who keep other things in the hall than messages: offsets of groups, and topics themselves."""
+"""Clients that store something other than messages: offsets of groups, and topics."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 
 from longhall.client.groups import Committed
 from longhall.client.refusals import Refused, Unreachable
-from simulation.checkers.tables import OffsetOracle
-from simulation.scenarios.stage import Stage
+from simulation.checkers.topic_state import OffsetOracle
+from simulation.scenarios.run_context import RunContext
 
 UNKNOWN_TOPIC = 3
 TOPIC_EXISTS = 36
 
 
-async def commit_offsets(stage: Stage, name: str, oracle: OffsetOracle, pause_s: float) -> None:
-    """Commit ever larger offsets, and ask now and then what the group remembers."""
-    chance = stage.stream(name)
-    hall = await stage.connect(name)
+async def commit_offsets(context: RunContext, name: str, oracle: OffsetOracle, pause_s: float) -> None:
+    """Commit increasing offsets, and read the group's offset now and then."""
+    chance = context.stream(name)
+    hall = await context.connect(name)
     offset = 0
-    while not stage.closing:
+    while not context.closing:
         await asyncio.sleep(chance.expovariate(1 / pause_s))
         before = oracle.acknowledged
         try:
@@ -34,31 +34,31 @@ async def commit_offsets(stage: Stage, name: str, oracle: OffsetOracle, pause_s:
             await asyncio.sleep(chance.uniform(0.05, 0.5))
 
 
-async def make_topics(stage: Stage, name: str, pause_s: float) -> None:
-    """Create topics and delete some of them; what was acknowledged must stay so."""
-    chance = stage.stream(name)
-    hall = await stage.connect(name)
+async def make_topics(context: RunContext, name: str, pause_s: float) -> None:
+    """Create topics and delete some of them; what was acknowledged must last."""
+    chance = context.stream(name)
+    hall = await context.connect(name)
     made: list[str] = []
     number = 0
-    while not stage.closing:
+    while not context.closing:
         await asyncio.sleep(chance.expovariate(1 / pause_s))
         deletes = made and chance.random() < 0.5
         topic = made.pop(chance.randrange(len(made))) if deletes else f"{name}-{number}"
         number += 1
-        stage.topics.unsure(topic)
+        context.topics.unsure(topic)
         try:
             if deletes:
                 await hall.topics.delete(topic)
-                stage.topics.deleted(topic)
+                context.topics.deleted(topic)
             else:
                 await hall.topics.create(topic, partitions=chance.randint(1, 4))
-                stage.topics.created(topic)
+                context.topics.created(topic)
                 made.append(topic)
         except Unreachable:
             continue
-        except Refused as refusal:  # A repeated request finds its own work done.
+        except Refused as refusal:  # A repeated request finds that the first one was carried out.
             if deletes and refusal.error_code == UNKNOWN_TOPIC:
-                stage.topics.deleted(topic)
+                context.topics.deleted(topic)
             elif not deletes and refusal.error_code == TOPIC_EXISTS:
-                stage.topics.created(topic)
+                context.topics.created(topic)
                 made.append(topic)

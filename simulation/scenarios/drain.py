@@ -1,7 +1,7 @@
-"""The end of a run with queues: all is healed, everything is received and settled, and the books must balance.
+"""The end of a run with queues: after healing, every message is received and settled, and the counts must balance.
 
-Healed means alive: redrives end, delays fire, leases run out, and the queues say that they are empty. Then the power is
-cut once more, and nothing may come back.
+A healed hall makes progress: redrives end, delays fire, leases end, and the queues report that they are empty. Then the
+power is cut once more, and no message may come back.
 """
 
 from __future__ import annotations
@@ -14,49 +14,49 @@ from typing import Any, Final, TypeVar, final
 from simulation.checkers.queues import QueueOracle
 from simulation.checkers.violation import Violation, demand
 from simulation.scenarios.consumers import GOOD, Consumer
+from simulation.scenarios.fault_injector import FaultInjector
+from simulation.scenarios.final_check import ACTORS_S, HEALED_S
 from simulation.scenarios.machine import DamageReports
-from simulation.scenarios.raging import Raging
-from simulation.scenarios.sqs import SqsClient, Turned, Unanswered
-from simulation.scenarios.stage import Stage
-from simulation.scenarios.verdict import ACTORS_S, HEALED_S
+from simulation.scenarios.run_context import RunContext
+from simulation.scenarios.sqs_client import SqsClient, SqsRefusal, Unanswered
 
-QUIET_S: Final = 15.0  # Longer than any lease that a consumer can have left behind.
+QUIET_S: Final = 15.0  # Longer than any lease that a consumer can have abandoned.
 ANSWER_S: Final = 30.0
-PAUSE_S_MAX: Final = 120.0  # While nothing but long delays is left.
+PAUSE_S_MAX: Final = 120.0  # While only long delays are left.
 
 _T = TypeVar("_T")
 
 
 @final
 class Drain:
-    """See the module. `patience_s` is how long the longest delay may still take."""
+    """Drains all queues and checks them. `patience_s` is how long the longest delay may still take."""
 
-    def __init__(self, stage: Stage, faults: Raging, oracle: QueueOracle) -> None:
+    def __init__(self, context: RunContext, faults: FaultInjector, oracle: QueueOracle) -> None:
         self.patience_s = 400.0
         self.damage_allowed = False
         self.reports = DamageReports()
-        self.first: Callable[[], Coroutine[Any, Any, None]] | None = None  # On the clients, when all is healed.
-        self._stage = stage
+        self.first: Callable[[], Coroutine[Any, Any, None]] | None = None  # Runs on the clients' host before the drain.
+        self._context = context
         self._faults = faults
         self._oracle = oracle
-        self._client = SqsClient(stage)
+        self._client = SqsClient(context)
 
     async def speak(self) -> None:
-        stage = self._stage
+        context = self._context
         self._faults.heal()
-        await stage.premises.up(HEALED_S)
-        await stage.close_actors(ACTORS_S)
+        await context.deployment.up(HEALED_S)
+        await context.close_actors(ACTORS_S)
         if self.first is not None:
-            await stage.on_clients(self.first())
-        await stage.on_clients(self._drain())
+            await context.on_clients(self.first())
+        await context.on_clients(self._drain())
         self._oracle.account()
-        stage.premises.cut_power()
-        await stage.premises.up(HEALED_S)
-        await stage.on_clients(self._stays_empty())
+        context.deployment.cut_power()
+        await context.deployment.up(HEALED_S)
+        await context.on_clients(self._stays_empty())
         said = self.reports.sentences
-        demand(self.damage_allowed or not said, f"nobody damaged anything, and the node says: {said[:1]}")
-        stage.check_failures()
-        stage.close()
+        demand(self.damage_allowed or not said, f"the node reports damage, and nothing was damaged: {said[:1]}")
+        context.check_failures()
+        context.close()
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
@@ -69,15 +69,15 @@ class Drain:
                     quiet_since_s = loop.time()
             full = await self._what_is_left()
             if not full and loop.time() - quiet_since_s > QUIET_S:
-                self._stage.topics.settle(await self._surely(self._client.queues))
+                self._context.topics.settle(await self._surely(self._client.queues))
                 return
             if loop.time() > ends_s:
-                raise Violation(f"the queues did not come to rest within {self.patience_s} s: {full}")
+                raise Violation(f"the queues were not empty within {self.patience_s} s: {full}")
             quiet_s = loop.time() - quiet_since_s
             await asyncio.sleep(0.5 if quiet_s < QUIET_S else min(quiet_s / 3, PAUSE_S_MAX))
 
     async def _empty(self, queue: str, consumer: Consumer) -> int:
-        """Receive and settle what there is; how many that were."""
+        """Receive and settle all available messages; returns their number."""
         count = 0
         while True:
             found = await self._surely(partial(consumer.receive, 10, 12))
@@ -110,21 +110,23 @@ class Drain:
                 found = await self._surely(partial(self._consumer(queue).receive, 10, 12))
                 demand(not found, f"{queue} was empty before the power was cut, and now it has {found[:1]}")
             await asyncio.sleep(3.0)
-        self._stage.topics.settle(await self._surely(self._client.queues))
+        self._context.topics.settle(await self._surely(self._client.queues))
         left = await self._what_is_left()
-        demand(not left, f"all was empty before the power was cut, and now there is {left}")
+        demand(not left, f"all queues were empty before the power was cut, and now there is {left}")
 
     def _consumer(self, queue: str) -> Consumer:
-        return Consumer(self._stage, self._oracle, f"drain-{queue}", queue, GOOD)
+        return Consumer(self._context, self._oracle, f"drain-{queue}", queue, GOOD)
 
     async def _surely(self, question: Callable[[], Awaitable[_T]]) -> _T:
-        """Everything is healed, so there is an answer."""
+        """Repeat the request until it is answered: no fault is active any more."""
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + ANSWER_S
         while True:
             try:
                 return await question()
-            except (Unanswered, Turned) as failure:
+            except (Unanswered, SqsRefusal) as failure:
                 if loop.time() > ends_s:
-                    raise Violation(f"no answer within {ANSWER_S} s after all was healed: {failure!r}") from failure
+                    raise Violation(
+                        f"no answer within {ANSWER_S} s after everything was healed: {failure!r}"
+                    ) from failure
                 await asyncio.sleep(0.2)

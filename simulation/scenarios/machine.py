@@ -1,7 +1,7 @@
-"""The machine that the node runs on, with somebody who starts the node again whenever it is gone.
+"""The machine of a single node, with a supervisor that restarts the node whenever it has ended.
 
-A node may end by itself: after a failed sync it must, and on a full disk it may fail to start. What it must not do is
-end with anything but an OSError: that is a bug, and ends the run.
+A node may end by itself: after a failed sync it must, and on a full disk it may fail to start. It may only end with an
+OSError: any other exception is a bug and ends the run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STOP_S: Final = 60.0
 
 @final
 class DamageReports(logging.Handler):
-    """What the node says of damage in its log: where nobody damaged anything, that is a mistake."""
+    """Collects the node's log lines about damage: where nothing was damaged, such a line is a violation."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -51,14 +51,14 @@ class DamageReports(logging.Handler):
 
 
 class Running(Protocol):
-    """A node that is up."""
+    """A running node."""
 
     @property
     def desk(self) -> QueueService:
         """The verbs of queues, for what no door offers."""
 
     async def failed(self) -> None:
-        """Wait until it gives up by itself."""
+        """Wait until the node ends by itself."""
 
     async def stop(self) -> None:
         """Drain and stop cleanly."""
@@ -67,8 +67,8 @@ class Running(Protocol):
 Starter = Callable[[SimulatedWorld], Awaitable[Running]]
 
 
-class Premises(Protocol):
-    """Where the hall is kept, by one node or by several, as far as clients and judges need it."""
+class Deployment(Protocol):
+    """The node or nodes of a hall, as clients and final checks need them."""
 
     tasks: list[asyncio.Task[None]]
 
@@ -76,19 +76,19 @@ class Premises(Protocol):
         """The process that serves, and its desk, which is to be asked in that process only. None if nobody does."""
 
     async def up(self, seconds: float) -> None:
-        """Within this time everything is well."""
+        """Wait at most so long until the hall is healthy."""
 
     def cut_power(self) -> None:
-        """Of everything at once."""
+        """Cut the power of all hosts at once."""
 
     @property
     def boots(self) -> int:
-        """How often a node was started."""
+        """Number of node starts."""
 
 
 @final
 class Machine:
-    """See the module."""
+    """A host with one node and its supervisor."""
 
     def __init__(self, simulation: Simulation, starter: Starter) -> None:
         self.host = simulation.host(NODE)
@@ -124,11 +124,11 @@ class Machine:
                 if task.done():
                     task.result()
             if loop.time() > deadline:
-                raise Violation(f"nothing is broken any more, and the node is not up after {seconds} s")
+                raise Violation(f"no fault is active any more, and the node is not up after {seconds} s")
             await asyncio.sleep(LOOK_S)
 
     async def stop(self) -> None:
-        """Ask the node to stop cleanly; the supervisor starts it again. Nothing if it is not up."""
+        """Stop the node cleanly, if it is up; the supervisor starts it again."""
         process = self.host.process
         running = self._running
         if not self._is_up() or process is None or running is None:
@@ -172,7 +172,7 @@ class Machine:
 
 
 def _story(error: BaseException | None) -> str:
-    """The exception and the last few calls that led to it, in one line."""
+    """The exception and its last few calls, in one line."""
     if error is None:
         return "it gave up"
     frames = traceback.extract_tb(error.__traceback__)[-5:]

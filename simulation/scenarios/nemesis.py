@@ -1,6 +1,6 @@
-"""What goes wrong, when, and that it ends: faults one after another, in an order and at moments that the seed draws.
+"""The faults of a single node, one after another, in an order and at moments that the seed draws.
 
-Each fault begins and heals by itself. After `heal` nothing is broken any more and the machine is asked to be up.
+Each fault starts and heals by itself. After `heal` no fault is active and the machine must come up.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final, final
 
 from simulation.disk import SYNC_MS
 from simulation.scenarios.machine import NODE, Machine
-from simulation.scenarios.stage import CLIENTS
-from simulation.tails import last_frame
+from simulation.scenarios.run_context import CLIENTS
+from simulation.wal_tail import last_frame
 from simulation.world import Simulation
 
 SLOW_MS: Final = (20.0, 300.0)
@@ -24,7 +24,7 @@ Fault = Callable[[], Awaitable[None]]
 
 @final
 class Nemesis:
-    """See the module. `menu` are the names of the faults that may happen in this run."""
+    """Injects faults into one machine. `menu` lists the faults that may happen in this run."""
 
     def __init__(self, simulation: Simulation, machine: Machine, menu: list[str]) -> None:
         self._simulation = simulation
@@ -33,8 +33,8 @@ class Nemesis:
         self._faults: list[Fault] = [getattr(self, f"_{name}") for name in menu]
         self.happened = 0
 
-    async def rage(self, seconds: float, calm_s: float) -> None:
-        """Break things for so long, with about `calm_s` between two of them."""
+    async def inject_faults(self, seconds: float, calm_s: float) -> None:
+        """Inject faults for so many seconds, with about `calm_s` between two of them."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         while True:
@@ -53,7 +53,7 @@ class Nemesis:
         self._machine.host.cut_power()
 
     async def _power_cut_on_a_slow_disk(self) -> None:
-        """Whoever does not wait for the disk is caught here."""
+        """Cut the power while the disk is slow: a node that does not wait for its syncs is found."""
         faults = self._machine.host.faults
         faults.sync_ms = SLOW_MS
         await asyncio.sleep(self._chance.uniform(0.5, 3))
@@ -61,7 +61,7 @@ class Nemesis:
         faults.sync_ms = SYNC_MS
 
     async def _power_cut_in_the_middle(self) -> None:
-        """At some change of the disk soon, wherever the code is then; also while it recovers from the last one."""
+        """Cut the power at one of the next changes of the disk, wherever the code is then; also during recovery."""
         self._machine.host.faults.cut_after_changes = self._chance.choice((0, 1, 2, 3, 5, 10, 30, 100, 300))
         await asyncio.sleep(self._chance.uniform(0.5, 5))
         self._machine.host.faults.cut_after_changes = -1
@@ -84,7 +84,7 @@ class Nemesis:
         faults.sync_error_chance = 0.0
 
     async def _disk_full(self) -> None:
-        """Little or no room is left, for some seconds; then somebody makes room."""
+        """Leave little or no free space, for some seconds."""
         faults = self._machine.host.faults
         used = self._machine.host.platter.used()
         faults.capacity_bytes = used + self._chance.choice((0, 1, 500, 10_000, 200_000))
@@ -92,7 +92,7 @@ class Nemesis:
         faults.capacity_bytes = None
 
     async def _failed_reads(self) -> None:
-        """Reads fail, by chance or a few in a row: of a node that runs, or of one that has just died and recovers."""
+        """Fail reads, at random or a few in a row: of a running node, or of one that has just died and recovers."""
         faults = self._machine.host.faults
         if self._chance.random() < 0.5:
             faults.read_error_chance = self._chance.choice((0.01, 0.1, 0.3, 1.0))
@@ -106,7 +106,7 @@ class Nemesis:
         faults.read_errors = 0
 
     async def _nothing_new(self) -> None:
-        """No file and no directory can be made for a while; those that are there take writes."""
+        """Let no file or directory be created for a while; existing files accept writes."""
         faults = self._machine.host.faults
         faults.create_errno = self._chance.choice((errno.ENOSPC, errno.EIO, errno.EMFILE))
         await asyncio.sleep(self._chance.uniform(1, 10))
@@ -127,7 +127,7 @@ class Nemesis:
             await asyncio.sleep(self._chance.uniform(0.0, 0.5))
 
     async def _flip(self) -> None:
-        """One bit of a segment that is not the newest of its partition, or of any index."""
+        """Flip one bit of an index, or of a segment that is not the newest of its partition."""
         segments: dict[str, list[str]] = {}
         inodes = dict(self._machine.host.platter.inodes())
         for path in inodes:
@@ -140,7 +140,7 @@ class Nemesis:
             inode.flip(self._chance.randrange(len(inode.content)), 1 << self._chance.randrange(8))
 
     async def _rot_the_tail(self) -> None:
-        """One bit of the last frame of the log, which may have been acknowledged, before the node starts again."""
+        """Flip one bit of the log's last frame, which may have been acknowledged, before the node starts again."""
         self._machine.host.kill()
         found = last_frame(self._machine.host.platter)
         if found is not None:

@@ -1,4 +1,4 @@
-"""A node in a simulated world: the same assembly as everywhere, with settings that let much happen in minutes."""
+"""A node in a simulated world: the assembly of the product, with settings that make much happen in minutes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHECKPOINT_BYTES: Final = (64 * 1024, 200 * 1024, 4 * 1024 * 1024)
 
 
 def settings_for(world: SimulatedWorld) -> Settings:
-    """Often checkpoints, small reserves, few shards; drawn anew at each start, as an operator may change them."""
+    """Frequent checkpoints, small reserves, few shards; drawn anew at each start, as an operator may change them."""
     return Settings(
         data="simulated",
         kafka=f"0.0.0.0:{KAFKA_PORT}",
@@ -34,16 +34,16 @@ def settings_for(world: SimulatedWorld) -> Settings:
         lone_sync_us_max=1_000 * world.entropy.below(2),
         memory_bytes=16 * 1024 * 1024,
         drain_ms=2_000,
-        # Small segments and little grace, so that what is settled leaves them while everything breaks.
+        # Small segments and a short grace period, so that settled messages are removed from segments during the faults.
         cleaner=CleanerSettings(interval_ms=3_000, settled_grace_ms=500, queue_segment_bytes=8192),
-        # In every other life everything on the disk is verified all the time.
+        # In every other start the whole disk is scrubbed all the time.
         scrub_interval_ms=20_000 * world.entropy.below(2),
     )
 
 
 @final
 class RunningNode:
-    """A node, and the moment it gives up."""
+    """A running node, and the future that completes when it ends by itself."""
 
     def __init__(self, node: Node, failure: asyncio.Future[OSError]) -> None:
         self._node = node
@@ -61,7 +61,7 @@ class RunningNode:
 
 
 async def start_node(world: SimulatedWorld) -> Running:
-    """Recover and open the doors."""
+    """Recover the node and open its doors."""
     failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
 
     def fail(error: OSError) -> None:

@@ -1,4 +1,4 @@
-"""Those who send to queues: through the SQS door, through the Kafka door, and from inside with delays of days."""
+"""Producers of queues: through the SQS door, through the Kafka door, and in the node's process with delays of days."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from simulation.checkers.messages import Message
 from simulation.checkers.queues import QueueOracle
 from simulation.checkers.sends import Outcome
 from simulation.checkers.violation import demand
-from simulation.scenarios.inside import ask_inside
-from simulation.scenarios.sqs import SqsClient, Turned, Unanswered
-from simulation.scenarios.stage import Stage
+from simulation.scenarios.in_process_client import ask_inside
+from simulation.scenarios.run_context import RunContext
+from simulation.scenarios.sqs_client import SqsClient, SqsRefusal, Unanswered
 
 BODY_BYTES: Final = (5, 600)
 LARGE_BYTES: Final = (70_000, 120_000)
@@ -28,7 +28,7 @@ DELAYS_S: Final = (1, 2, 5, 20, 65)
 
 
 def key_of(body: str) -> str:
-    """Every body begins with its key."""
+    """The key of a message, with which its body begins."""
     return body.partition(":")[0]
 
 
@@ -41,13 +41,15 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def send_freely(stage: Stage, oracle: QueueOracle, name: str, queue: str, pause_s: float, delayed: float) -> None:
-    """Each message once, alone or several in a batch, some with a delay."""
-    chance = stage.stream(name)
-    client = SqsClient(stage)
+async def send_freely(
+    context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float, delayed: float
+) -> None:
+    """Send each message once, alone or in a batch, some with a delay."""
+    chance = context.stream(name)
+    client = SqsClient(context)
     number = 0
-    while not stage.closing:
-        await stage.rest(chance.expovariate(1 / pause_s))
+    while not context.closing:
+        await context.rest(chance.expovariate(1 / pause_s))
         count = chance.choice((1, 1, 1, 4, 10))
         delay_s = chance.choice(DELAYS_S) if count == 1 and chance.random() < delayed else 0
         bodies = [body_for(chance, f"{name}-{number + at}") for at in range(count)]
@@ -60,9 +62,9 @@ async def send_freely(stage: Stage, oracle: QueueOracle, name: str, queue: str, 
                 ids = {bodies[0]: await client.send(queue, bodies[0], delay_s=delay_s or None)}
             else:
                 ids = await client.send_many(queue, bodies)
-        except (Unanswered, Turned) as failure:
+        except (Unanswered, SqsRefusal) as failure:
             for message in messages:
-                (oracle.refused if isinstance(failure, Turned) else oracle.lost_sight)(message)
+                (oracle.refused if isinstance(failure, SqsRefusal) else oracle.lost_sight)(message)
             await asyncio.sleep(chance.uniform(0.05, 0.5))
             continue
         for body, message in zip(bodies, messages, strict=True):
@@ -73,17 +75,24 @@ async def send_freely(stage: Stage, oracle: QueueOracle, name: str, queue: str, 
 
 
 async def send_in_lines(
-    stage: Stage, oracle: QueueOracle, name: str, queue: str, groups: int, pause_s: float, again_s: float = AGAIN_S
+    context: RunContext,
+    oracle: QueueOracle,
+    name: str,
+    queue: str,
+    groups: int,
+    pause_s: float,
+    again_s: float = AGAIN_S,
 ) -> None:
-    """A few groups, in each one number after another until it is acknowledged; now and then one again that is at most
-    so old, settled by then or not: it must not come a second time.
+    """Send numbers to a few groups, each until it is acknowledged, and sometimes an earlier one again.
+
+    The repeated one is at most `again_s` old, settled or not: it must not be delivered a second time.
     """
-    chance = stage.stream(name)
-    client = SqsClient(stage)
+    chance = context.stream(name)
+    client = SqsClient(context)
     sent: deque[tuple[Message, str]] = deque()
     numbers = [0] * groups
-    while not stage.closing:
-        await stage.rest(chance.expovariate(1 / pause_s))
+    while not context.closing:
+        await context.rest(chance.expovariate(1 / pause_s))
         while sent and sent[0][0].asked_s < _now_s() - again_s:
             sent.popleft()
         if sent and chance.random() < 0.15:
@@ -106,25 +115,25 @@ async def _until_sent(
             return
         except Unanswered:
             oracle.lost_sight(message)
-        except Turned as refusal:
+        except SqsRefusal as refusal:
             demand(refusal.code == "RequestThrottled", f"{message} was refused: {refusal}")
         await asyncio.sleep(chance.uniform(0.05, 0.5))
 
 
-async def send_by_kafka(stage: Stage, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
-    """Batches of a Kafka producer, into the topic that the queue stands on; some in transactions, some aborted."""
-    chance = stage.stream(name)
-    hall = await stage.connect(name)
+async def send_by_kafka(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
+    """Send batches of a Kafka producer to the queue's topic; some in transactions, some aborted."""
+    chance = context.stream(name)
+    hall = await context.connect(name)
     number = 0
-    while not stage.closing:
-        await stage.rest(chance.expovariate(1 / pause_s))
+    while not context.closing:
+        await context.rest(chance.expovariate(1 / pause_s))
         messages = []
         records = []
         for _ in range(chance.choice((1, 1, 3, 8))):
             body = body_for(chance, f"{name}-{number}")
             number += 1
             messages.append(oracle.sending(key_of(body), queue, _now_s()))
-            records.append(Record(-1, stage.now_ms(), None, body.encode()))
+            records.append(Record(-1, context.now_ms(), None, body.encode()))
         try:
             await hall.records.produce(queue, 0, build_batch(records, compression=chance.randrange(5)), create=False)
         except (Unreachable, Refused):
@@ -136,16 +145,16 @@ async def send_by_kafka(stage: Stage, oracle: QueueOracle, name: str, queue: str
             oracle.sent(message, "", _now_s())
 
 
-async def send_in_transactions(stage: Stage, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
-    """What is committed comes out, what is aborted never does."""
-    chance = stage.stream(name)
-    hall = await stage.connect(name)
+async def send_in_transactions(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
+    """Send in transactions: committed messages are delivered, aborted ones never."""
+    chance = context.stream(name)
+    hall = await context.connect(name)
     number = 0
-    while not stage.closing:
-        await stage.rest(chance.expovariate(1 / pause_s))
+    while not context.closing:
+        await context.rest(chance.expovariate(1 / pause_s))
         keys = [f"{name}-{number + at}" for at in range(chance.randint(1, 3))]
         number += len(keys)
-        records = [Record(-1, stage.now_ms(), None, body_for(chance, key).encode()) for key in keys]
+        records = [Record(-1, context.now_ms(), None, body_for(chance, key).encode()) for key in keys]
         messages = [oracle.sending(key, queue, _now_s()) for key in keys]
         commits = chance.random() < 0.6
         try:
@@ -170,13 +179,13 @@ async def send_in_transactions(stage: Stage, oracle: QueueOracle, name: str, que
 
 
 async def send_far_ahead(
-    stage: Stage, oracle: QueueOracle, name: str, queue: str, pause_s: float, delay_s_max: float
+    context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float, delay_s_max: float
 ) -> None:
-    """From inside, because no door knows such delays: milliseconds to days."""
-    chance = stage.stream(name)
+    """Send from inside the process, because no door has such delays: milliseconds to days."""
+    chance = context.stream(name)
     number = 0
-    while not stage.closing:
-        await stage.rest(chance.expovariate(1 / pause_s))
+    while not context.closing:
+        await context.rest(chance.expovariate(1 / pause_s))
         delay_ms = int(chance.choice((50, 1_000, 60_000, 3_600_000, delay_s_max * 1000)) * chance.uniform(0.1, 1.0))
         body = body_for(chance, f"{name}-{number}")
         number += 1
@@ -186,8 +195,8 @@ async def send_far_ahead(
             return await desk.send(queue, [Outgoing(body=body.encode(), delay_ms=delay_ms)])
 
         try:
-            (accepted,) = await ask_inside(stage.premises, question)
-        except (Unanswered, Turned):
+            (accepted,) = await ask_inside(context.deployment, question)
+        except (Unanswered, SqsRefusal):
             oracle.lost_sight(message)
             await asyncio.sleep(chance.uniform(0.05, 0.5))
             continue

@@ -1,13 +1,13 @@
-"""The scenarios of queues, through the SQS door, from an empty disk to empty queues.
+"""Scenarios of queues, through the SQS door, from an empty disk to empty queues.
 
-queues     every kind of queue at once, and everything breaks
+queues     every kind of queue at once, under all faults
 leases     consumers of all habits; power cuts and kills in quick succession
 lines      FIFO queues with deduplication, links that break, crashes
-letters    poisoned messages, dead letters, redrives that are interrupted; now and then the disk is full
+letters    poison messages, dead letters, interrupted redrives; at times the disk is full
 resizes    FIFO queues that grow and shrink all the time; crashes
 parcels    priorities, and large messages in parts, some of which are never finished
-doors      one log, two doors: Kafka producers and transactions feed a queue, Kafka readers look on
-clocks     the wall clock of a running node jumps: nothing ends early and nothing late
+doors      one log, two doors: Kafka producers and transactions send to a queue, Kafka readers read its topic
+clocks     the wall clock of a running node jumps: no lease or delay ends early or late
 delays     milliseconds to days, purges between, a crash every few hours
 """
 
@@ -18,7 +18,10 @@ from typing import Final
 from simulation.checkers.sends import Place
 from simulation.scenarios import consumers, producers
 from simulation.scenarios.consumers import BAD, Habits
-from simulation.scenarios.laws import (
+from simulation.scenarios.large_messages import send_parcels
+from simulation.scenarios.machine import Starter
+from simulation.scenarios.nemesis import EVERYTHING
+from simulation.scenarios.queue_laws import (
     BROAD,
     BROAD_DEAD,
     DEAD,
@@ -40,155 +43,152 @@ from simulation.scenarios.laws import (
     TRIED,
     WIDE,
 )
-from simulation.scenarios.machine import Starter
-from simulation.scenarios.nemesis import EVERYTHING
-from simulation.scenarios.onlookers import look_on
-from simulation.scenarios.parcels import send_parcels
-from simulation.scenarios.played import Played, Scenario
-from simulation.scenarios.queue_play import alone
-from simulation.scenarios.resizing import DILIGENT, Sizes, send_by_keys
+from simulation.scenarios.queue_resizes import DILIGENT, Sizes, send_by_keys
+from simulation.scenarios.queue_run import alone
+from simulation.scenarios.queue_topic_readers import look_on
+from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
-RAGE_S: Final = 180.0
+FAULTS_S: Final = 180.0
 DAY_S: Final = 86_400.0
 CRASHES: Final = ["power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle", "power_cut_on_a_slow_disk", "kill"]
-# Leases and delays are held against the clients' clock, so the node's must not be set by anybody.
+# Oracles check leases and delays by the clients' clock, so the node's clock may not change.
 BREAKAGES: Final = [name for name in EVERYTHING if name != "clock_jump"]
 
 
-async def queues(simulation: Simulation, starter: Starter) -> Played:
+async def queues(simulation: Simulation, starter: Starter) -> RunResult:
     laws = [PLAIN, ORDERED, POISON, DEAD, REVIVED, SHORT, EXPIRED, STRICT, ONCE, PURGED]
-    play = alone(simulation, starter, BREAKAGES, laws)
-    await play.begin()
-    play.send(PLAIN, 0.8, 0.2)
-    play.consume(PLAIN, 2, 0.5)
-    play.send_in_lines(ORDERED, 2, 0.8)
-    play.consume(ORDERED, 2, 0.5)
-    play.poison(1.5)
-    play.send(SHORT, 1.5, 0.1)
-    play.consume(SHORT, 1, 4.0, BAD)
-    play.send(STRICT, 3.0)
-    play.consume(STRICT, 2, 0.5)
-    play.pause(STRICT, 20.0)
-    play.send(ONCE, 1.5)
-    play.consume(ONCE, 1, 1.0)
-    play.send(PURGED, 1.5, 0.4)
-    play.consume(PURGED, 1, 4.0)
-    play.purge(PURGED, 25.0)
-    play.stage.act(consumers.make_queues(play.stage, "made", 6.0))
-    return await play.end(RAGE_S, 8.0)
+    run = alone(simulation, starter, BREAKAGES, laws)
+    await run.begin()
+    run.send(PLAIN, 0.8, 0.2)
+    run.consume(PLAIN, 2, 0.5)
+    run.send_in_lines(ORDERED, 2, 0.8)
+    run.consume(ORDERED, 2, 0.5)
+    run.poison(1.5)
+    run.send(SHORT, 1.5, 0.1)
+    run.consume(SHORT, 1, 4.0, BAD)
+    run.send(STRICT, 3.0)
+    run.consume(STRICT, 2, 0.5)
+    run.pause(STRICT, 20.0)
+    run.send(ONCE, 1.5)
+    run.consume(ONCE, 1, 1.0)
+    run.send(PURGED, 1.5, 0.4)
+    run.consume(PURGED, 1, 4.0)
+    run.purge(PURGED, 25.0)
+    run.context.act(consumers.make_queues(run.context, "made", 6.0))
+    return await run.end(FAULTS_S, 8.0)
 
 
-async def leases(simulation: Simulation, starter: Starter) -> Played:
-    play = alone(simulation, starter, [*CRASHES, "kill_twice", "stop_cleanly"], [PLAIN, STRICT, ONCE, PURGED])
-    await play.begin()
-    play.send(PLAIN, 0.3, 0.1)
-    play.consume(PLAIN, 4, 0.15, Habits(settle=0.55, extend=0.12, give_back=0.1))
-    play.send(STRICT, 2.0)
-    play.consume(STRICT, 3, 0.4)
-    play.send(ONCE, 0.5)
-    play.consume(ONCE, 2, 0.5)
-    play.send(PURGED, 0.7, 0.3)
-    play.consume(PURGED, 1, 2.0)
-    play.purge(PURGED, 20.0)
-    play.pause(ONCE, 20.0)
-    return await play.end(RAGE_S, 4.0)
+async def leases(simulation: Simulation, starter: Starter) -> RunResult:
+    run = alone(simulation, starter, [*CRASHES, "kill_twice", "stop_cleanly"], [PLAIN, STRICT, ONCE, PURGED])
+    await run.begin()
+    run.send(PLAIN, 0.3, 0.1)
+    run.consume(PLAIN, 4, 0.15, Habits(settle=0.55, extend=0.12, give_back=0.1))
+    run.send(STRICT, 2.0)
+    run.consume(STRICT, 3, 0.4)
+    run.send(ONCE, 0.5)
+    run.consume(ONCE, 2, 0.5)
+    run.send(PURGED, 0.7, 0.3)
+    run.consume(PURGED, 1, 2.0)
+    run.purge(PURGED, 20.0)
+    run.pause(ONCE, 20.0)
+    return await run.end(FAULTS_S, 4.0)
 
 
-async def lines(simulation: Simulation, starter: Starter) -> Played:
-    play = alone(simulation, starter, [*CRASHES, "cut", "resets", "stop_cleanly"], [ORDERED, LINES, LINES_DEAD])
-    await play.begin()
-    play.send_in_lines(ORDERED, 3, 0.3)
-    play.consume(ORDERED, 4, 0.2)
-    play.send_in_lines(LINES, 2, 0.6)
-    play.consume(LINES, 3, 0.3, Habits(settle=0.5, give_back=0.3))
-    play.consume(LINES_DEAD, 1, 3.0)
-    return await play.end(RAGE_S, 5.0)
+async def lines(simulation: Simulation, starter: Starter) -> RunResult:
+    run = alone(simulation, starter, [*CRASHES, "cut", "resets", "stop_cleanly"], [ORDERED, LINES, LINES_DEAD])
+    await run.begin()
+    run.send_in_lines(ORDERED, 3, 0.3)
+    run.consume(ORDERED, 4, 0.2)
+    run.send_in_lines(LINES, 2, 0.6)
+    run.consume(LINES, 3, 0.3, Habits(settle=0.5, give_back=0.3))
+    run.consume(LINES_DEAD, 1, 3.0)
+    return await run.end(FAULTS_S, 5.0)
 
 
-async def resizes(simulation: Simulation, starter: Starter) -> Played:
+async def resizes(simulation: Simulation, starter: Starter) -> RunResult:
     menu = [*CRASHES, "kill_twice", "stop_cleanly"]
-    play = alone(simulation, starter, menu, [WIDE, BROAD, BROAD_DEAD, SPREAD, KEYED])
-    await play.begin()
-    sizes = Sizes(play.stage, [WIDE.name, KEYED.name])
-    play.send_in_lines(WIDE, 2, 0.6)
-    play.consume(WIDE, 3, 0.3, DILIGENT)
-    play.pause(WIDE, 15.0)
-    play.send_in_lines(BROAD, 2, 0.8)
-    play.consume(BROAD, 3, 0.5, Habits(settle=0.6, give_back=0.2))
-    play.consume(BROAD_DEAD, 1, 3.0)
-    play.send(SPREAD, 1.5, 0.2)
-    play.consume(SPREAD, 2, 0.8)
+    run = alone(simulation, starter, menu, [WIDE, BROAD, BROAD_DEAD, SPREAD, KEYED])
+    await run.begin()
+    sizes = Sizes(run.context, [WIDE.name, KEYED.name])
+    run.send_in_lines(WIDE, 2, 0.6)
+    run.consume(WIDE, 3, 0.3, DILIGENT)
+    run.pause(WIDE, 15.0)
+    run.send_in_lines(BROAD, 2, 0.8)
+    run.consume(BROAD, 3, 0.5, Habits(settle=0.6, give_back=0.2))
+    run.consume(BROAD_DEAD, 1, 3.0)
+    run.send(SPREAD, 1.5, 0.2)
+    run.consume(SPREAD, 2, 0.8)
     for number in range(2):
-        play.stage.act(send_by_keys(play.stage, play.oracle, f"keys-{number}", KEYED.name, 0.6))
-    play.send_in_lines(KEYED, 1, 1.0)
-    play.consume(KEYED, 2, 1.0)
-    played = await play.end(RAGE_S, 6.0)
+        run.context.act(send_by_keys(run.context, run.oracle, f"keys-{number}", KEYED.name, 0.6))
+    run.send_in_lines(KEYED, 1, 1.0)
+    run.consume(KEYED, 2, 1.0)
+    played = await run.end(FAULTS_S, 6.0)
     sizes.check(WIDE.name, shrinks=True)
     sizes.check(KEYED.name, shrinks=False)
     return played
 
 
-async def letters(simulation: Simulation, starter: Starter) -> Played:
+async def letters(simulation: Simulation, starter: Starter) -> RunResult:
     menu = [*CRASHES, "disk_full", "sync_error", "stop_cleanly"]
-    play = alone(simulation, starter, menu, [POISON, DEAD, REVIVED, TRIED, SHORT, EXPIRED])
-    await play.begin()
-    play.poison(0.5)
-    play.send(TRIED, 1.0)
-    play.consume(TRIED, 2, 0.5, BAD)
-    play.send(SHORT, 0.8, 0.1)
-    play.consume(SHORT, 2, 3.0, BAD)
-    return await play.end(RAGE_S, 5.0)
+    run = alone(simulation, starter, menu, [POISON, DEAD, REVIVED, TRIED, SHORT, EXPIRED])
+    await run.begin()
+    run.poison(0.5)
+    run.send(TRIED, 1.0)
+    run.consume(TRIED, 2, 0.5, BAD)
+    run.send(SHORT, 0.8, 0.1)
+    run.consume(SHORT, 2, 3.0, BAD)
+    return await run.end(FAULTS_S, 5.0)
 
 
-async def parcels(simulation: Simulation, starter: Starter) -> Played:
+async def parcels(simulation: Simulation, starter: Starter) -> RunResult:
     menu = [*CRASHES, "disk_full", "stop_cleanly", "kill_twice"]
-    play = alone(simulation, starter, menu, [RANKED, RANKED_DEAD])
-    await play.begin()
-    stage = play.stage
+    run = alone(simulation, starter, menu, [RANKED, RANKED_DEAD])
+    await run.begin()
+    context = run.context
     for number in range(2):
-        stage.act(send_parcels(stage, play.oracle, f"parcels-{number}", RANKED.name, 0.4))
-    play.consume(RANKED, 3, 0.4, Habits(settle=0.6, give_back=0.2))
-    play.consume(RANKED_DEAD, 1, 4.0)
-    stage.act(consumers.redrive_now_and_then(stage, play.oracle, "mover", RANKED_DEAD.name, [""], 20.0))
-    return await play.end(RAGE_S, 5.0)
+        context.act(send_parcels(context, run.oracle, f"parcels-{number}", RANKED.name, 0.4))
+    run.consume(RANKED, 3, 0.4, Habits(settle=0.6, give_back=0.2))
+    run.consume(RANKED_DEAD, 1, 4.0)
+    context.act(consumers.redrive_now_and_then(context, run.oracle, "mover", RANKED_DEAD.name, [""], 20.0))
+    return await run.end(FAULTS_S, 5.0)
 
 
-async def doors(simulation: Simulation, starter: Starter) -> Played:
-    play = alone(simulation, starter, BREAKAGES, [PLAIN])
-    await play.begin()
-    stage = play.stage
-    play.send(PLAIN, 1.0, 0.2)
-    play.consume(PLAIN, 3, 0.3)
-    stage.act(producers.send_by_kafka(stage, play.oracle, "kafka", PLAIN.name, 0.7))
-    stage.act(producers.send_in_transactions(stage, play.oracle, "transactional", PLAIN.name, 1.0))
-    stage.act(look_on(stage, "onlooker", Place(PLAIN.name, 0)))
-    return await play.end(RAGE_S, 6.0)
+async def doors(simulation: Simulation, starter: Starter) -> RunResult:
+    run = alone(simulation, starter, BREAKAGES, [PLAIN])
+    await run.begin()
+    context = run.context
+    run.send(PLAIN, 1.0, 0.2)
+    run.consume(PLAIN, 3, 0.3)
+    context.act(producers.send_by_kafka(context, run.oracle, "kafka", PLAIN.name, 0.7))
+    context.act(producers.send_in_transactions(context, run.oracle, "transactional", PLAIN.name, 1.0))
+    context.act(look_on(context, "onlooker", Place(PLAIN.name, 0)))
+    return await run.end(FAULTS_S, 6.0)
 
 
-async def clocks(simulation: Simulation, starter: Starter) -> Played:
-    play = alone(simulation, starter, ["clock_jump", "clock_jump", "resets"], [PLAIN, SHORT, EXPIRED, ORDERED])
-    await play.begin()
-    play.send(PLAIN, 0.5, 0.5)
-    play.consume(PLAIN, 2, 0.4)
-    play.send(SHORT, 1.0, 0.2)
-    play.consume(SHORT, 1, 4.0, BAD)
-    play.send_in_lines(ORDERED, 1, 0.8)
-    play.consume(ORDERED, 2, 0.5)
-    return await play.end(RAGE_S, 6.0)
+async def clocks(simulation: Simulation, starter: Starter) -> RunResult:
+    run = alone(simulation, starter, ["clock_jump", "clock_jump", "resets"], [PLAIN, SHORT, EXPIRED, ORDERED])
+    await run.begin()
+    run.send(PLAIN, 0.5, 0.5)
+    run.consume(PLAIN, 2, 0.4)
+    run.send(SHORT, 1.0, 0.2)
+    run.consume(SHORT, 1, 4.0, BAD)
+    run.send_in_lines(ORDERED, 1, 0.8)
+    run.consume(ORDERED, 2, 0.5)
+    return await run.end(FAULTS_S, 6.0)
 
 
-async def delays(simulation: Simulation, starter: Starter) -> Played:
-    play = alone(simulation, starter, [*CRASHES, "stop_cleanly", "disk_full"], [PLAIN, PURGED])
-    await play.begin()
-    stage = play.stage
+async def delays(simulation: Simulation, starter: Starter) -> RunResult:
+    run = alone(simulation, starter, [*CRASHES, "stop_cleanly", "disk_full"], [PLAIN, PURGED])
+    await run.begin()
+    context = run.context
     for law in (PLAIN, PURGED):
         name = f"planner-{law.name}"
-        stage.act(producers.send_far_ahead(stage, play.oracle, name, law.name, 150.0, DAY_S))
-        play.consume(law, 1, 120.0)
-    play.purge(PURGED, DAY_S / 3)
-    play.drain.patience_s = 3 * DAY_S
-    return await play.end(DAY_S / 2, 2_400.0)
+        context.act(producers.send_far_ahead(context, run.oracle, name, law.name, 150.0, DAY_S))
+        run.consume(law, 1, 120.0)
+    run.purge(PURGED, DAY_S / 3)
+    run.drain.patience_s = 3 * DAY_S
+    return await run.end(DAY_S / 2, 2_400.0)
 
 
 QUEUE_SCENARIOS: Final[dict[str, Scenario]] = {

@@ -1,6 +1,6 @@
-"""Whole nodes as one hall where less than all in sync acknowledge, and one node at a time is lost.
+"""Scenarios with quorum acknowledgements on a cluster that loses one node at a time.
 
-quorums     senders are told when two of three have it; links lag, leaders die: nothing that they were told is lost
+quorums     two of three replicas acknowledge; links lag, leaders die: no acknowledged message is lost
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import asyncio
 import random
 from typing import Final
 
-from simulation.replicas.names import name_of
-from simulation.scenarios.cluster_play import RAGE_S, ClusterPlay
+from simulation.replicas.host_names import name_of
+from simulation.scenarios.cluster_run import FAULTS_S, ClusterRun
 from simulation.scenarios.machine import Starter
-from simulation.scenarios.played import Played
+from simulation.scenarios.run_result import RunResult
 from simulation.world import Simulation
 
 CALM_S: Final = 2.0
-LAG_S: Final = (0.2, 1.0)  # A node that lags for longer leaves the set.
+LAG_S: Final = (0.2, 1.0)  # A replica that lags longer leaves the in-sync set.
 MENU: Final = (
     "kill_the_leader",
     "kill_the_leader",
@@ -28,27 +28,29 @@ MENU: Final = (
 )
 
 
-async def quorums(simulation: Simulation, starter: Starter) -> Played:
-    play = ClusterPlay(simulation, MENU)
-    places = await play.begin(3, {"longhall.acknowledge": "quorum"})
-    play.write(places, plain=1, idempotent=1, transactional=0, pause_s=0.15)
-    striking = asyncio.ensure_future(_strike(play, simulation.stream("quorums")))
-    return await play.end_after(striking)
+async def quorums(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, MENU)
+    places = await run.begin(3, {"longhall.acknowledge": "quorum"})
+    run.write(places, plain=1, idempotent=1, transactional=0, pause_s=0.15)
+    striking = asyncio.ensure_future(_strike(run, simulation.stream("quorums")))
+    return await run.end_after(striking)
 
 
-async def _strike(play: ClusterPlay, chance: random.Random) -> None:
-    """One node at a time: the next one when everybody has everything again. Another one may have heard nothing from the
-    leader for a moment when that happens, too short to be counted out: what was sent then, only two have.
+async def _strike(run: ClusterRun, chance: random.Random) -> None:
+    """Stop one node at a time, the next one when every replica is in sync again.
+
+    Another replica may be cut off from the leader just before, for too short a time to leave the in-sync set: messages
+    of that time are on two replicas only.
     """
     loop = asyncio.get_running_loop()
-    fabric = play.simulation.fabric
-    ends_at = loop.time() + RAGE_S * play.simulation.share
+    fabric = run.simulation.fabric
+    ends_at = loop.time() + FAULTS_S * run.simulation.share
     while loop.time() < ends_at:
-        await play.fleet.wait_until_settled()
+        await run.cluster.wait_until_settled()
         await asyncio.sleep(chance.expovariate(1 / CALM_S))
-        leader = play.fleet.leader_number()
-        link = name_of(leader), name_of(chance.choice([node for node in play.fleet.numbers if node != leader]))
+        leader = run.cluster.leader_number()
+        link = name_of(leader), name_of(chance.choice([node for node in run.cluster.numbers if node != leader]))
         fabric.cut(*link)
         await asyncio.sleep(chance.uniform(*LAG_S))
-        await play.faults.strike(chance.choice(MENU))
+        await run.faults.strike(chance.choice(MENU))
         fabric.heal(*link)

@@ -1,4 +1,4 @@
-"""Those who read: followers that tell the oracle all they see, and the reader of everything at the end."""
+"""Kafka readers: those that report all records to the oracle as the log grows, and the full read at the end."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from longhall.records.record import Record
 from simulation.checkers.log import Entries
 from simulation.checkers.sends import Place
 from simulation.checkers.violation import Violation, demand
-from simulation.scenarios.stage import Stage
+from simulation.scenarios.run_context import RunContext
 
 OUT_OF_RANGE: Final = 1
-DAMAGED: Final = (2, 56)  # CORRUPT_MESSAGE and KAFKA_STORAGE_ERROR: what stands there is not given out.
+DAMAGED: Final = (2, 56)  # CORRUPT_MESSAGE and KAFKA_STORAGE_ERROR: the record is not served.
 
 
-async def follow(stage: Stage, name: str, places: list[Place], *, stable: bool) -> None:
-    """Read partitions as they grow. What was offered once must never be out of range again."""
-    chance = stage.stream(name)
-    hall = await stage.connect(name)
+async def follow(context: RunContext, name: str, places: list[Place], *, stable: bool) -> None:
+    """Read partitions as they grow. An offset that was served once must never be out of range again."""
+    chance = context.stream(name)
+    hall = await context.connect(name)
     positions = dict.fromkeys(places, 0)
     watermarks = dict.fromkeys(places, 0)
     isolation = READ_COMMITTED if stable else READ_UNCOMMITTED
-    while not stage.closing:
+    while not context.closing:
         place = chance.choice(places)
         try:
             fetched = await hall.records.fetch(
@@ -53,14 +53,14 @@ async def follow(stage: Stage, name: str, places: list[Place], *, stable: bool) 
             f"{where}: the high watermark fell from {watermarks[place]} to {fetched.high_watermark}",
         )
         watermarks[place] = fetched.high_watermark
-        positions[place] = _take(stage, place, fetched, positions[place], stable=stable)
+        positions[place] = _take(context, place, fetched, positions[place], stable=stable)
         if chance.random() < 0.01:
             positions[place] = 0
         await asyncio.sleep(chance.uniform(0.0, 0.3))
 
 
 async def _start_again(hall: Hall, place: Place, position: int) -> int:
-    """Out of range: right if retention moved on, wrong if the log ends before what it had offered."""
+    """Handle an out-of-range error: right if retention deleted the offset, wrong if the log ends before it."""
     try:
         ends = await hall.records.list_offsets(place.topic, {place.partition: LATEST})
         starts = await hall.records.list_offsets(place.topic, {place.partition: EARLIEST})
@@ -71,18 +71,18 @@ async def _start_again(hall: Hall, place: Place, position: int) -> int:
     return max(position, start)
 
 
-def _take(stage: Stage, place: Place, fetched: Fetched, position: int, *, stable: bool) -> int:
+def _take(context: RunContext, place: Place, fetched: Fetched, position: int, *, stable: bool) -> int:
     opened = open_fetched(fetched, position)
     limit = fetched.last_stable_offset if stable else fetched.high_watermark
     demand(opened.next_offset <= max(limit, position), f"{place}: read to {opened.next_offset}, allowed was {limit}")
     for record in opened.records:
         assert record.value is not None
-        stage.log.seen(place, record.offset, record.value, stable=stable)
+        context.log.seen(place, record.offset, record.value, stable=stable)
     return opened.next_offset
 
 
 async def read_all(hall: Hall, place: Place, *, stable: bool, seconds: float) -> tuple[int, list[Record], list[int]]:
-    """The start of the log, every record in it, and the offsets at which reading was refused as damaged."""
+    """The start of the log, all its records, and the offsets at which reading was refused as damaged."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     isolation = READ_COMMITTED if stable else READ_UNCOMMITTED
@@ -94,7 +94,7 @@ async def read_all(hall: Hall, place: Place, *, stable: bool, seconds: float) ->
         except (Refused, Unreachable) as failure:
             if loop.time() > deadline:
                 raise Violation(
-                    f"{place} could not be read within {seconds} s after all was healed: {failure}"
+                    f"{place} could not be read within {seconds} s after everything was healed: {failure}"
                 ) from failure
             await asyncio.sleep(0.2)
 
@@ -107,7 +107,7 @@ async def _read_between(
     position = start
     while position < end:
         if asyncio.get_running_loop().time() > deadline:
-            raise Violation(f"{place}: reading stands still at {position} of {end}")
+            raise Violation(f"{place}: reading does not advance at {position} of {end}")
         try:
             fetched = await hall.records.fetch(
                 place.topic, place.partition, position, max_wait_ms=500, isolation_level=isolation

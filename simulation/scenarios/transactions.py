@@ -1,4 +1,4 @@
-"""Those who write in transactions, with offsets beside the messages, old way and new (rising epochs)."""
+"""Transactional writers that also commit offsets, with and without rising epochs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from longhall.client.transactions import Identity
 from longhall.errors import LonghallError
 from longhall.records.batch import build_batch
 from simulation.checkers.sends import Outcome, Place, Send, Transaction
-from simulation.checkers.tables import TransactionalOffsetOracle
-from simulation.scenarios.outcomes import produce_once
-from simulation.scenarios.stage import Stage
+from simulation.checkers.topic_state import TransactionalOffsetOracle
+from simulation.scenarios.produce_outcomes import produce_once
+from simulation.scenarios.run_context import RunContext
 from simulation.scenarios.writers import records_of, values_for
 
 TRIES_MAX = 20
@@ -25,22 +25,22 @@ TRIES_MAX = 20
 class TransactionalWriter:
     """One transactional id. Transaction N writes to some partitions and commits offset N for a group of its own."""
 
-    def __init__(self, stage: Stage, name: str, places: list[Place], *, rising: bool) -> None:
+    def __init__(self, context: RunContext, name: str, places: list[Place], *, rising: bool) -> None:
         self.offsets = TransactionalOffsetOracle(f"group-of-{name}")
-        self._stage = stage
+        self._context = context
         self._name = name
         self._places = places
         self._rising = rising
-        self._chance: random.Random = stage.stream(name)
+        self._chance: random.Random = context.stream(name)
         self._sequences: dict[Place, int] = {}
         self._who = Identity(-1, -1)
         self._number = 0
         self._sends = 0
 
     async def run(self, pause_s: float) -> None:
-        hall = await self._stage.connect(self._name)
+        hall = await self._context.connect(self._name)
         fenced = True
-        while not self._stage.closing:
+        while not self._context.closing:
             await asyncio.sleep(self._chance.expovariate(1 / pause_s))
             if fenced:
                 try:
@@ -51,7 +51,7 @@ class TransactionalWriter:
         await self.finish(hall)
 
     async def finish(self, hall: Hall) -> None:
-        """End whatever is open, by becoming somebody new under the same id."""
+        """End any open transaction, by initialising the same transactional id again."""
         while True:
             try:
                 await self._identify(hall)
@@ -60,7 +60,7 @@ class TransactionalWriter:
                 await asyncio.sleep(0.5)
 
     async def found(self, hall: Hall) -> None:
-        """Ask for the group's offset and tell the oracle."""
+        """Read the group's offset and report it to the oracle."""
         place = self._places[0]
         found = await hall.groups.offsets(self.offsets.group, [place], stable=True)
         self.offsets.found(found[place].offset if place in found else -1)
@@ -70,14 +70,15 @@ class TransactionalWriter:
         self._sequences.clear()
 
     async def _transact(self, hall: Hall) -> bool:
-        """One transaction; False if it did not end as meant, and a new identity is needed."""
+        """Run one transaction; False if it did not end as planned, and the producer must be initialised again."""
         number = self._number
         self._number += 1
-        transaction = self._stage.log.beginning(f"{self._name} transaction {number}")
+        transaction = self._context.log.beginning(f"{self._name} transaction {number}")
         places = self._chance.sample(self._places, self._chance.randint(1, min(3, len(self._places))))
         whole = await self._fill(hall, transaction, number, places)
         if self._chance.random() < 0.05:
-            transaction.outcome = Outcome.UNKNOWN  # Walk away from it: it must be aborted by time or by a successor.
+            # Abandon the transaction: its timeout or the next producer must abort it.
+            transaction.outcome = Outcome.UNKNOWN
             return False
         commit = whole and self._chance.random() < 0.75
         transaction.commit = commit
@@ -115,12 +116,16 @@ class TransactionalWriter:
         return True
 
     async def _write(self, hall: Hall, transaction: Transaction, place: Place) -> bool:
-        send: Send = self._stage.log.sending(
-            place, self._name, self._sends, values_for(self._stage, self._chance, self._name, self._sends), transaction
+        send: Send = self._context.log.sending(
+            place,
+            self._name,
+            self._sends,
+            values_for(self._context, self._chance, self._name, self._sends),
+            transaction,
         )
         self._sends += 1
         batch = build_batch(
-            records_of(self._stage, send),
+            records_of(self._context, send),
             producer_id=self._who.producer_id,
             producer_epoch=self._who.epoch,
             base_sequence=self._sequences.get(place, 0),
@@ -130,7 +135,7 @@ class TransactionalWriter:
         for _ in range(TRIES_MAX):
             failure = await produce_once(
                 hall,
-                self._stage.log,
+                self._context.log,
                 send,
                 batch,
                 transactional_id=self._name,

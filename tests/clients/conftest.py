@@ -1,9 +1,9 @@
-"""One running node for all client tests, met from outside as its users meet it.
+"""One running node for all client tests, used from outside as by its users.
 
 `LONGHALL_TEST_BOOTSTRAP=host:port` points the same tests at any running broker instead: another node of a cluster, or
-Apache Kafka, which is how the tests themselves are held to account. `LONGHALL_TEST_WORKERS=2` has the nodes of these
-tests, and of those for SQS, serve with so many workers; `LONGHALL_TEST_CLUSTER=1` has each of them be a cluster, whose
-nodes are met in turn.
+Apache Kafka, against which the tests themselves are verified. `LONGHALL_TEST_WORKERS=2` starts the nodes of these
+tests, and of those for SQS, with so many workers; with `LONGHALL_TEST_CLUSTER=1` each of them is a cluster, whose nodes
+are used in turn.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MakeTopic = Callable[..., str]
 
 
 def pytest_report_header() -> str:
-    """A result means little if nobody can tell which broker it is about."""
+    """Name the broker under test in the header of the report."""
     given = os.environ.get("LONGHALL_TEST_BOOTSTRAP")
     return f"clients: {f'the broker that runs at {given}' if given else f'{KIND}, started for these tests'}"
 
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
-    """For what brokers promise soon, not at once: metadata that another node may still have to hear of."""
+    """Wait for what brokers guarantee soon and not at once, such as metadata that another node has yet to receive."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not holds():
         assert time.monotonic() < deadline, f"not within {WAIT_SECONDS:.0f} s: {what}"
@@ -56,7 +56,7 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
-    """The node under test; None where the tests were pointed at a broker that runs already."""
+    """The node under test; None if the tests use a running broker."""
     if os.environ.get("LONGHALL_TEST_BOOTSTRAP"):
         yield None
         return

@@ -1,4 +1,4 @@
-"""Short ways to say what tests with confluent-kafka say often: produce these, read that many, poll until it is so."""
+"""Helpers for tests with confluent-kafka: produce these values, read so many messages, poll until a condition holds."""
 
 from __future__ import annotations
 

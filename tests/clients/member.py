@@ -1,6 +1,7 @@
-"""A consumer in a process of its own, so that a test can let it die the way processes die.
+"""A consumer in a process of its own, so that a test can kill it.
 
-`python member.py BOOTSTRAP GROUP TOPIC STRATEGY` prints the partitions it owns as a JSON list whenever they change.
+`python member.py BOOTSTRAP GROUP TOPIC STRATEGY` prints the partitions that it owns as a JSON list whenever they
+change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Programs in other languages: their libraries fetched once into the cache, the program run, its JSON lines read.
+"""Programs in other languages: fetches their libraries once into the cache, runs them, and reads their JSON lines.
 
-A program prints `{"case": name, "saw": {...}}` for every case, or `"failed"` with the reason. It only looks; the tests
-judge what it saw.
+A program prints `{"case": name, "saw": {...}}` for every case, or `"failed"` with the reason. It only reports; the
+tests check the reports.
 """
 
 from __future__ import annotations

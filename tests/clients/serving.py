@@ -1,10 +1,10 @@
-"""The node that client tests meet: a lone one, several workers, or those of a cluster in turn.
+"""The node of client tests: a single one, several workers, or the nodes of a cluster in turn.
 
-With `LONGHALL_TEST_WORKERS=2` every node of these tests is started with `--workers 2`. Kafka clients are then told of
-the last worker, which leads nothing; what they are meant to find is found all the same.
+With `LONGHALL_TEST_WORKERS=2` every node of these tests is started with `--workers 2`. Kafka clients then get the
+address of the last worker, which leads nothing.
 
 With `LONGHALL_TEST_CLUSTER=1` every node of these tests is three: a `longhall cluster up` with a ZooKeeper of its own.
-Each test is told of another of them, whether it leads or not, for each door.
+Each test gets the address of another one, leader or not, for each door.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def each_test(fixture_name: str, config: pytest.Config) -> Literal["function", "
 
 
 class Served(Node):
-    """See the module."""
+    """A node with the workers that `LONGHALL_TEST_WORKERS` names; Kafka clients use the last worker."""
 
     def __init__(self, data: Path, *, options: Sequence[str] = (), workers: int = WORKERS) -> None:
         super().__init__(data, options=[*options, *(["--workers", str(workers)] if workers > 1 else [])])
@@ -53,7 +53,7 @@ class Served(Node):
 
 
 class Hosts(Node):
-    """A whole cluster in the place of a node. Whoever asks where a door is gets that of the next host."""
+    """A whole cluster in the place of a node. Each request for the address of a door returns that of the next host."""
 
     def __init__(self, data: Path, *, options: Sequence[str] = ()) -> None:
         super().__init__(data, options=options)
@@ -71,7 +71,7 @@ class Hosts(Node):
         self.wait_ready(READY_SECONDS_MAX * (HOSTS + 1))
 
     def kill(self) -> None:
-        """It has processes of its own, and stops them when it is asked to."""
+        """Stop the cluster, which has processes of its own and stops them."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -103,5 +103,5 @@ class Hosts(Node):
 
 
 def served(data: Path, *, options: Sequence[str] = ()) -> Node:
-    """What these tests are run against, not started yet."""
+    """The node that these tests use, not started yet."""
     return Hosts(data, options=options) if CLUSTER else Served(data, options=options)

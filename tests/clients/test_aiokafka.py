@@ -167,7 +167,7 @@ async def test_static_members_keep_their_partitions(start: Start, make_topic: Ma
     assert owned_by(again) == before
 
 
-async def test_a_group_goes_on_where_it_committed(start: Start, topic: str, fresh_name: FreshName) -> None:
+async def test_a_group_continues_at_its_committed_offset(start: Start, topic: str, fresh_name: FreshName) -> None:
     producer, group, here = await start(AIOKafkaProducer), fresh_name("group"), TopicPartition(topic, 0)
     for number in range(6):
         await producer.send_and_wait(topic, str(number).encode())

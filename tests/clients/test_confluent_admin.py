@@ -57,7 +57,7 @@ def test_a_topic_is_made_listed_described_and_deleted(admin: AdminClient, fresh_
     assert refusal(admin.describe_topics(TopicCollection([name]))) == "UNKNOWN_TOPIC_OR_PART"
 
 
-def test_a_topic_made_again_starts_empty(bootstrap: str, admin: AdminClient, topic: str) -> None:
+def test_a_recreated_topic_is_empty(bootstrap: str, admin: AdminClient, topic: str) -> None:
     send(new_producer(bootstrap), topic, [b"before"])
     result(admin.delete_topics([topic], operation_timeout=10))
     result(admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)]))
@@ -66,7 +66,7 @@ def test_a_topic_made_again_starts_empty(bootstrap: str, admin: AdminClient, top
     assert [(m.offset(), m.value()) for m in read_all(bootstrap, topic)] == [(0, b"after")]
 
 
-def test_topics_that_cannot_be_made(admin: AdminClient, topic: str, fresh_name: FreshName) -> None:
+def test_invalid_topics_are_refused(admin: AdminClient, topic: str, fresh_name: FreshName) -> None:
     assert refusal(admin.create_topics([NewTopic(topic, num_partitions=1)])) == "TOPIC_ALREADY_EXISTS"
     assert refusal(admin.create_topics([NewTopic("no spaces", num_partitions=1)])) == "TOPIC_EXCEPTION"
     assert refusal(admin.create_topics([NewTopic("x" * 250, num_partitions=1)])) == "TOPIC_EXCEPTION"

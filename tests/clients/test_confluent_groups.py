@@ -1,4 +1,4 @@
-"""confluent-kafka: groups whose members come, leave and die, and the offsets that they leave behind."""
+"""confluent-kafka: groups whose members join, leave and die, and their committed offsets."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ def test_two_members_of_one_static_name_fence_the_older(
     older.close()
 
 
-def test_a_group_goes_on_where_it_committed(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+def test_a_group_continues_at_its_committed_offset(
+    bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
     topic, group = make_topic(), fresh_name("group")
     send(new_producer(bootstrap), topic, [str(n) for n in range(10)])
     first = joined(bootstrap, group, topic)
@@ -160,7 +162,7 @@ def test_a_group_goes_on_where_it_committed(bootstrap: str, make_topic: MakeTopi
     second.close()
 
 
-def test_commits_carry_metadata_and_unknown_offsets_are_told(
+def test_commits_have_metadata_and_unknown_offsets_are_reported(
     bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     topic, group = make_topic(partitions=2), fresh_name("group")

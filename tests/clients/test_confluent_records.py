@@ -1,4 +1,4 @@
-"""confluent-kafka: what is produced comes back as it was, whatever its shape, size and compression."""
+"""confluent-kafka: records are read back unchanged, in every shape, size and compression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""confluent-kafka: all or nothing, whoever dies in between, and no word from the dead afterwards."""
+"""confluent-kafka: transactions are atomic, whichever process dies, and a fenced producer writes nothing afterwards."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_committed_is_seen_and_aborted_is_not(bootstrap: str, make_topic: MakeTo
     assert sorted(everything) == sorted(f"{w}-{p}" for w in ("first", "second", "third") for p in range(2))
 
 
-def test_what_is_open_hides_what_comes_after(bootstrap: str, topic: str, fresh_name: FreshName) -> None:
+def test_an_open_transaction_hides_later_messages(bootstrap: str, topic: str, fresh_name: FreshName) -> None:
     """A read-committed reader stands before an open transaction; it goes on at once when that ends."""
     producer = transactional(bootstrap, fresh_name("txn"))
     plain = new_producer(bootstrap)
@@ -124,7 +124,7 @@ def test_a_newer_producer_fences_the_older(bootstrap: str, topic: str, fresh_nam
     assert values(bootstrap, topic) == ["alive"]
 
 
-def test_a_hung_transaction_is_aborted_after_its_time(bootstrap: str, topic: str, fresh_name: FreshName) -> None:
+def test_a_hung_transaction_is_aborted_after_its_timeout(bootstrap: str, topic: str, fresh_name: FreshName) -> None:
     hung = transactional(bootstrap, fresh_name("txn"), transaction_timeout_ms=1000)
     hung.begin_transaction()
     hung.produce(topic, "never committed")

@@ -1,4 +1,4 @@
-"""Readers of topics with a filter that the server applies: `client.rack` says it, since every client sends that."""
+"""Readers of topics with a filter that the server applies, given in `client.rack`, which every client sends."""
 
 from __future__ import annotations
 
@@ -50,23 +50,21 @@ def test_only_what_fits_comes_with_its_offset(
     consumer.close()
 
 
-def test_a_long_stretch_without_anything_that_fits_is_passed(
-    bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName
-) -> None:
+def test_a_long_range_without_a_match_is_skipped(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     topic = make_topic(1)
     _fill(bootstrap, topic, 8000, 100_000)  # Many answers without a message.
     wanted = _fill(bootstrap, topic, 1, 1)
     consumer = new_consumer(bootstrap, fresh_name("group"), client_rack=FILTER)
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert [message.value() for message in read(consumer, 1)] == wanted
-    # What comes later is sifted too.
+    # Later messages are filtered too.
     _fill(bootstrap, topic, 10, 100)
     later = _fill(bootstrap, topic, 1, 1)
     assert [message.value() for message in read(consumer, 1)] == later
     consumer.close()
 
 
-def test_a_group_reads_on_behind_what_it_committed(
+def test_a_group_continues_behind_its_committed_offset(
     bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     topic, group = make_topic(1), fresh_name("group")
@@ -80,7 +78,7 @@ def test_a_group_reads_on_behind_what_it_committed(
         consumer.close()
 
 
-def test_a_filter_without_sense_is_refused_and_any_other_rack_is_a_rack(
+def test_an_invalid_filter_is_refused_and_any_other_rack_is_a_rack(
     bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     topic = make_topic(1)
@@ -97,7 +95,7 @@ def test_a_filter_without_sense_is_refused_and_any_other_rack_is_a_rack(
     consumer.close()
 
 
-def test_the_command_line_sifts_too(bootstrap: str, make_topic: MakeTopic) -> None:
+def test_the_command_line_filters_too(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(1)
     wanted = _fill(bootstrap, topic, 40, 10)
     command = [sys.executable, "-m", "longhall.cli", "consume", topic, "--address", bootstrap]

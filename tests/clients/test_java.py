@@ -55,7 +55,7 @@ def test_big_records_pass_and_too_big_ones_do_not(saw: Saw) -> None:
     assert saw("RecordCases.sizes") == {"refused": "RecordTooLargeException", "lengths": [900 << 10, 5]}
 
 
-def test_keys_go_where_every_client_puts_them(saw: Saw) -> None:
+def test_keys_are_hashed_to_the_partition_of_every_client(saw: Saw) -> None:
     places = saw("RecordCases.keyHash")["places"]
     assert places == {key: (murmur2(key.encode()) & 0x7FFFFFFF) % 3 for key in (f"key-{n}" for n in range(60))}
 

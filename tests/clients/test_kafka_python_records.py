@@ -222,7 +222,7 @@ def test_static_members_keep_their_partitions(
     assert again.owned == before
 
 
-def test_a_group_goes_on_where_it_committed(
+def test_a_group_continues_at_its_committed_offset(
     new_producer: NewClient, new_consumer: NewClient, topic: str, fresh_name: FreshName
 ) -> None:
     producer, group, here = new_producer(), fresh_name("group"), TopicPartition(topic, 0)

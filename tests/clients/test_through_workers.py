@@ -70,7 +70,7 @@ def test_records(bootstrap: str, topic: str, fresh_name: FreshName) -> None:
 
 
 def test_groups_and_transactions(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName) -> None:
-    test_confluent_groups.test_a_group_goes_on_where_it_committed(bootstrap, make_topic, fresh_name)
+    test_confluent_groups.test_a_group_continues_at_its_committed_offset(bootstrap, make_topic, fresh_name)
     test_confluent_transactions.test_consume_transform_produce(bootstrap, make_topic, fresh_name)
 
 

@@ -1,4 +1,4 @@
-"""One cluster of real processes for these tests. Whoever hurts it waits until it is whole again."""
+"""One cluster of real processes for these tests. A test that injures it waits until all replicas are in sync again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longhall.coordination.ensemble import Ensemble, PartMissing
 from soak.cluster import Cluster
 from tests.left_out import leave_out
 
-# With processes of their own.
+# Tests that start real processes.
 REAL = (
     "rolling.py",
     "test_any_node.py",
@@ -27,7 +27,7 @@ REAL = (
     "test_up.py",
     "test_wings.py",
 )
-SESSION_MS = 3000  # Half of the default, so that a pause beyond it does not take so long.
+SESSION_MS = 3000  # Half of the default, so that a pause beyond it is shorter.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,5 +67,5 @@ def cluster(whole: Cluster) -> Iterator[Cluster]:
     whole.wait_in_sync()
     yield whole
     for node in whole.nodes.values():
-        if not node.running:  # A test that failed left it so.
+        if not node.running:  # A failed test left it so.
             node.start()

@@ -19,7 +19,7 @@ def make_topic(cluster: Cluster) -> None:
 
 
 def acknowledged(cluster: Cluster, words: list[str]) -> None:
-    """Send these and wait until all of them are acknowledged by all in sync."""
+    """Send these and wait until all in-sync replicas have acknowledged them."""
     failed: list[object] = []
 
     def answered(error: object, message: object) -> None:
@@ -34,7 +34,7 @@ def acknowledged(cluster: Cluster, words: list[str]) -> None:
 
 
 def readable(bootstrap: str) -> list[str]:
-    """Everything that a new reader gets."""
+    """All messages that a new reader gets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
     place = TopicPartition(TOPIC, 0, 0)
     try:

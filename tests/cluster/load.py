@@ -1,8 +1,8 @@
-"""Clients that go on whatever happens, and remember what they were told; then the reckoning.
+"""Clients that continue through every fault and record what was acknowledged; then the final checks.
 
-Kafka: one idempotent producer with acks=all. SQS: one sender through whichever node it was given, which tries again
-until it is answered. What was acknowledged must be there in the end: once and where it was said to be for Kafka, once
-for a FIFO queue of SQS, and at least once for a standard one.
+Kafka: one idempotent producer with acks=all. SQS: one sender through the given node, which repeats each request until
+it is answered. What was acknowledged must be stored at the end: once and at its offset for Kafka, once for a FIFO queue
+of SQS, and at least once for a standard one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROUPS = 5
 
 
 def sqs_client(address: str) -> Any:
-    """boto3 as it comes, with a little less patience between tries."""
+    """boto3 with its defaults, except for shorter pauses between tries."""
     return boto3.client(
         "sqs",
         endpoint_url=f"http://{address}",
@@ -38,7 +38,7 @@ def sqs_client(address: str) -> Any:
 
 
 class Load:
-    """Runs between `start` and `stop`. Moments are of `time.monotonic`."""
+    """Runs between `start` and `stop`. Times are of `time.monotonic`."""
 
     def __init__(
         self, cluster: Cluster, name: str, sqs_node: int, *, fifo: bool = False, placement: str = "hall"
@@ -52,8 +52,8 @@ class Load:
         self.sent: set[int] = set()
         self.sqs_moments: list[float] = []
         self.failures: list[str] = []
-        self.misses: list[str] = []  # Requests of SQS that had to be made again, whoever did it.
-        self.refusals: list[str] = []  # Of SQS, those that say it would be of no use to try again.
+        self.misses: list[str] = []  # SQS requests that had to be repeated, by the client library or here.
+        self.refusals: list[str] = []  # SQS errors that say a repetition would not help.
         self._cluster = cluster
         self._bootstrap = cluster.bootstrap
         self._sqs = sqs_client(cluster.nodes[sqs_node].sqs)
@@ -74,15 +74,15 @@ class Load:
         self.wait_for_more()
 
     def wait_for_more(self) -> None:
-        """Until both kinds of clients were answered after this moment."""
+        """Wait until both kinds of clients have had an acknowledgement from now on."""
         now = time.monotonic()
         deadline = now + WAIT_SECONDS
         while not (self.first_after(now)[0] and self.first_after(now)[1]):
-            assert time.monotonic() < deadline, f"nobody is answered\n{self._cluster.log_tails()}"
+            assert time.monotonic() < deadline, f"no client is answered\n{self._cluster.log_tails()}"
             time.sleep(0.02)
 
     def first_after(self, moment: float) -> tuple[float, float]:
-        """How long after a moment each kind was first answered; 0 for not yet."""
+        """How long after a time each kind was first answered; 0 if not yet."""
         return (_first(self.kafka_moments, moment), _first(self.sqs_moments, moment))
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class Load:
             assert not thread.is_alive(), "a client hangs"
 
     def _produce(self) -> None:
-        # A leader that sleeps is given up by the client after its own time, which is a minute by default.
+        # The client gives up a paused leader after its own time-out, by default a minute.
         patience = {"socket.timeout.ms": 4000, "request.timeout.ms": 3000, "message.timeout.ms": 60_000}
         settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 2, **patience}
         producer = Producer({"bootstrap.servers": self._bootstrap, **settings})
@@ -119,10 +119,10 @@ class Load:
             try:
                 told = self._sqs.send_message(QueueUrl=url, MessageBody=str(number), **self._line(number))
                 if told["ResponseMetadata"]["RetryAttempts"]:
-                    self.misses.append(f"message {number} was sent again")
+                    self.misses.append(f"message {number} was stored again")
             except botocore.exceptions.BotoCoreError as failure:
                 self.misses.append(str(failure))
-                continue  # Nobody was told anything: the same again.
+                continue  # No answer: repeat the same request.
             except botocore.exceptions.ClientError as refusal:
                 self.misses.append(str(refusal))
                 if refusal.response["ResponseMetadata"]["HTTPStatusCode"] < 500:
@@ -134,17 +134,17 @@ class Load:
             time.sleep(PACE_SECONDS)
 
     def _line(self, number: int) -> dict[str, str]:
-        """Where a message of a FIFO queue stands, and what makes it the same one when it is sent again."""
+        """The group and the deduplication id of a message of a FIFO queue."""
         names = {"MessageGroupId": str(number % GROUPS), "MessageDeduplicationId": str(number)}
         return names if self.fifo else {}
 
-    # The reckoning
+    # The final checks.
 
     def check(self, sqs_node: int) -> None:
-        """Nothing that was acknowledged is lost, doubled or elsewhere."""
+        """Check that nothing acknowledged is lost, duplicated or at another offset."""
         assert self.failures == []
         found = self._read_topic()
-        assert len(found) == len({number for number, _ in found}), "a message of an idempotent producer is there twice"
+        assert len(found) == len({number for number, _ in found}), "a message of an idempotent producer is stored twice"
         places = dict(found)
         lost = [number for number in self.delivered if number not in places]
         assert lost == [], f"{len(lost)} acknowledged messages are lost\n{self._cluster.log_tails()}"

@@ -1,4 +1,6 @@
-"""A rolling upgrade with real processes, under load: forth, back and forth again, and nothing that was told is lost."""
+"""A rolling upgrade with real processes, under load: forward, back and forward again, and nothing acknowledged is
+lost.
+"""
 
 from __future__ import annotations
 

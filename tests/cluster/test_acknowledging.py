@@ -1,4 +1,6 @@
-"""Three members in the simulated world: who has a message when its sender is told, and batches beyond one entry."""
+"""Three replicas in the simulated world: which of them has a message when it is acknowledged, and batches beyond
+one entry.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ import pytest
 
 from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code, LonghallError
-from simulation.replicas.cluster import Cluster
-from simulation.replicas.contents import contents_of
-from simulation.replicas.names import name_of
-from simulation.replicas.node import MemberNode
+from simulation.replicas.hall_contents import contents_of
+from simulation.replicas.host_names import name_of
+from simulation.replicas.log_cluster import LogCluster
+from simulation.replicas.member_node import MemberNode
 from tests.cluster.test_members import hosts_of_followers, play
 
 WORDS = ("one", "quorum", "all")
-PATIENCE_S = 0.8  # Less than it takes until a host that is cut off is not waited for.
+PATIENCE_S = 0.8  # Shorter than the time after which an unreachable replica leaves the in-sync set.
 
 
 async def make_topics(leader: MemberNode) -> None:
@@ -25,29 +27,29 @@ async def make_topics(leader: MemberNode) -> None:
         await leader.process.start(create_topic(leader.hall, word, 1, configuration))
 
 
-def cut(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
-    """Nothing between the leader and these hosts."""
+def cut(cluster: LogCluster, leader: MemberNode, others: list[int]) -> None:
+    """Cut the links between the leader and these hosts."""
     for other in others:
         cluster.simulation.fabric.cut(name_of(leader.node), name_of(other))
         cluster.simulation.fabric.cut(name_of(other), name_of(leader.node))
 
 
-def heal(cluster: Cluster, leader: MemberNode, others: list[int]) -> None:
+def heal(cluster: LogCluster, leader: MemberNode, others: list[int]) -> None:
     for other in others:
         cluster.simulation.fabric.heal(name_of(leader.node), name_of(other))
         cluster.simulation.fabric.heal(name_of(other), name_of(leader.node))
 
 
 async def told(leader: MemberNode, value: str, patience_s: float = PATIENCE_S) -> list[str]:
-    """The topics whose sender was told within a moment."""
+    """The topics whose send was acknowledged within a moment."""
     tasks = {word: leader.process.start(leader.produce(word, 0, [value])) for word in WORDS}
     waited: list[asyncio.Future[Any]] = list(tasks.values())
     await asyncio.wait(waited, timeout=patience_s)
     return [word for word, task in tasks.items() if task.done() and task.result() >= 0]
 
 
-def test_a_sender_is_told_when_as_many_have_it_as_its_topic_asks() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_a_send_is_acknowledged_by_as_many_replicas_as_its_topic_requires() -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
@@ -70,8 +72,8 @@ def test_a_sender_is_told_when_as_many_have_it_as_its_topic_asks() -> None:
     play(script)
 
 
-def test_what_is_under_way_when_too_few_are_left_is_kept_and_not_acknowledged() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_entries_under_way_when_too_few_replicas_are_left_are_stored_and_not_acknowledged() -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
@@ -92,8 +94,8 @@ def test_what_is_under_way_when_too_few_are_left_is_kept_and_not_acknowledged() 
     play(script)
 
 
-def test_nobody_reads_what_only_one_host_has() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_readers_do_not_see_what_only_one_host_has() -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
@@ -106,15 +108,15 @@ def test_nobody_reads_what_only_one_host_has() -> None:
     play(script)
 
 
-def test_a_batch_beyond_one_entry_is_kept_by_everybody() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_a_batch_of_several_entries_is_on_every_replica() -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await make_topics(leader)
         await cluster.wait_until_settled()
         large = "x" * (9 << 19)
         for value in (large, "small"):
             assert await leader.process.start(leader.produce("quorum", 0, [value])) >= 0
-        await cluster.pass_time(1.0)  # The third one may not have it before, and may be chosen here all the same.
+        await cluster.pass_time(1.0)  # The third one may not have it earlier, and may be elected here.
         for node in cluster.nodes.values():
             cluster.host(node.node).cut_power()
         await cluster.wait_until_settled()
@@ -126,8 +128,8 @@ def test_a_batch_beyond_one_entry_is_kept_by_everybody() -> None:
     play(script)
 
 
-def test_below_its_feature_level_neither_is_taken() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_both_are_refused_below_their_feature_level() -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         await cluster.wait_until_settled()
         leader.hall.feature_level = 1

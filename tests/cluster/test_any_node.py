@@ -1,4 +1,4 @@
-"""The tests of the clients that people use, against a cluster: each time through a node that does not lead."""
+"""The tests of other projects' clients against a cluster, each through a node that does not lead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from house.environment import ROOT
 from soak.cluster import Cluster
 
-# A slice of each: what a client does with records, groups, transactions and administration, and with messages.
+# A part of each: records, groups, transactions, administration, and queue messages.
 KAFKA = (
     "tests/clients/test_confluent_records.py",
     "tests/clients/test_confluent_transactions.py",
@@ -28,11 +28,11 @@ def _run(tests: tuple[str, ...], **where: str) -> None:
     print(done.stdout.strip().splitlines()[-1])
 
 
-def test_kafka_through_a_node_that_follows(cluster: Cluster) -> None:
+def test_kafka_through_a_follower(cluster: Cluster) -> None:
     _run(KAFKA, LONGHALL_TEST_BOOTSTRAP=cluster.nodes[cluster.followers()[0]].bootstrap)
 
 
-def test_sqs_through_a_node_that_follows(cluster: Cluster) -> None:
+def test_sqs_through_a_follower(cluster: Cluster) -> None:
     other, third = (cluster.nodes[number] for number in cluster.followers())
     _run(SQS, LONGHALL_TEST_SQS=f"http://{other.sqs}", LONGHALL_TEST_BOOTSTRAP=third.bootstrap)
 

@@ -1,4 +1,4 @@
-"""Replicas whose state is not what the log says: three whole nodes in the simulated world."""
+"""Replicas whose state differs from the log: three whole nodes in the simulated world."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from longhall.cluster.replication.repair_policy import RepairPolicy
 from longhall.log.frames import Entry
 from longhall.node.assembly import Node
 from longhall.shards.shard import Committable
-from simulation.replicas.fleet import DIGEST_MS, Fleet
-from simulation.replicas.observed import member_of
+from simulation.replicas.node_observer import member_of
+from simulation.replicas.simulated_cluster import DIGEST_MS, SimulatedCluster
 from simulation.world import Simulation
 
 
-def play(script: Callable[[Fleet, int], Coroutine[Any, Any, None]], size: int = 3) -> None:
-    """Start the nodes, wait until they are whole, and run the script with the number of the leader."""
+def play(script: Callable[[SimulatedCluster, int], Coroutine[Any, Any, None]], size: int = 3) -> None:
+    """Start the nodes, wait until all are in sync, and run the script with the number of the leader."""
     simulation = Simulation(1)
-    fleet = Fleet(simulation, size)
+    cluster = SimulatedCluster(simulation, size)
 
     async def whole() -> None:
-        fleet.start()
-        await fleet.up(60)
-        await script(fleet, fleet.leader_number())
-        await fleet.up(60)
-        await fleet.watch.check_copies()
+        cluster.start()
+        await cluster.up(60)
+        await script(cluster, cluster.leader_number())
+        await cluster.up(60)
+        await cluster.watch.check_copies()
 
     simulation.run(whole())
     simulation.close()
@@ -39,7 +39,7 @@ def play(script: Callable[[Fleet, int], Coroutine[Any, Any, None]], size: int = 
 
 class _Nobody(Committable):
     def committed(self, value: int) -> None:
-        """Nobody waits."""
+        """No client waits for this entry."""
 
 
 def make_topic(node: Node, name: str) -> None:
@@ -51,7 +51,7 @@ def make_topic(node: Node, name: str) -> None:
 
 
 def fail_next(node: Node, error: Exception, times: int = 1) -> list[Entry]:
-    """The next entries that this node applies raise the error."""
+    """Let this node fail with the error when it applies its next entries."""
     member = member_of(node)
     assert member is not None
     replay: Replay = member._applier._replay
@@ -67,44 +67,45 @@ def fail_next(node: Node, error: Exception, times: int = 1) -> list[Entry]:
     return failed
 
 
-def alter(fleet: Fleet, number: int) -> None:
-    """Change the state of a node behind its back."""
-    fleet.watch.alter(number, lambda hall: "retention.ms" in hall.catalogue.topics["first"].configuration)
-    fleet.nodes[number].hall.catalogue.topics["first"].configuration["retention.ms"] = "1"
+def alter(cluster: SimulatedCluster, number: int) -> None:
+    """Change the state of a node without an entry."""
+    cluster.watch.alter(number, lambda hall: "retention.ms" in hall.catalogue.topics["first"].configuration)
+    cluster.nodes[number].hall.catalogue.topics["first"].configuration["retention.ms"] = "1"
 
 
-def repairs_of(fleet: Fleet, number: int) -> RepairPolicy:
-    return fleet.repairs[number]
+def repairs_of(cluster: SimulatedCluster, number: int) -> RepairPolicy:
+    return cluster.repairs[number]
 
 
 @pytest.mark.parametrize(
     ("error", "full_syncs"), [(OSError(errno.EIO, "no answer"), 0), (KeyError("what nobody expected"), 1)]
 )
 def test_a_follower_that_cannot_apply_an_entry_is_repaired(error: Exception, full_syncs: int) -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
-        follower = next(number for number in fleet.numbers if number != leader)
-        node, led = fleet.nodes[follower], fleet.nodes[leader]
+    async def script(cluster: SimulatedCluster, leader: int) -> None:
+        follower = next(number for number in cluster.numbers if number != leader)
+        node, led = cluster.nodes[follower], cluster.nodes[leader]
         failed = fail_next(node, error)
         make_topic(led, "first")
         make_topic(led, "second")
         await asyncio.sleep(0.5)
         assert len(failed) == 1  # Nothing was applied after it.
         assert "second" not in node.hall.catalogue.topics
-        await fleet.up(60)
-        assert {"first", "second"} <= set(fleet.nodes[follower].hall.catalogue.topics)
-        assert (repairs_of(fleet, follower).apply_failures, repairs_of(fleet, follower).full_syncs) == (1, full_syncs)
+        await cluster.up(60)
+        assert {"first", "second"} <= set(cluster.nodes[follower].hall.catalogue.topics)
+        repairs = repairs_of(cluster, follower)
+        assert (repairs.apply_failures, repairs.full_syncs) == (1, full_syncs)
 
     play(script)
 
 
-def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
-        follower = next(number for number in fleet.numbers if number != leader)
-        node, led = fleet.nodes[follower], fleet.nodes[leader]
+def test_a_failed_replica_publishes_no_snapshot_and_is_not_elected() -> None:
+    async def script(cluster: SimulatedCluster, leader: int) -> None:
+        follower = next(number for number in cluster.numbers if number != leader)
+        node, led = cluster.nodes[follower], cluster.nodes[leader]
         member, cluster_node = member_of(node), node.cluster_node
         assert member is not None
         assert cluster_node is not None
-        member.on_failure = lambda leader, failure: None  # It stays as it is.
+        member.on_failure = lambda leader, failure: None  # The failed replica stays as it is.
         fail_next(node, KeyError("x"))
         make_topic(led, "first")
         await asyncio.sleep(1)
@@ -113,7 +114,7 @@ def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> N
         before = node.hall.checkpoints
         await asyncio.sleep(10)
         assert node.hall.checkpoints == before
-        assert follower not in fleet.in_sync()
+        assert follower not in cluster.in_sync()
         assert "cannot be applied" in (node.hall.failed)
         cluster_node._fall("the test is over")
 
@@ -121,15 +122,15 @@ def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> N
 
 
 def test_replicas_compare_their_state_once_an_interval_while_something_is_written() -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
-        member = member_of(fleet.nodes[leader])
+    async def script(cluster: SimulatedCluster, leader: int) -> None:
+        member = member_of(cluster.nodes[leader])
         assert member is not None
         await asyncio.sleep(10)
         idle = member.status().compared
         await asyncio.sleep(10)
         assert member.status().compared == idle
         for number in range(10):
-            make_topic(fleet.nodes[leader], f"topic-{number}")
+            make_topic(cluster.nodes[leader], f"topic-{number}")
             await asyncio.sleep(DIGEST_MS / 1000)
         assert idle + 8 <= member.status().compared <= idle + 11
         assert member.status().divergent == []
@@ -137,48 +138,48 @@ def test_replicas_compare_their_state_once_an_interval_while_something_is_writte
     play(script)
 
 
-def test_a_follower_whose_state_differs_is_found_and_fetches_everything() -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
-        follower = next(number for number in fleet.numbers if number != leader)
-        make_topic(fleet.nodes[leader], "first")
+def test_a_divergent_follower_is_found_and_does_a_full_sync() -> None:
+    async def script(cluster: SimulatedCluster, leader: int) -> None:
+        follower = next(number for number in cluster.numbers if number != leader)
+        make_topic(cluster.nodes[leader], "first")
         await asyncio.sleep(5)
-        alter(fleet, follower)
-        make_topic(fleet.nodes[leader], "second")
+        alter(cluster, follower)
+        make_topic(cluster.nodes[leader], "second")
         await asyncio.sleep(10)
-        repairs = repairs_of(fleet, follower)
+        repairs = repairs_of(cluster, follower)
         assert (repairs.divergences, repairs.full_syncs) == (1, 1)
-        assert fleet.leader_number() == leader
+        assert cluster.leader_number() == leader
 
     play(script)
 
 
-def test_a_leader_whose_state_differs_hands_over_and_fetches_everything() -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
-        make_topic(fleet.nodes[leader], "first")
+def test_a_divergent_leader_hands_over_and_does_a_full_sync() -> None:
+    async def script(cluster: SimulatedCluster, leader: int) -> None:
+        make_topic(cluster.nodes[leader], "first")
         await asyncio.sleep(5)
-        alter(fleet, leader)
-        make_topic(fleet.nodes[leader], "second")
+        alter(cluster, leader)
+        make_topic(cluster.nodes[leader], "second")
         await asyncio.sleep(15)
-        assert fleet.leader_number() != leader
-        assert repairs_of(fleet, leader).divergences == 1
+        assert cluster.leader_number() != leader
+        assert repairs_of(cluster, leader).divergences == 1
 
     play(script)
 
 
-def test_two_replicas_that_differ_raise_an_alarm_and_keep_both_copies() -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
-        follower = next(number for number in fleet.numbers if number != leader)
-        make_topic(fleet.nodes[leader], "first")
+def test_two_divergent_replicas_raise_an_alarm_and_keep_both_copies() -> None:
+    async def script(cluster: SimulatedCluster, leader: int) -> None:
+        follower = next(number for number in cluster.numbers if number != leader)
+        make_topic(cluster.nodes[leader], "first")
         await asyncio.sleep(5)
-        alter(fleet, follower)
-        make_topic(fleet.nodes[leader], "second")
+        alter(cluster, follower)
+        make_topic(cluster.nodes[leader], "second")
         await asyncio.sleep(10)
-        member = member_of(fleet.nodes[leader])
+        member = member_of(cluster.nodes[leader])
         assert member is not None
         assert member.status().divergent == [1, 2]
-        assert repairs_of(fleet, follower).full_syncs == repairs_of(fleet, leader).full_syncs == 0
-        del fleet.nodes[follower].hall.catalogue.topics["first"].configuration["retention.ms"]
-        make_topic(fleet.nodes[leader], "third")
+        assert repairs_of(cluster, follower).full_syncs == repairs_of(cluster, leader).full_syncs == 0
+        del cluster.nodes[follower].hall.catalogue.topics["first"].configuration["retention.ms"]
+        make_topic(cluster.nodes[leader], "third")
         await asyncio.sleep(10)
         assert member.status().divergent == []
 

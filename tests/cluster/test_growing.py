@@ -1,4 +1,6 @@
-"""A fourth host is added and the first drained, by the commands for it, while clients go on through the drained one."""
+"""A fourth host is added and the first drained, by the commands for it, while clients continue through the drained
+one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ FIRST, FOURTH = 1, 4
 
 @pytest.fixture
 def grown(ensemble: Ensemble, tmp_path: Path) -> Iterator[Cluster]:
-    """Three nodes that keep the hall, the first of which leads, and a fourth that runs and keeps nothing."""
+    """Three nodes with replicas, the first of which leads, and a fourth that runs without one."""
     made = Cluster(tmp_path, session_ms=3000, zookeeper=ensemble, path=f"/{tmp_path.name}")
     try:
         made.start(first=FIRST)
@@ -34,7 +36,7 @@ def grown(ensemble: Ensemble, tmp_path: Path) -> Iterator[Cluster]:
 
 
 def _command(cluster: Cluster, *words: str) -> Any:
-    """Through the fourth node, which never leads when it is asked."""
+    """Run a command at the fourth node, which does not lead then."""
     command = [*COMMAND, "cluster", *words, "--http", cluster.nodes[FOURTH].http, "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{words}: {done.stderr}\n{cluster.log_tails()}"
@@ -42,7 +44,7 @@ def _command(cluster: Cluster, *words: str) -> Any:
 
 
 def _roles(cluster: Cluster) -> dict[int, tuple[bool, bool, bool]]:
-    """Who keeps the hall, who is in sync, and who leads."""
+    """By node: whether it has a replica, is in sync, and leads."""
     return {row["node"]: (row["keeps"], row["in_sync"], row["leader"]) for row in _command(cluster, "status")}
 
 
@@ -61,7 +63,7 @@ def test_a_host_is_added_and_another_drained_under_load(grown: Cluster) -> None:
     load.stop()
     assert load.refusals == []
 
-    # Nobody needs the drained host, and the added one has everything.
+    # No client needs the drained host, and the added one has a complete replica.
     _command(grown, "move", "--leader", str(FOURTH))
     assert _roles(grown)[FOURTH] == (True,) * 3
     grown.nodes[FIRST].kill()

@@ -1,4 +1,4 @@
-"""What a cluster says of itself when something is wrong: readiness, liveness, and clients of a leader that hangs."""
+"""What a cluster reports when something is wrong: readiness, liveness, and clients of a leader that hangs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_a_node_is_ready_only_while_a_send_would_succeed(cluster: Cluster) -> No
     wait_until(lambda: all(_ready(node)[0] == 200 for node in cluster.nodes.values()), "all are ready again")
 
 
-def test_a_dead_node_is_not_called_alive_though_its_session_lasts(cluster: Cluster) -> None:
+def test_a_dead_node_is_not_reported_alive_while_its_session_lasts(cluster: Cluster) -> None:
     dead, other = cluster.followers()
-    time.sleep(KEPT_S)  # What was asked before is forgotten.
+    time.sleep(KEPT_S)  # The cached answer has expired.
     cluster.nodes[dead].kill()
     try:
         hosts = {host.node: host for host in ask(cluster.nodes[other].http).hosts}
@@ -46,8 +46,8 @@ def test_a_dead_node_is_not_called_alive_though_its_session_lasts(cluster: Clust
         cluster.nodes[dead].start()
 
 
-def test_clients_of_a_leader_that_hangs_are_answered_by_the_next_one(cluster: Cluster) -> None:
-    """With the settings that librdkafka has by itself, which wait for a minute and more."""
+def test_the_next_leader_answers_the_clients_of_a_hanging_leader(cluster: Cluster) -> None:
+    """With librdkafka's defaults, which wait for a minute and more."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic("hung", 1, 3)])["hung"].result(30)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -77,7 +77,7 @@ def test_the_watchdog_is_as_the_settings_say(cluster: Cluster) -> None:
 
 
 def _restart(nodes: dict[Node, list[str]]) -> None:
-    """All at once, each with these options."""
+    """Restart all nodes at once, each with these options."""
     for node, options in nodes.items():
         node.kill()
         node.options = options
@@ -87,7 +87,7 @@ def _restart(nodes: dict[Node, list[str]]) -> None:
 
 
 def _watchdogs(node: Node) -> list[str]:
-    """The silence in milliseconds that each watchdog of the node allows."""
+    """The silence in milliseconds that each watchdog of the node permits."""
     children = Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()
     commands = [Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in children]
     return [command[-2].decode() for command in commands if any(b"watchdog" in word for word in command)]

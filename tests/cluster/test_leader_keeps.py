@@ -1,4 +1,4 @@
-"""A leader that lives keeps what it has acknowledged alone, though ZooKeeper had forgotten it for a while."""
+"""A live leader loses nothing that it has acknowledged alone, though its ZooKeeper session has expired."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAUSE_S = 6.0  # Three sessions.
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path, session_ms=2000, settings={"watchdog": "false"})  # It would end what is paused.
+    made = Cluster(tmp_path, session_ms=2000, settings={"watchdog": "false"})  # The watchdog would end a paused node.
     made.start()
     try:
         yield made
@@ -27,7 +27,7 @@ def three(tmp_path: Path) -> Iterator[Cluster]:
         made.stop()
 
 
-def test_a_leader_that_lives_loses_nothing_that_it_acknowledged_alone(three: Cluster) -> None:
+def test_a_live_leader_loses_nothing_that_it_acknowledged_alone(three: Cluster) -> None:
     make_topic(three)
     leader = three.leader()
     follower = next(number for number in three.nodes if number != leader)
@@ -53,7 +53,7 @@ def test_a_leader_that_lives_loses_nothing_that_it_acknowledged_alone(three: Clu
             os.kill(process, signal.SIGCONT)
     producer.flush(30)
     assert told
-    acknowledged(three, ["behind all of them"])  # Readers see what everybody in sync has.
+    acknowledged(three, ["behind all of them"])  # Readers see only what all in-sync replicas have.
     three.wait_in_sync()
     found = set(readable(three.bootstrap))
     lost = [word.split()[0] for word in told if word not in found]

@@ -1,4 +1,4 @@
-"""ZooKeeper loses the data of a cluster, on real processes: nothing acknowledged is lost, whoever starts first."""
+"""ZooKeeper loses the data of a cluster, on real processes: nothing acknowledged is lost, in any order of starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEEPS_NOTHING = 4
 
 
 class Four(Cluster):
-    """Three nodes that keep the log, and a fourth that keeps nothing."""
+    """Three nodes with replicas, and a fourth without one."""
 
     def start(self, *, first: int = 0) -> None:
         super().start(first=first)
@@ -44,12 +44,12 @@ def four(ensemble: Ensemble, tmp_path: Path) -> Iterator[Four]:
 
 
 def forget(ensemble: Ensemble, path: str) -> None:
-    """ZooKeeper has never heard of the cluster."""
+    """Delete all data of the cluster in ZooKeeper."""
     client = KazooClient(ensemble.connect)
     client.start()
     try:
         while client.exists(path) is not None:
-            with contextlib.suppress(NotEmptyError):  # Nodes that run register again meanwhile.
+            with contextlib.suppress(NotEmptyError):  # Running nodes register again meanwhile.
                 client.delete(path, recursive=True)
                 break
     finally:
@@ -66,7 +66,7 @@ def stop_all(cluster: Cluster) -> None:
 
 
 def ready_text(address: str) -> str:
-    """What /readyz says."""
+    """The text of /readyz."""
     try:
         with urllib.request.urlopen(f"http://{address}/readyz", timeout=2) as answer:
             return str(answer.read().decode())
@@ -97,7 +97,7 @@ def test_no_start_order_loses_anything(four: Four, ensemble: Ensemble, tmp_path:
     order = tuple({3: lags, lags: 3}.get(one, one) for one in order)
     for number in order[:-1]:
         four.nodes[number].launch()
-        time.sleep(1.0)  # Longer than a start takes: it finds nobody else.
+        time.sleep(1.0)  # Longer than a start takes: it finds no other node.
     for number in set(four.nodes) - set(order[:-1]):
         four.nodes[number].launch()
     for node in four.nodes.values():
@@ -109,8 +109,8 @@ def test_no_start_order_loses_anything(four: Four, ensemble: Ensemble, tmp_path:
     assert not list(tmp_path.glob("node*/given-up*"))
 
 
-def test_data_that_is_lost_under_load_costs_nothing(four: Four, ensemble: Ensemble, tmp_path: Path) -> None:
-    """Senders go on, and the record is there again: the next leader is elected under it."""
+def test_lost_coordinator_data_under_load_loses_no_message(four: Four, ensemble: Ensemble, tmp_path: Path) -> None:
+    """Senders continue, and the record is rebuilt: the next leader is elected under it."""
     make_topic(four)
     words = [f"before-{number}" for number in range(500)]
     acknowledged(four, words)
@@ -137,7 +137,7 @@ def test_data_that_is_lost_under_load_costs_nothing(four: Four, ensemble: Ensemb
     assert readable(four.bootstrap) == words + more
 
 
-def test_who_is_missing_is_named_and_an_operator_may_decide(four: Four, ensemble: Ensemble, tmp_path: Path) -> None:
+def test_missing_nodes_are_named_and_an_operator_may_override(four: Four, ensemble: Ensemble, tmp_path: Path) -> None:
     make_topic(four)
     words = [f"first-{number}" for number in range(200)]
     acknowledged(four, words)

@@ -1,4 +1,4 @@
-"""Three members in the simulated world, one fault at a time: what a user would notice, and what nobody may."""
+"""Three replicas in the simulated world, one fault at a time: what a user would notice."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from longhall.cluster.membership.coordinator_session import TEND_S
 from longhall.cluster.replication.group_replica import Role
 from longhall.coordination.ports import Manager
 from longhall.errors import Code
-from simulation.replicas.cluster import TOPIC, Cluster, little_memory
-from simulation.replicas.contents import contents_of
-from simulation.replicas.names import name_of
-from simulation.replicas.node import MemberNode
+from simulation.replicas.hall_contents import contents_of
+from simulation.replicas.host_names import name_of
+from simulation.replicas.log_cluster import TOPIC, LogCluster, little_memory
+from simulation.replicas.member_node import MemberNode
 from simulation.world import Simulation
 
 NODES = [1, 2, 3]
 
-Play = Callable[[Cluster], Coroutine[Any, Any, None]]
+Play = Callable[[LogCluster], Coroutine[Any, Any, None]]
 
 
-def play(script: Play, seed: int = 1) -> Cluster:
-    """Start three members, wait for a leader and a topic, and run the script."""
+def play(script: Play, seed: int = 1) -> LogCluster:
+    """Start three nodes, wait for a leader and a topic, and run the script."""
     simulation = Simulation(seed)
-    cluster = Cluster(simulation)
+    cluster = LogCluster(simulation)
 
     async def whole() -> None:
         cluster.start()
@@ -49,12 +49,12 @@ async def produce(node: MemberNode, value: str, partition: int = 0, patience_s: 
     return task.result() if task.done() else None
 
 
-async def produced(cluster: Cluster, count: int, word: str, seconds: float = 20.0) -> None:
-    """So many messages are acknowledged by whoever leads."""
+async def produced(cluster: LogCluster, count: int, word: str, seconds: float = 20.0) -> None:
+    """Send until the leader has acknowledged so many messages."""
     deadline = asyncio.get_running_loop().time() + seconds
     for number in range(count):
         while True:
-            assert asyncio.get_running_loop().time() < deadline, "nobody takes messages"
+            assert asyncio.get_running_loop().time() < deadline, "no node accepts messages"
             leader = await cluster.wait_for_leader()
             value = f"{word}-{number}-{asyncio.get_running_loop().time()}"
             offset = await produce(leader, value)
@@ -64,12 +64,12 @@ async def produced(cluster: Cluster, count: int, word: str, seconds: float = 20.
             await cluster.pass_time(0.1)
 
 
-def hosts_of_followers(cluster: Cluster, leader: MemberNode) -> list[int]:
+def hosts_of_followers(cluster: LogCluster, leader: MemberNode) -> list[int]:
     return [node for node in NODES if node != leader.node]
 
 
-def test_everybody_has_what_was_acknowledged() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_every_replica_has_the_acknowledged_messages() -> None:
+    async def script(cluster: LogCluster) -> None:
         await produced(cluster, 20, "a")
         await cluster.settle()
         cluster.check_contents()
@@ -79,8 +79,8 @@ def test_everybody_has_what_was_acknowledged() -> None:
     play(script)
 
 
-def test_a_follower_takes_no_messages_and_says_who_leads() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_a_follower_refuses_messages_and_names_the_leader() -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         for number in hosts_of_followers(cluster, leader):
             node = cluster.nodes[number]
@@ -93,8 +93,8 @@ def test_a_follower_takes_no_messages_and_says_who_leads() -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "power"])
-def test_another_leads_when_the_leader_dies_and_nothing_is_lost(how: str) -> None:
-    async def script(cluster: Cluster) -> None:
+def test_nothing_is_lost_when_the_leader_dies(how: str) -> None:
+    async def script(cluster: LogCluster) -> None:
         await produced(cluster, 10, "before")
         first = await cluster.wait_for_leader()
         cluster.down.add(first.node)
@@ -114,8 +114,8 @@ def test_another_leads_when_the_leader_dies_and_nothing_is_lost(how: str) -> Non
     play(script)
 
 
-def test_a_leader_that_was_paused_is_not_believed_when_it_comes_back() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_a_paused_leader_is_fenced_when_it_resumes() -> None:
+    async def script(cluster: LogCluster) -> None:
         await produced(cluster, 5, "before")
         old = await cluster.wait_for_leader()
         resume = cluster.pause(old.node)
@@ -134,8 +134,8 @@ def test_a_leader_that_was_paused_is_not_believed_when_it_comes_back() -> None:
     play(script)
 
 
-def test_what_a_cut_off_leader_took_is_cut_when_it_comes_back() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_entries_of_an_isolated_leader_are_truncated_when_it_returns() -> None:
+    async def script(cluster: LogCluster) -> None:
         await produced(cluster, 5, "before")
         old = await cluster.wait_for_leader()
         others = hosts_of_followers(cluster, old)
@@ -161,19 +161,19 @@ def test_what_a_cut_off_leader_took_is_cut_when_it_comes_back() -> None:
     play(script)
 
 
-def test_a_leader_goes_on_without_the_coordinator_while_everybody_answers() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_a_leader_serves_without_the_coordinator_while_all_replicas_answer() -> None:
+    async def script(cluster: LogCluster) -> None:
         await cluster.settle()
         leader = await cluster.wait_for_leader()
-        cluster.fleet.zookeeper.stop()
+        cluster.simulated_cluster.zookeeper.stop()
         await produced(cluster, 10, "without")
         assert cluster.leader() is leader
 
     play(script)
 
 
-def test_one_lost_host_refuses_nobody_and_two_do() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_one_lost_host_refuses_no_send_and_two_do() -> None:
+    async def script(cluster: LogCluster) -> None:
         await cluster.settle()
         leader = await cluster.wait_for_leader()
         first, second = hosts_of_followers(cluster, leader)
@@ -195,24 +195,24 @@ def test_one_lost_host_refuses_nobody_and_two_do() -> None:
     play(script)
 
 
-def test_a_follower_that_was_away_for_long_catches_up() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_a_follower_catches_up_after_a_long_absence() -> None:
+    async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()
         late = hosts_of_followers(cluster, leader)[0]
-        before = cluster.fleet.fetches[late]
+        before = cluster.simulated_cluster.fetches[late]
         cluster.down.add(late)
         cluster.host(late).kill()
         await produced(cluster, 150, "x" * 500, seconds=60.0)
         cluster.down.clear()
         await cluster.settle()
         cluster.check_contents()
-        assert cluster.fleet.fetches[late] == before
+        assert cluster.simulated_cluster.fetches[late] == before
 
     play(script)
 
 
-def test_a_host_that_lost_its_disk_fetches_everything_anew() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_a_host_with_an_empty_disk_does_a_full_sync() -> None:
+    async def script(cluster: LogCluster) -> None:
         await produced(cluster, 30, "x" * 60_000)
         for _ in range(20):
             await cluster.pass_time(0.1)
@@ -220,10 +220,10 @@ def test_a_host_that_lost_its_disk_fetches_everything_anew() -> None:
         leader.hall.checkpoint_wanted = True
         for _ in range(30):
             await cluster.pass_time(0.1)
-        # What is older than the checkpoint is not found in the log any more.
+        # Entries older than the checkpoint are no longer in the log.
         leader.hall.positions.release_before(leader.hall.wal.end)
         late = hosts_of_followers(cluster, leader)[0]
-        before = cluster.fleet.fetches[late]
+        before = cluster.simulated_cluster.fetches[late]
         cluster.down.add(late)
         cluster.host(late).kill()
         cluster.host(late).platter = type(cluster.host(late).platter)()
@@ -231,13 +231,13 @@ def test_a_host_that_lost_its_disk_fetches_everything_anew() -> None:
         cluster.down.clear()
         await cluster.settle()
         cluster.check_contents()
-        assert cluster.fleet.fetches[late] == before + 1
+        assert cluster.simulated_cluster.fetches[late] == before + 1
 
     play(script)
 
 
-def test_everybody_at_once_loses_power_and_nothing_is_lost() -> None:
-    async def script(cluster: Cluster) -> None:
+def test_nothing_is_lost_when_all_nodes_lose_power_at_once() -> None:
+    async def script(cluster: LogCluster) -> None:
         for number in range(3):
             await produced(cluster, 10, f"round-{number}")
             for node in NODES:
@@ -249,7 +249,7 @@ def test_everybody_at_once_loses_power_and_nothing_is_lost() -> None:
     play(script)
 
 
-def test_a_cluster_at_rest_asks_the_coordinator_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_cluster_rarely_calls_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     look = Controller.look
 
@@ -257,7 +257,7 @@ def test_a_cluster_at_rest_asks_the_coordinator_seldom(monkeypatch: pytest.Monke
         looks.append(asyncio.get_running_loop().time())
         return await look(self, term)
 
-    async def script(cluster: Cluster) -> None:
+    async def script(cluster: LogCluster) -> None:
         await cluster.settle()
         looks.clear()
         await cluster.pass_time(20.0)

@@ -1,4 +1,4 @@
-"""The power of all nodes fails at once, and one of them never comes back: the others serve what was acknowledged."""
+"""All nodes lose power at once, and one of them never comes back: the others serve what was acknowledged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_two_of_three_that_come_back_within_the_session_serve(three: Cluster, lo
         node.kill()
     gone = leader if lost == "leader" else three_others(three, leader)[0]
     back = three_others(three, gone)
-    for number in back:  # ZooKeeper still takes all of them for alive.
+    for number in back:  # ZooKeeper still has the sessions of all of them.
         three.nodes[number].launch()
     for number in back:
         three.nodes[number].wait_ready(60)

@@ -1,4 +1,4 @@
-"""Bits that flip on the disks of a real cluster while nobody reads: one pass of the scrub repairs all of them."""
+"""Bits that flip on the disks of a real cluster without a reader: one scrub pass repairs all of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ RECORDS = 240
 BODY = b"0123456789" * 100
 
 
-def test_what_flips_on_any_node_is_repaired_without_a_reader(cluster: Cluster) -> None:
+def test_flipped_bits_are_repaired_on_any_node_without_a_reader(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, config={"segment.bytes": "16384"})])[TOPIC].result(30)
     producer = new_producer(cluster.bootstrap)
     for number in range(RECORDS // 6):
         send(producer, TOPIC, [b"%d " % at + BODY for at in range(number * 6, number * 6 + 6)])
-    scrub(cluster)  # What was written is in its segments by then, and whole.
+    scrub(cluster)  # By then all messages are in their segments, undamaged.
     leader, followers = cluster.leader(), cluster.followers()
     good = {number: segments(cluster.nodes[number].data) for number in (leader, *followers)}
     paths = [path for path in sorted(good[leader]) if BODY in good[leader][path]][:-1]
@@ -33,7 +33,7 @@ def test_what_flips_on_any_node_is_repaired_without_a_reader(cluster: Cluster) -
     for number, damaged in flipped.items():
         for path in damaged:
             flip(cluster.nodes[number].data / path, 5000)
-        # Of a segment that is whole everywhere: an index that is needed for a repair is rebuilt there and then.
+        # Of a segment that is undamaged on all nodes: an index that a repair needs is rebuilt at once.
         flip((cluster.nodes[number].data / paths[6]).with_suffix(".index"), 70)
 
     views = {view["node"]: view for view in scrub(cluster)}
@@ -46,7 +46,7 @@ def test_what_flips_on_any_node_is_repaired_without_a_reader(cluster: Cluster) -
 
 
 def scrub(cluster: Cluster) -> list[dict[str, object]]:
-    """A pass on every node, asked for at one that follows; what they say then."""
+    """Request a pass on every node at a follower; returns their reports."""
     node = cluster.nodes[cluster.followers()[0]]
     command = [*COMMAND, "scrub", "--now", "--http", node.http, "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -60,7 +60,7 @@ def segments(data: Path) -> dict[str, bytes]:
 
 
 def flip(path: Path, at: int) -> None:
-    """On the disk and in the page cache alike."""
+    """Flip a bit on the disk and in the page cache."""
     with path.open("r+b") as file:
         byte = os.pread(file.fileno(), 1, at)
         os.pwrite(file.fileno(), bytes([byte[0] ^ 0x10]), at)

@@ -1,4 +1,4 @@
-"""The soak of clusters notices what it is there for."""
+"""The comparison of replicas in the cluster soak finds every difference."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def batch(offset: int, value: bytes) -> bytes:
     return build_batch([Record(offset, 7, None, value)], base_offset=offset, leader_epoch=1)
 
 
-def test_the_same_messages_are_the_same(tmp_path: Path) -> None:
+def test_equal_replicas_have_no_difference(tmp_path: Path) -> None:
     for node in (1, 2):
         keep(tmp_path / str(node), 3, batch(0, b"i1:1"), batch(1, b"i1:2"))
     assert compare({node: tmp_path / str(node) for node in (1, 2)}) == []
 
 
-def test_what_differs_or_is_missing_or_damaged_is_told(tmp_path: Path) -> None:
+def test_different_missing_and_damaged_batches_are_reported(tmp_path: Path) -> None:
     keep(tmp_path / "1", 1, batch(0, b"i1:1"), batch(1, b"i1:2"))
     keep(tmp_path / "2", 1, batch(0, b"i1:1"), batch(1, b"i1:3"))
     keep(tmp_path / "1", 2, batch(0, b"i1:1"), batch(1, b"i1:2"))
     keep(tmp_path / "2", 2, batch(0, b"i1:1"))
     keep(tmp_path / "1", 3, batch(0, b"s1-1"), batch(1, b"s1-2"))
-    keep(tmp_path / "2", 3, batch(1, b"s1-2"))  # Of a queue: settled messages go when a node gets round to it.
+    keep(tmp_path / "2", 3, batch(1, b"s1-2"))  # Of a queue: each node removes settled messages at its own time.
     keep(tmp_path / "1", 4, batch(0, b"s1-1"))
     keep(tmp_path / "2", 4, batch(0, b"s1-1")[:-1] + b"?")
     said = compare({node: tmp_path / str(node) for node in (1, 2)})

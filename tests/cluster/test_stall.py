@@ -1,4 +1,4 @@
-"""Real processes: a leader under acks=1 load whose commit stands still keeps its memory and its log within bounds."""
+"""Real processes: a leader under acks=1 load that cannot commit bounds its memory and its log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG_FILE_BYTES = 32 << 20
 
 
 @pytest.mark.timeout(180)
-def test_memory_and_log_stay_bounded_while_the_commit_stands(tmp_path: Path) -> None:
+def test_memory_and_log_are_bounded_while_the_commit_stalls(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, session_ms=3000, settings={"memory_bytes": str(MEMORY_BYTES)})
     try:
         try:

@@ -1,5 +1,6 @@
-"""Strangers at the peers port of real nodes get nothing, change nothing and are counted; secrets stay secret, and are
-replaced under load.
+"""Unauthenticated processes at the peer ports of real nodes get nothing, change nothing and are counted.
+
+Secrets are not disclosed, and can be replaced under load.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ def refusals(cluster: Cluster, number: int) -> int:
 
 
 def check_heard(heard: list[Frame], hall: str) -> None:
-    """Challenges and the one refusal that everybody gets, and nothing of the cluster."""
+    """Only challenges and the refusal that every process gets, and nothing about the cluster."""
     assert all(kind == CHALLENGE or body == UNIFORM for kind, body in heard), heard
     assert not any(hall.encode() in body for _, body in heard)
 
 
-def test_a_stranger_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster) -> None:
+def test_an_unauthenticated_peer_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster) -> None:
     hall, before = hall_of(cluster), cluster.view()
     assert before is not None
     load = Load(cluster, "strangers", cluster.followers()[0])
@@ -65,7 +66,7 @@ def test_a_stranger_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster
     for number in NODES:
         address, member = peers_of(cluster, number), NODES[number % len(NODES)]
         recorded, welcome, _ = stranger.conversation(address, secret_of(cluster, number), hall, stranger.NOBODY, number)
-        assert welcome, "one that knows the secret is let in, so what strangers meet is no accident"
+        assert welcome, "a process with the secret is accepted, so the refusals below are due to the secret"
         attempts = {
             "plain": stranger.plain,
             "guessed": stranger.guessed,
@@ -90,7 +91,7 @@ def test_a_stranger_gets_nothing_changes_nothing_and_is_counted(cluster: Cluster
 
 
 @pytest.mark.parametrize("verb", ["refetch-begin", "refetch-read", "copies-read"])
-def test_a_node_that_the_cluster_does_not_know_is_given_no_data(cluster: Cluster, verb: str) -> None:
+def test_an_unknown_node_gets_no_data(cluster: Cluster, verb: str) -> None:
     leader = cluster.leader()
     hall, secret, address = hall_of(cluster), secret_of(cluster, leader), peers_of(cluster, leader)
     _, welcome, answer = stranger.conversation(address, secret, hall, stranger.NOBODY, leader, verb)
@@ -108,7 +109,7 @@ def test_the_secret_is_replaced_under_load_without_a_failed_request(cluster: Clu
     load.start()
     for step in ([old, new], [new, old], [new]):
         cluster.write_secrets(leader, step, tell=True)
-        if step[0] == new:  # One that starts now meets nodes with the old file and with the new one.
+        if step[0] == new:  # A node that starts now meets nodes with the old file and with the new one.
             assert cluster.nodes[restarted].stop() == 0
             cluster.nodes[restarted].start()
             cluster.wait_in_sync()
@@ -122,7 +123,7 @@ def test_the_secret_is_replaced_under_load_without_a_failed_request(cluster: Clu
         address = peers_of(cluster, number)
         assert not stranger.conversation(address, old.encode(), hall, stranger.NOBODY, number)[1]
         assert stranger.conversation(address, new.encode(), hall, stranger.NOBODY, number)[1]
-    (cluster.home / SECRET_NAME).write_text(new + "\n")  # For nodes of tests to come.
+    (cluster.home / SECRET_NAME).write_text(new + "\n")  # For nodes of later tests.
 
 
 async def record_at(url: str) -> ShardState | None:
@@ -134,8 +135,8 @@ async def record_at(url: str) -> ShardState | None:
         await coordinator.close()
 
 
-async def test_the_receipt_secret_is_in_no_place_that_others_read(cluster: Cluster) -> None:
-    """A node that has lost its directory is told the secret by another one, and ZooKeeper does not know it."""
+async def test_the_receipt_secret_is_not_readable_by_others(cluster: Cluster) -> None:
+    """A node that has lost its directory gets the secret from another node, and ZooKeeper does not have it."""
     lost = cluster.followers()[0]
     node = cluster.nodes[lost]
     secret = json.loads((node.data / "longhall.json").read_text())["secret"]
@@ -176,8 +177,8 @@ def test_a_secret_that_others_can_read_is_refused(cluster: Cluster, mode: int) -
     assert f"chmod 600 {cluster.secret_file(7)}" in stray.log_tail()
 
 
-async def test_what_a_node_shows_zookeeper_is_in_a_file(ensemble: Ensemble, tmp_path: Path) -> None:
-    """Its record is for those who know the password, which is on no command line."""
+async def test_the_zookeeper_credentials_are_read_from_a_file(ensemble: Ensemble, tmp_path: Path) -> None:
+    """Its record requires the password, which is on no command line."""
     auth = tmp_path / "auth"
     auth.touch(mode=0o600)
     auth.write_text("digest:alice:wonderland\n")

@@ -1,4 +1,4 @@
-"""A leader that can no longer do its work leaves it to another: three whole nodes in the simulated world."""
+"""A leader that is not eligible any more hands over to another: three whole nodes in the simulated world."""
 
 from __future__ import annotations
 
@@ -7,72 +7,73 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from longhall.node.assembly import Node
-from simulation.replicas.fleet import Fleet
+from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.world import Simulation
 
 
-def play(script: Callable[[Fleet, int], Coroutine[Any, Any, None]]) -> None:
-    """Start three nodes, wait until they are whole, and run the script with the number of the leader."""
+def play(script: Callable[[SimulatedCluster, int], Coroutine[Any, Any, None]]) -> None:
+    """Start three nodes, wait until all are in sync, and run the script with the number of the leader."""
     simulation = Simulation(1)
-    fleet = Fleet(simulation)
+    cluster = SimulatedCluster(simulation)
 
     async def whole() -> None:
-        fleet.start()
-        await fleet.up(60)
-        await script(fleet, fleet.leader_number())
+        cluster.start()
+        await cluster.up(60)
+        await script(cluster, cluster.leader_number())
 
     simulation.run(whole())
     simulation.close()
 
 
-async def other_leader(fleet: Fleet, than: int) -> Node:
+async def other_leader(cluster: SimulatedCluster, than: int) -> Node:
     for _ in range(600):
-        leader = fleet.leader()
-        if leader is not None and leader is not fleet.nodes.get(than):
+        leader = cluster.leader()
+        if leader is not None and leader is not cluster.nodes.get(than):
             return leader
         await asyncio.sleep(0.05)
-    raise AssertionError("nobody else leads")
+    raise AssertionError("no other node leads")
 
 
-def test_a_leader_whose_disk_is_full_follows_until_it_is_not() -> None:
-    async def script(fleet: Fleet, full: int) -> None:
-        fleet.host(full).faults.capacity_bytes = 1
-        leader = await other_leader(fleet, full)
+def test_a_leader_with_a_full_disk_follows_until_it_has_space() -> None:
+    async def script(cluster: SimulatedCluster, full: int) -> None:
+        cluster.host(full).faults.capacity_bytes = 1
+        leader = await other_leader(cluster, full)
         await asyncio.sleep(5)
-        assert fleet.leader() is leader
-        fleet.host(full).faults.capacity_bytes = None
-        await fleet.up(60)
+        assert cluster.leader() is leader
+        cluster.host(full).faults.capacity_bytes = None
+        await cluster.up(60)
 
     play(script)
 
 
-def test_leadership_does_not_go_round_when_all_disks_are_full() -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
-        for number, node in fleet.nodes.items():
+def test_leadership_does_not_rotate_when_all_disks_are_full() -> None:
+    async def script(cluster: SimulatedCluster, leader: int) -> None:
+        for number, node in cluster.nodes.items():
             assert node.cluster_node is not None
             if number != leader:
                 node.hall.storage_full = True
                 node.cluster_node.session.condition = lambda: "full"
         await asyncio.sleep(1)
-        cluster_node = fleet.nodes[leader].cluster_node
+        cluster_node = cluster.nodes[leader].cluster_node
         assert cluster_node is not None
         cluster_node.session.condition = lambda: "full"
         await asyncio.sleep(10)
-        assert fleet.leader_number() == leader
-        assert fleet.restarts == 0
+        assert cluster.leader_number() == leader
+        assert cluster.restarts == 0
 
     play(script)
 
 
-def test_a_leader_that_cannot_put_a_message_right_fetches_everything_from_the_next() -> None:
-    async def script(fleet: Fleet, damaged: int) -> None:
-        cluster_node = fleet.nodes[damaged].cluster_node
+def test_a_leader_that_cannot_repair_a_message_does_a_full_sync_from_the_next_leader() -> None:
+    async def script(cluster: SimulatedCluster, damaged: int) -> None:
+        cluster_node = cluster.nodes[damaged].cluster_node
         assert cluster_node is not None
         assert cluster_node.member is not None
-        cluster_node.member.repair.is_unfit = True  # Others have it in other bytes, or the disk does not take it.
-        await other_leader(fleet, damaged)
-        await fleet.up(60)
-        place = fleet.nodes[damaged].cluster_node
+        # The other replicas have different bytes there, or the disk refuses the write.
+        cluster_node.member.repair.is_unfit = True
+        await other_leader(cluster, damaged)
+        await cluster.up(60)
+        place = cluster.nodes[damaged].cluster_node
         assert place is not None
         assert place.place.fetched
 

@@ -1,4 +1,6 @@
-"""`longhall cluster up`: one command, three nodes and their ZooKeeper; what they were told is there again next time."""
+"""`longhall cluster up`: one command starts three nodes and their ZooKeeper; acknowledged messages survive a
+restart.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,14 @@ READY_SECONDS_MAX = 60.0
 
 
 def _hear() -> None:
-    """Also below somebody who ignores these, as what is started in the background does."""
+    """Restore the signal handlers, which a background process inherits as ignored."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
 def running(home: Path, end: signal.Signals = signal.SIGINT) -> Iterator[dict[str, Any]]:
-    """What the ready file says, between start and a clean end."""
+    """The contents of the ready file, between start and a clean end."""
     ready = home / "ready.json"
     log = (home / "log").open("ab")
     command = [*COMMAND, "cluster", "up", "--nodes", "3", "--free-ports"]
@@ -71,8 +73,8 @@ def _status(http: str) -> list[dict[str, Any]]:
     return shown
 
 
-def test_up_and_down_and_up_again(ensemble: Ensemble, tmp_path: Path) -> None:
-    """`ensemble` is not used: where it cannot be started, this cannot either."""
+def test_a_cluster_survives_down_and_up(ensemble: Ensemble, tmp_path: Path) -> None:
+    """`ensemble` is not used: where it cannot be started, this test cannot run either."""
     with running(tmp_path) as told:
         assert told["zookeeper"].startswith("zk://127.0.0.1:")
         assert [set(node) for node in told["nodes"]] == [{"node", "pid", "kafka", "sqs", "http", "peers"}] * 3
@@ -95,7 +97,7 @@ def test_up_and_down_and_up_again(ensemble: Ensemble, tmp_path: Path) -> None:
         assert [message.value().decode() for message in found] == [str(number) for number in range(10)]
 
 
-def test_what_cannot_be_said_of_a_lone_node(tmp_path: Path) -> None:
+def test_a_single_node_has_no_cluster_status(tmp_path: Path) -> None:
     from soak.node import Node
 
     with Node(tmp_path / "data") as node:

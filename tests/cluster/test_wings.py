@@ -36,14 +36,14 @@ def _wings(cluster: Cluster) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_is_in_wings_outlives_a_host(winged: Cluster) -> None:
+def test_messages_in_wings_survive_the_loss_of_a_host(winged: Cluster) -> None:
     load = Load(winged, "winged", 1, fifo=True, placement="parts")
     load.start()
     wings = _wings(winged)
     assert [(wing["wing"], wing["placed"]) for wing in wings] == [(f"host-{node}", 2) for node in (1, 2, 3)]
     assert all(wing["leader"] for wing in wings)
 
-    # A message that one host took while the others were asked for nothing.
+    # A message that one host accepted, which the other hosts have not seen.
     anyone = sqs_client(winged.nodes[DYING].sqs)
     anyone.create_queue(QueueName="anyone", Attributes={"LonghallPlacement": "any-host"})
     url = anyone.get_queue_url(QueueName="anyone")["QueueUrl"]

@@ -1,4 +1,4 @@
-"""Nodes as real processes, for tests that hurt them. Everything started here is ended here, by its own id."""
+"""Nodes as real processes, for tests that injure them. Every process is ended by its own id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def injected(fault: str) -> list[str]:
-    """What to put before a node so that strace does the given to its system calls, in each of its processes."""
+    """The strace command before a node that injects this fault into the system calls of all its processes."""
     calls = fault.partition(":")[0]
     prefix = [need_command("strace", "faults in system calls"), "-f", "-qq", "-o", "/dev/null"]
     prefix += ["-e", f"trace={calls}", "-e", f"inject={fault}"]
@@ -39,7 +39,7 @@ def injected(fault: str) -> list[str]:
 
 @pytest.fixture
 def new_node(tmp_path: Path) -> Iterator[NewNode]:
-    """Makes nodes that are not started yet; after the test none is left running."""
+    """Makes nodes that are not started yet; no node runs after the test."""
     made: list[Node] = []
 
     def make(data: Path | None = None, **settings: Any) -> Node:
@@ -53,7 +53,7 @@ def new_node(tmp_path: Path) -> Iterator[NewNode]:
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Mount]:
-    """Mounts file systems under the test's directory; left out where that is not allowed."""
+    """Mounts file systems under the test's directory; the test is left out where that is not permitted."""
     mounted: list[Path] = []
 
     def make(*arguments: str) -> Path:

@@ -1,6 +1,6 @@
 """A soak whose node loses the end of its log while it is dead. Run with a seed and a directory; 1 if it was noticed.
 
-A program of its own, because a client library that meets such a node may end its process.
+It is a program of its own, because a client library may abort its process at such a node.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ LOST_BYTES_MIN = 20_000  # The first rounds may have little more than the topics
 
 
 def lose_the_end(data: Path) -> None:
-    """What a node without syncs would do after a power cut: the last part of its log was never written."""
-    # Files have their whole size from the start; spare ones have no head, and each says where in the log it begins.
+    """Remove the last part of the log, as a power cut without syncs would."""
+    # Files have their whole size from the start; spare ones have no header, and each header has the file's log
+    # position.
     files = [(content, file) for file in (data / "wal").iterdir() if (content := file.read_bytes())[:4] == b"LHWL"]
     content, file = max(files, key=lambda found: found[0][8:16])
     size = len(content.rstrip(b"\0"))
@@ -40,4 +41,4 @@ def main(seed: str, directory: str) -> int:
 if __name__ == "__main__":
     code = main(*sys.argv[1:])
     sys.stdout.flush()
-    os._exit(code)  # The clients' threads still ask the node for what it lost.
+    os._exit(code)  # The clients' threads still request what the node lost.

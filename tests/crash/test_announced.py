@@ -1,4 +1,4 @@
-"""Clients that announce much and send little or nothing: memory is taken by what has arrived, and others go on."""
+"""Clients that announce large requests and send little or nothing: only arrived bytes take memory, and others go on."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MEMORY_SHARE = 1.25
 SOCKETS = 31
 HEAD = struct.pack(">i", MEMORY_BYTES - (64 << 10))
 HALF_BYTES = 4 << 20
-PATIENCE = {"message.timeout.ms": 12_000}  # Half requests used to hold the memory for 30 s.
+PATIENCE = {"message.timeout.ms": 12_000}  # Incomplete requests once held the memory for 30 s.
 LARGE = os.urandom(100_000)
 FEW = 20
-BESIDES_BYTES = 8 << 20  # What a node comes to have in its first seconds, whoever asks: caches, modules, free lists.
+BESIDES_BYTES = 8 << 20  # Memory that a node allocates in its first seconds anyway: caches, modules, free lists.
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
@@ -40,7 +40,7 @@ def kafka_heads(node: Node) -> socket.socket:
 
 
 def kafka_head_beside_a_fetch(node: Node) -> socket.socket:
-    """The fetch waits for a minute, and as long as an answer is owed a connection is not idle."""
+    """A connection with a fetch that waits for a minute: while an answer is due a connection is not idle."""
     partition = struct.pack(">iqi", 0, 1, 1 << 20)
     topic = struct.pack(">i", 1) + struct.pack(">h", 5) + b"topic" + struct.pack(">i", 1) + partition
     fetch = struct.pack(">hhih", 1, 4, 7, -1) + struct.pack(">iiiib", -1, 60_000, 1 << 20, 1 << 20, 0) + topic
@@ -52,7 +52,7 @@ def kafka_head_beside_a_fetch(node: Node) -> socket.socket:
 def kafka_frames_half_sent(node: Node) -> socket.socket:
     connection = connect(node.bootstrap)
     connection.sendall(API_VERSIONS)
-    connection.recv(4096)  # From here on it is no stranger.
+    connection.recv(4096)  # From here on it is authenticated.
     connection.settimeout(0.1)
     with suppress(OSError):
         connection.sendall(HEAD + bytes(HALF_BYTES))
@@ -86,7 +86,7 @@ def node(new_node: NewNode) -> Iterator[Node]:
     [kafka_heads, kafka_head_beside_a_fetch, kafka_frames_half_sent, sqs_bodies, http_bodies],
     ids=lambda announce: announce.__name__.replace("_", " "),
 )
-def test_what_is_announced_holds_nothing(node: Node, announce: Callable[[Node], socket.socket]) -> None:
+def test_announced_bytes_hold_no_memory(node: Node, announce: Callable[[Node], socket.socket]) -> None:
     producer = new_producer(node.bootstrap, **PATIENCE)
     send(producer, "topic", [b"before"])
     resident = psutil.Process(node.pid).memory_info().rss
@@ -106,7 +106,7 @@ def test_connections_beyond_the_bound_are_counted_and_said_at_every_door(new_nod
     node.start()
     held = [connect(address) for address in (node.bootstrap, node.sqs) for _ in range(2 * FEW)]
     for connection in held[FEW : 2 * FEW]:
-        assert connection.recv(1) == b""  # Hung up on.
+        assert connection.recv(1) == b""  # The node has closed it.
     for connection in held[3 * FEW :]:
         assert connection.recv(12) == b"HTTP/1.1 503"
     with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=10) as answer:

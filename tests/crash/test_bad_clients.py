@@ -1,4 +1,4 @@
-"""Clients that stall, flood, lie about lengths or speak nonsense: the others go on, and the node stays small."""
+"""Clients that stall, flood, send wrong lengths or garbage: other clients go on, and the node's memory stays small."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def connect(node: Node) -> socket.socket:
 
 
 def push(node: Node, *frames: bytes) -> None:
-    """Send and hang up; the node may hang up first, which is its right."""
+    """Send and close; the node may close first."""
     with suppress(OSError), closing(connect(node)) as connection:
         for frame in frames:
             connection.sendall(frame)
@@ -58,7 +58,7 @@ def unknown_requests(node: Node) -> None:
 
 
 def truncated_and_mutated_requests(node: Node) -> None:
-    """Every request key with bodies of chance: counts and lengths in them are as wild as they get."""
+    """Every request key with random bodies: their counts and lengths have any value."""
     source = random.Random(2)
     for key in range(80):
         for version in range(4):
@@ -69,7 +69,7 @@ def truncated_and_mutated_requests(node: Node) -> None:
 
 
 def requests_without_reading(node: Node) -> None:
-    """Asks and asks, and never reads an answer: what is owed to it must stay bounded."""
+    """Send requests and never read an answer: the memory for its answers must stay bounded."""
     with suppress(OSError), closing(connect(node)) as connection:
         connection.settimeout(1.0)
         for _ in range(2000):
@@ -88,7 +88,7 @@ def node(new_node: NewNode) -> Node:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("misdeed", MISDEEDS, ids=lambda misdeed: misdeed.__name__.replace("_", " "))
-def test_others_go_on(node: Node, misdeed: Callable[[Node], None]) -> None:
+def test_other_clients_are_unaffected(node: Node, misdeed: Callable[[Node], None]) -> None:
     producer = new_producer(node.bootstrap)
     send(producer, "topic", [b"before"])
     resident = psutil.Process(node.pid).memory_info().rss
@@ -107,7 +107,7 @@ def test_others_go_on(node: Node, misdeed: Callable[[Node], None]) -> None:
 
 @pytest.mark.timeout(120)
 def test_stalled_connections_cost_little(node: Node) -> None:
-    """Some say nothing, some begin a frame that announces a lot and never finish it."""
+    """Some connections send nothing, some begin a frame that announces much and never finish it."""
     producer = new_producer(node.bootstrap)
     send(producer, "topic", [b"before"])
     resident = psutil.Process(node.pid).memory_info().rss

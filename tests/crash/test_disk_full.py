@@ -1,4 +1,6 @@
-"""A full disk: producers are refused in the protocol's words, everything else goes on, and it heals by itself."""
+"""A full disk: producers are refused with the protocol's error, everything else goes on, and the node recovers by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ RECORD = b"x" * 100_000
     [(500, 200, 64, []), (160, 60, 0, ["--set", "disk_reserve_bytes=0"])],
     ids=["down to the reserve", "down to the last byte"],
 )
-def test_producing_stops_and_the_rest_goes_on(
+def test_only_producing_is_refused_on_a_full_disk(
     new_node: NewNode,
     mount: Mount,
     size_megabytes: int,
@@ -38,12 +40,12 @@ def test_producing_stops_and_the_rest_goes_on(
     node.start()
     send(new_producer(node.bootstrap), "before", [b"one", b"two"])
 
-    # Without retries the client shows what the broker answered; with them it would only say that time ran out.
+    # Without retries the client reports the broker's answer; with them it would only report a time-out.
     producer = new_producer(node.bootstrap, acks="all", enable_idempotence=False, retries=0, linger_ms=0)
     taken, refusals = _fill(producer)
     assert refusals == {"KAFKA_STORAGE_ERROR"}
     assert node.running
-    # The reserve is 128 MB unless told otherwise; what was under way when it was reached may take a part of it.
+    # The default reserve is 128 MB; requests under way when it was reached may use a part of it.
     left = os.statvfs(place)
     assert left.f_bavail * left.f_bsize >= left_megabytes * MEGABYTE, "the reserve was used up by producers"
 
@@ -51,14 +53,14 @@ def test_producing_stops_and_the_rest_goes_on(
     consumer = new_consumer(node.bootstrap, "readers")
     for number in range(20):
         _commit(consumer, number)
-    # Without a reserve what is small may fit, and be taken, where something large did not.
+    # Without a reserve a small record may fit, and be accepted, where a large one did not.
     assert (_produced(producer) if left_megabytes else _refused_at_last(producer)) == "KAFKA_STORAGE_ERROR"
 
     ballast.unlink()
     _wait_until_taken(producer)
     consumer.close()
 
-    # Nothing that was acknowledged on the way into the wall is missing, also after a kill at this point.
+    # Nothing that was acknowledged before the disk was full is missing, also after a kill at this point.
     node.kill()
     node.start()
     offsets = [m.offset() for m in read_all(node.bootstrap, "filler") if m.value() == RECORD]
@@ -69,7 +71,7 @@ def test_producing_stops_and_the_rest_goes_on(
 
 
 def _fill(producer: Producer) -> tuple[list[int], set[str]]:
-    """Produce until the broker refuses; the offsets that were acknowledged and the names of the refusals."""
+    """Produce until the broker refuses; returns the acknowledged offsets and the names of the errors."""
     taken: list[int] = []
     refused: set[str] = set()
 
@@ -90,7 +92,7 @@ def _fill(producer: Producer) -> tuple[list[int], set[str]]:
 
 
 def _refused_at_last(producer: Producer) -> str:
-    """Large records until one is refused; the name of the refusal. They go where the others went."""
+    """Send large records to the same topic until one is refused; returns the name of the error."""
     deadline = time.monotonic() + 60
     while (answer := _produced(producer, RECORD)) == "taken":
         assert time.monotonic() < deadline, "a full disk takes records without end"
@@ -98,7 +100,7 @@ def _refused_at_last(producer: Producer) -> str:
 
 
 def _produced(producer: Producer, value: bytes = b"small") -> str:
-    """One record; the name of the refusal, or "taken"."""
+    """Send one record; returns the name of the error, or "taken"."""
     answers: list[str] = []
     producer.produce("filler", value, on_delivery=lambda e, m: answers.append("taken" if e is None else e.name()))
     assert producer.flush(30) == 0

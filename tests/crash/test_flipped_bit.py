@@ -1,4 +1,4 @@
-"""A bit that flipped in an old segment: the doctor says so, readers of that range are refused, the rest is served."""
+"""A flipped bit in an old segment: the doctor reports it, readers of that range are refused, the rest is served."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_damage_is_reported_and_refused(new_node: NewNode) -> None:
     node.start()
     producer = new_producer(node.bootstrap)
     for number in range(RECORDS):
-        send(producer, "old", [_value(number)])  # One at a time: a batch each, so that others stay readable.
+        send(producer, "old", [_value(number)])  # One at a time, a batch each, so that the other batches stay readable.
     send(producer, "other", [b"fine"])
     assert node.stop() == 0
     assert _doctor(node.data, "--verify").returncode == 0
@@ -36,7 +36,7 @@ def test_damage_is_reported_and_refused(new_node: NewNode) -> None:
 
     node.start()
     assert [m.value() for m in read_all(node.bootstrap, "other")] == [b"fine"]
-    assert _error_at(node.bootstrap, VICTIM) == "INVALID_MSG"  # Kafka calls it a corrupt message.
+    assert _error_at(node.bootstrap, VICTIM) == "INVALID_MSG"  # Kafka's name for a corrupt message.
     assert _readable_from(node.bootstrap, VICTIM + 1) == [_value(n) for n in range(VICTIM + 1, RECORDS)]
     before = _readable_from(node.bootstrap, 0, VICTIM)
     assert before == [_value(n) for n in range(VICTIM)]
@@ -50,7 +50,7 @@ def _value(number: int) -> bytes:
 
 
 def _flip(data: Path, value: bytes) -> Path:
-    """Flip one bit in the middle of the value, where a segment has it; the log must not have it any more."""
+    """Flip one bit in the middle of the value in its segment; the log must not have it any more."""
     for file in sorted((data / "partitions").rglob("*.log")):
         content = file.read_bytes()
         at = content.find(value)
@@ -77,7 +77,7 @@ def _error_at(bootstrap: str, offset: int) -> str:
     try:
         message = next(m for m in (consumer.poll(1.0) for _ in range(20)) if m is not None)
         error = message.error()
-        assert error is not None, f"the damaged record was handed out: {message.value()!r}"
+        assert error is not None, f"the damaged record was served: {message.value()!r}"
         return str(error.name())
     finally:
         consumer.close()

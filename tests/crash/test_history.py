@@ -1,4 +1,4 @@
-"""The checks of the soak find what they are there to find; a check that never complains would prove nothing."""
+"""The checks of the soak find the violations that they are for; a check that never fails would prove nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def told_of(**outcomes: Outcome) -> Told:
     return book.snapshot()
 
 
-def test_what_is_all_there_raises_no_complaint() -> None:
+def test_a_complete_log_has_no_violation() -> None:
     book = History()
     book.acknowledged(PLACE, 5, b"i1:1")
     book.committed("group", PLACE, 6)
@@ -45,14 +45,14 @@ def test_a_snapshot_does_not_grow() -> None:
     assert told.count() == 0
 
 
-def test_doubles_and_disorder_are_found() -> None:
+def test_duplicates_and_disorder_are_found() -> None:
     assert history.repeated_or_out_of_order(Seen({PLACE: {1: b"i1:1", 2: b"i1:1"}}))
     assert history.repeated_or_out_of_order(Seen({PLACE: {1: b"i1:2", 2: b"i1:1"}}))
     assert history.repeated_or_out_of_order(Seen({PLACE: {1: b"t1:2:1", 2: b"t1:2:0"}}))
     assert not history.repeated_or_out_of_order(Seen({PLACE: {1: b"i1:2", 2: b"i2:1"}, OTHER: {1: b"i1:1"}}))
 
 
-def test_half_a_transaction_is_found() -> None:
+def test_a_half_visible_transaction_is_found() -> None:
     whole = Seen({PLACE: {1: b"t:1"}, OTHER: {1: b"t:2"}})
     half = Seen({PLACE: {1: b"t:1"}, OTHER: {}})
     nothing = Seen({})
@@ -67,15 +67,15 @@ def test_half_a_transaction_is_found() -> None:
         assert history.half_visible(told_of(t=outcome), nothing, at_rest=True) == []
 
 
-def test_a_commit_that_went_back_is_found() -> None:
+def test_an_offset_below_an_acknowledged_commit_is_found() -> None:
     book = History()
     book.committed("group", PLACE, 6)
-    book.committed("group", PLACE, 4)  # An answer that came late does not lower what was promised.
+    book.committed("group", PLACE, 4)  # A late answer does not lower the acknowledged offset.
     assert history.behind(book.snapshot(), {("group", PLACE): 5})
     assert history.behind(book.snapshot(), {})
 
 
-def test_what_was_carried_twice_or_not_at_all_is_found() -> None:
+def test_records_copied_twice_or_never_are_found() -> None:
     def complaints(*carried: bytes) -> list[str]:
         target = dict(enumerate(carried))
         seen = Seen({("a", 0): {0: b"i:1", 1: b"i:2", 2: b"i:3"}, ("b", 0): target})

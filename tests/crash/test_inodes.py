@@ -1,4 +1,6 @@
-"""A file system without free inodes: messages are refused like on a full disk, none is stored twice, and it heals."""
+"""A file system without free inodes: messages are refused as on a full disk, none is stored twice, and the node
+recovers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from soak.node import Node
 from tests.clients.librdkafka import new_consumer, new_producer
 from tests.crash.conftest import Mount, NewNode
 
-TOPICS = [f"t{number}" for number in range(60)]  # Enough for their tails to be written beside the loop.
+TOPICS = [f"t{number}" for number in range(60)]  # Enough that their tails are written by the helper process.
 BODY_BYTES = 30_000
 ROUNDS = 4
 
@@ -60,7 +62,7 @@ def _body(name: str, number: int) -> bytes:
 
 
 def _stored(node: Node) -> dict[str, list[bytes]]:
-    """What is in each of the topics."""
+    """The stored values of each topic."""
     consumer = new_consumer(node.bootstrap, "readers", enable_partition_eof=True)
     consumer.assign([TopicPartition(name, 0, 0) for name in TOPICS])
     found: dict[str, list[bytes]] = {name: [] for name in TOPICS}
@@ -83,7 +85,7 @@ def _stored(node: Node) -> dict[str, list[bytes]]:
 
 
 def _refusal(node: Node) -> str:
-    """What a producer is told that does not try again."""
+    """The error that a producer without retries gets."""
     answers: list[str] = []
 
     def done(error: Any, message: Any) -> None:

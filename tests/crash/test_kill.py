@@ -1,4 +1,4 @@
-"""SIGKILL under load, ten times: everything acknowledged is there, in order, once, and nothing is half visible."""
+"""SIGKILL under load, ten times: everything acknowledged is readable, in order, once, and nothing is half visible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_ten_kills_under_load(tmp_path: Path) -> None:
     soak = Soak(tmp_path, seed=20)
     told = soak.run(KILLS)
     assert soak.kills == KILLS
-    assert told.count() > 500, "the load did next to nothing, so the rounds show nothing"
+    assert told.count() > 500, "the load did next to nothing, so the rounds prove nothing"
     assert len(told.transactions) > 20
 
 
@@ -34,7 +34,7 @@ def test_the_soak_notices_a_log_that_lost_its_end(tmp_path: Path) -> None:
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
         if ended.returncode >= 0:
             break
-        with contextlib.suppress(OSError, ValueError):  # A client could not bear it; the node is still there.
+        with contextlib.suppress(OSError, ValueError):  # A client may have crashed; the node is still running.
             os.kill(int((tmp_path / str(seed) / "data" / "lock").read_text()), signal.SIGKILL)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert re.search(r"was acknowledged|was committed", ended.stdout)

@@ -1,7 +1,7 @@
-"""Power cut: the disk holds only what was written to it, not what the kernel still had in memory.
+"""Power cut: the disk has only what was written to it, not what the kernel still had in memory.
 
-The data lies on an ext4 in a file. The node is stopped where it stands and the file is copied: that is the disk at the
-moment of the cut. A node on the copy must have everything that was acknowledged before.
+The data is on an ext4 in a file. The node is paused and the file is copied: the copy is the disk at the moment of the
+cut. A node on the copy must have everything that was acknowledged before.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Machine:
         self.load.start()
 
     def cut(self, number: int, judge: Judge) -> tuple[Told, list[str]]:
-        """Take the disk as it is now, start on it elsewhere, and say what was acknowledged and what is wrong there."""
+        """Copy the disk as it is now, start a node on the copy, and return what was acknowledged and what is wrong
+        there.
+        """
         copy = self._disk.with_name(f"copy{number}.img")
         self._node.suspend()
         time.sleep(0.2)  # Answers that were already on their way arrive and count.
@@ -65,16 +67,19 @@ def test_power_cuts_under_load(tmp_path: Path, new_node: NewNode, mount: Mount) 
         assert not complaints, "\n".join(complaints)
         counts.append(told.count())
     machine.load.finish()
-    assert counts[-1] > 200, "the load did next to nothing, so the cuts show nothing"
+    assert counts[-1] > 200, "the load did next to nothing, so the cuts prove nothing"
 
 
 @pytest.mark.timeout(120)
-def test_a_cut_after_syncs_that_lied_is_noticed(
+def test_a_power_cut_after_ineffective_syncs_is_found(
     tmp_path: Path, new_node: NewNode, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same on a machine whose syncs do nothing and say "done". If nothing were missing then, the test above would
-    be idle: it is these syncs, and not luck, that keep what was acknowledged."""
-    monkeypatch.setattr(reckoning, "READ_SECONDS_MAX", 3.0)  # What is lost does not come back by waiting.
+    """The same on a machine whose syncs do nothing and report success.
+
+    If nothing were missing then, the test above would prove nothing: the syncs, and not luck, make acknowledged
+    messages durable.
+    """
+    monkeypatch.setattr(reckoning, "READ_SECONDS_MAX", 3.0)  # Lost messages do not come back by waiting.
     machine = Machine(tmp_path, new_node, mount, prefix=injected("fdatasync,fsync:retval=0"))
     time.sleep(2.0)
     told, lost = machine.cut(0, lambda bootstrap, told: missing(told, read_until_all_is_there(bootstrap, told)))
@@ -84,7 +89,9 @@ def test_a_cut_after_syncs_that_lied_is_noticed(
 
 @pytest.mark.timeout(120)
 def test_a_cut_loses_what_was_not_synced(tmp_path: Path, mount: Mount) -> None:
-    """The method itself: the copy has what was synced and not what was not; else the test above would show nothing."""
+    """The method itself: the copy has what was synced and not what was not; otherwise the test above would prove
+    nothing.
+    """
     disk, copy = tmp_path / "disk.img", tmp_path / "copy.img"
     _make_file_system(disk)
     place = mount("-o", "loop", os.fspath(disk))

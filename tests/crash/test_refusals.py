@@ -1,4 +1,4 @@
-"""What cannot start says so in one line that tells what to do, and ends with a code that is not 0."""
+"""A node that cannot start prints one line that says what to do, and ends with an exit code other than 0."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_directory_of_a_later_version(new_node: NewNode) -> None:
     assert "999" in line or "version" in line or "newer" in line
 
 
-def test_an_address_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_address(tmp_path: Path) -> None:
     assert "nonsense" in refused(tmp_path / "data", kafka="nonsense")
 
 
@@ -87,7 +87,7 @@ def test_an_open_address_without_authentication(tmp_path: Path, address: str) ->
     assert "--insecure" in refused(tmp_path / "data", kafka=address)
 
 
-def test_a_clean_stop_and_a_start_that_finds_everything(new_node: NewNode) -> None:
+def test_everything_survives_a_clean_stop_and_a_start(new_node: NewNode) -> None:
     node: Node = new_node()
     node.start()
     assert node.stop() == 0

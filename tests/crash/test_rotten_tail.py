@@ -1,4 +1,4 @@
-"""Rot in the last acknowledged frame of a node that was killed: put right, or told; never cut without a word."""
+"""Rot in the last acknowledged frame of a killed node: repaired or reported, never cut silently."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.clients.librdkafka import new_producer, read_all, send
 from tests.crash.conftest import NewNode
 
 LAST = b"the last message that was acknowledged " * 20
-IDLE_S = 2.5  # More than an idle log takes for its last word.
+IDLE_S = 2.5  # Longer than an idle log takes to write its last frame.
 
 
 def played(node: Node, *, idle_s: float) -> Path:
-    """A node that has acknowledged its last message, and the file with the frame of it; the node is gone."""
+    """A killed node that has acknowledged its last message, and the file with its frame."""
     node.start()
     producer = new_producer(node.bootstrap)
     send(producer, "t", [b"before"])
@@ -34,7 +34,7 @@ def _wait_for(holds: Callable[[], bool]) -> None:
         if holds():
             return
         time.sleep(0.1)
-    raise AssertionError("it does not come")
+    raise AssertionError("it did not happen in time")
 
 
 def flip(file: Path, *bits: int) -> None:
@@ -55,7 +55,7 @@ def doctor(node: Node) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, "doctor", str(node.data)], capture_output=True, text=True, timeout=60)
 
 
-def test_a_single_bit_costs_nothing(new_node: NewNode) -> None:
+def test_a_single_flipped_bit_is_corrected(new_node: NewNode) -> None:
     node = new_node()
     flip(played(node, idle_s=0.0), 77)
     assert "a bit has flipped" in doctor(node).stdout
@@ -66,7 +66,7 @@ def test_a_single_bit_costs_nothing(new_node: NewNode) -> None:
     assert "a bit of the write-ahead log had flipped" in node.log_text()
 
 
-def test_more_than_that_is_known_as_damage(new_node: NewNode) -> None:
+def test_more_flipped_bits_are_reported_as_damage(new_node: NewNode) -> None:
     node = new_node()
     flip(played(node, idle_s=IDLE_S), 77, 500, 1999)
     assert doctor(node).returncode == 1
@@ -75,8 +75,8 @@ def test_more_than_that_is_known_as_damage(new_node: NewNode) -> None:
     assert metric(node, "longhall_wal_tail_cut_bytes") == 0
 
 
-def test_what_has_to_be_cut_is_told(new_node: NewNode) -> None:
-    """Before the log had its last word nobody knows whether the frame was torn or has rotted."""
+def test_a_cut_frame_is_reported(new_node: NewNode) -> None:
+    """Before the log's trailing frame a torn write cannot be distinguished from rot."""
     node = new_node()
     flip(played(node, idle_s=0.0), 77, 500, 1999)
     node.start()

@@ -1,4 +1,6 @@
-"""A sync that fails: the node stops with a clear word, never retries, and what it acknowledged is there afterwards."""
+"""A sync that fails: the node stops with a clear message, never retries, and what it acknowledged is readable
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def test_an_error_on_sync_stops_the_node(new_node: NewNode, when: int) -> None:
     # From that sync on, every one fails.
     node = new_node(prefix=injected(f"fdatasync,fsync:error=EIO:when={when}+"))
     node.start()
-    # Retries would hide from us what was acknowledged before the fault.
+    # Retries would hide what was acknowledged before the fault.
     settings = {"bootstrap.servers": node.bootstrap, "enable.idempotence": False, "retries": 0, "linger.ms": 0}
     producer = Producer({**settings, "log_level": 0, "message.timeout.ms": 5000})
     taken: dict[int, bytes] = {}

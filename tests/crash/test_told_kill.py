@@ -1,4 +1,6 @@
-"""A real node, killed again and again while consumers answer, settle and fail: what others hear is what happened."""
+"""A real node, killed repeatedly while consumers answer, settle and fail: the audit topic and the reports match
+the queue.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ LOAD_SECONDS = (0.3, 1.2)
 
 
 class Api:
-    """The HTTP side of a node; a call that a kill cut off gives None."""
+    """The HTTP API of a node; a call that a kill interrupted returns None."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -42,7 +44,7 @@ class Api:
 
 
 class Load:
-    """Whoever sends and whoever works, until they are told to stop."""
+    """Senders and workers that run until they are stopped."""
 
     def __init__(self, api: Api, seed: int) -> None:
         self._api = api
@@ -85,10 +87,10 @@ class Load:
 
 
 def check(node: Node, api: Api) -> int:
-    """Hold the topics against the queue; how many messages have ended."""
+    """Compare the topics with the queue; returns the number of messages that have ended."""
     told = [json.loads(message.value() or b"") for message in read_all(node.bootstrap, "work.deliveries")]
     ended = Counter(one["offset"] for one in told if one["kind"] in ("settled", "died"))
-    assert set(ended.values()) <= {1}, "something ended twice"
+    assert set(ended.values()) <= {1}, "a message ended twice"
     kinds = Counter(one["kind"] for one in told)
     assert len(read_all(node.bootstrap, "replies")) == kinds["settled"] + kinds["died"]
     assert len(read_all(node.bootstrap, "dead")) == kinds["died"]
@@ -105,7 +107,7 @@ def check(node: Node, api: Api) -> int:
 
 
 @pytest.mark.timeout(180)
-def test_no_answer_without_its_settle_and_no_fate_without_its_event(tmp_path: Path) -> None:
+def test_answers_and_reports_match_settles_and_events(tmp_path: Path) -> None:
     chance = random.Random(7)
     with Node(tmp_path / "data") as node:
         api = Api(node)

@@ -24,7 +24,7 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_page_is_there(page: str) -> None:
+def test_the_page_exists(page: str) -> None:
     assert (ROOT / page).read_text().strip()
 
 

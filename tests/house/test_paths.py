@@ -53,7 +53,7 @@ def test_named_paths_exist(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", documents(), ids=name_of)
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_have_existing_targets(document: Path) -> None:
     links = [
         link for link in LINK.findall(document.read_text()) if "://" not in link and not link.startswith("mailto:")
     ]
@@ -70,7 +70,7 @@ def test_links_lead_somewhere(document: Path) -> None:
         ("the room `world/`", ["world/"]),
     ],
 )
-def test_what_counts_as_a_path(text: str, expected: list[str]) -> None:
+def test_words_that_count_as_a_path(text: str, expected: list[str]) -> None:
     assert named_paths(text) == expected
 
 

@@ -1,9 +1,9 @@
-"""Data directories that earlier versions wrote, kept as they were: this version reads every one of them.
+"""Data directories of earlier versions, unchanged: this version reads all of them.
 
-`format-1-stopped` was stopped cleanly, `format-1-killed` by SIGKILL. Both hold: topic "letters" with the values a, b, c
+`format-1-stopped` was stopped cleanly, `format-1-killed` by SIGKILL. Both have: topic "letters" with the values a, b, c
 and the header kind=old on each, of which group "readers" has committed offset 2; topic "ledger" with one committed
-("paid") and one aborted ("never") transaction; and queue "jobs" with "first" settled and "second" waiting. Never make
-them anew: a change that cannot read them needs a new format and a way from the old one.
+("paid") and one aborted ("never") transaction; and queue "jobs" with "first" settled and "second" waiting. Never create
+them again: a change that cannot read them needs a new format and a migration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", ["format-1-stopped", "format-1-killed"])
-def test_it_is_read(name: str, tmp_path: Path) -> None:
+def test_an_old_directory_is_read(name: str, tmp_path: Path) -> None:
     shutil.unpack_archive(HERE / f"{name}.tar.gz", tmp_path)
     with Node(tmp_path / "data", options=["--sqs", "127.0.0.1:0"]) as node:
         letters = read_all(node.bootstrap, "letters")

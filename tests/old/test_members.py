@@ -1,8 +1,8 @@
-"""The directory of a cluster's node that the first release with clusters wrote, at feature level 1, kept as it was.
+"""The directory of a cluster node from the first release with clusters, at feature level 1, unchanged.
 
-`level-1-member-killed` was one node of one, killed. It holds what `tests/old/test_directories.py` says of its own, in
-two shards. This version opens it, goes on in the same formats, and raises its level when it is told to. Never make it
-anew.
+`level-1-member-killed` was the only node of its cluster, and was killed. It has the contents that
+`tests/old/test_directories.py` describes, in two shards. This version opens it, writes the same formats, and raises its
+level on request. Never create it again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
 from longhall.world.real.disk import RealDisk
 from longhall.world.real.world import RealWorld, real_world
-from simulation.replicas.contents import contents_of
+from simulation.replicas.hall_contents import contents_of
 
 HERE = Path(__file__).parent
 
 
 @asynccontextmanager
 async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
-    """The node of the directory, leading, with a coordinator of its own: that of the old cluster is lost."""
+    """The directory's node as leader, with a new coordinator: that of the old cluster is lost."""
     settings = Settings(
         data=str(home / "data"),
         kafka="127.0.0.1:0",
@@ -64,7 +64,7 @@ async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
 
 
 async def _recover(world: RealWorld, coordinator: Coordinator, settings: Settings) -> None:
-    """As `longhall cluster recover --unclean 1 --apply` does: logs of that level do not note their replicas."""
+    """Recover as `longhall cluster recover --unclean 1 --apply` does: logs of that level do not note their replicas."""
     card, identity = read_member_file(world.disk, world.entropy), read_identity(world.disk)
     assert identity is not None
     if identity.member and await coordinator.shard(0) is None:
@@ -83,7 +83,7 @@ def _messages(node: Node) -> dict[tuple[str, int], list[str]]:
 
 
 @pytest.mark.timeout(120)
-async def test_it_is_read_goes_on_and_is_raised(tmp_path: Path) -> None:
+async def test_an_old_member_directory_is_read_continued_and_raised(tmp_path: Path) -> None:
     shutil.unpack_archive(HERE / "level-1-member-killed.tar.gz", tmp_path)
     async with running(tmp_path, 2) as node:
         assert node.hall.feature_level == 1
@@ -95,7 +95,7 @@ async def test_it_is_read_goes_on_and_is_raised(tmp_path: Path) -> None:
         queue = node.hall.running_queue("jobs")
         assert queue is not None
         assert depth_of(node.hall, queue).available == 1
-    async with running(tmp_path, 1) as node:  # Back, since nothing was raised.
+    async with running(tmp_path, 1) as node:  # A restart at the old level, since nothing was raised.
         assert _messages(node)["letters", 0] == ["a", "b", "c"]
     async with running(tmp_path, 2) as node:
         assert node.cluster_node is not None

@@ -1,4 +1,4 @@
-"""The oracles themselves: each must call a lie a lie, and keep quiet about what may happen."""
+"""The oracles themselves: each must find a violation, and accept what may happen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from simulation.checkers import Violation
 from simulation.checkers.log import LogOracle
 from simulation.checkers.sends import Outcome, Place, Transaction
-from simulation.checkers.tables import (
+from simulation.checkers.topic_state import (
     KeyOracle,
     OffsetOracle,
     RetentionOracle,
@@ -18,7 +18,7 @@ from simulation.checkers.tables import (
 HERE = Place("t", 0)
 
 
-def test_what_may_happen() -> None:
+def test_permitted_outcomes_are_accepted() -> None:
     oracle = LogOracle()
     first = oracle.sending(HERE, "w", 0, [b"a", b"b"])
     unknown = oracle.sending(HERE, "w", 1, [b"c"])
@@ -38,14 +38,14 @@ def test_what_may_happen() -> None:
     "entries",
     [
         [(0, b"a"), (2, b"c"), (3, b"d")],  # An acknowledged value is missing.
-        [(0, b"a"), (1, b"b"), (2, b"d"), (3, b"c")],  # It stands elsewhere.
-        [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"), (4, b"c")],  # It stands twice.
+        [(0, b"a"), (1, b"b"), (2, b"d"), (3, b"c")],  # It is at another offset.
+        [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"), (4, b"c")],  # It is stored twice.
         [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"), (4, b"e")],  # It was refused.
-        [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"), (4, b"x")],  # Nobody sent it.
-        [(0, b"a"), (1, b"b"), (3, b"d")],  # Somebody had read it.
+        [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"), (4, b"x")],  # It was never sent.
+        [(0, b"a"), (1, b"b"), (3, b"d")],  # A reader had read it.
     ],
 )
-def test_lies_about_a_log(entries: list[tuple[int, bytes]]) -> None:
+def test_violations_in_a_log_are_found(entries: list[tuple[int, bytes]]) -> None:
     oracle = LogOracle()
     oracle.sent(oracle.sending(HERE, "w", 0, [b"a", b"b"]), 0)
     oracle.lost_sight(oracle.sending(HERE, "w", 1, [b"c"]))
@@ -56,7 +56,7 @@ def test_lies_about_a_log(entries: list[tuple[int, bytes]]) -> None:
         oracle.settle(HERE, 0, entries, entries)
 
 
-def test_what_lies_before_the_start_may_be_gone_and_order_is_checked() -> None:
+def test_deleted_records_may_be_gone_and_order_is_checked() -> None:
     oracle = LogOracle()
     oracle.sent(oracle.sending(HERE, "w", 0, [b"a"]), 0)
     oracle.sent(oracle.sending(HERE, "w", 1, [b"b"]), 1)

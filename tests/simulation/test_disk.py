@@ -1,4 +1,4 @@
-"""What a power cut may do to a disk, and what it may not."""
+"""The effects that a power cut may have on a disk, and those that it may not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def after_cut(seed: int, before: object) -> tuple[Host, SimulatedWorld]:
 SEEDS = range(60)
 
 
-def test_what_was_synced_survives_and_what_was_not_survives_in_part() -> None:
+def test_synced_bytes_survive_and_others_survive_in_part() -> None:
     async def write(world: SimulatedWorld) -> None:
         world.disk.make_directory("d")
         world.disk.sync_directory("")
@@ -55,10 +55,10 @@ def test_what_was_synced_survives_and_what_was_not_survives_in_part() -> None:
         for start in range(3072, len(content), 512):
             assert set(content[start : start + 512]) in ({ord("B")}, {0}), "torn inside a sector"
         seen.add((content[:1], len(content), content.count(b"B")))
-    assert len(seen) > 6  # Nothing, everything and mixtures of it were seen.
+    assert len(seen) > 6  # Nothing, everything and mixtures were seen.
 
 
-def test_a_name_without_its_directory_synced_may_vanish() -> None:
+def test_a_name_may_vanish_without_a_sync_of_its_directory() -> None:
     async def create(world: SimulatedWorld) -> None:
         file = world.disk.open("a", create=True)
         file.write_at(0, [b"x"])
@@ -93,7 +93,7 @@ def test_sigkill_loses_nothing_that_was_written() -> None:
     assert host.boot().disk.open("a").read_at(0, 99) == b"written"
 
 
-def test_a_failed_sync_forgets_what_a_later_one_does_not_bring_back() -> None:
+def test_writes_of_a_failed_sync_are_not_written_by_a_later_sync() -> None:
     async def fail(world: SimulatedWorld) -> None:
         file = world.disk.open("a", create=True)
         world.disk.sync_directory("")
@@ -105,7 +105,7 @@ def test_a_failed_sync_forgets_what_a_later_one_does_not_bring_back() -> None:
         assert error.errno == errno.EIO
         host._faults.sync_error_chance = 0.0
         assert await synced(world, file) is None
-        assert file.read_at(0, 5000) == b"x" * 4096  # It looks as if all were well.
+        assert file.read_at(0, 5000) == b"x" * 4096  # It reads as if it were written.
 
     contents = {after_cut(seed, fail)[1].disk.open("a").read_at(0, 5000) for seed in SEEDS}
     assert any(content != b"x" * 4096 for content in contents)
@@ -127,7 +127,7 @@ def test_the_disk_is_full_at_any_byte() -> None:
     assert disk.free_bytes() == 0
     with pytest.raises(OSError):
         file.allocate(0, 4001)
-    file.write_at(100, [b"z" * 100])  # What has its place is written.
+    file.write_at(100, [b"z" * 100])  # Bytes in allocated space are written.
     disk.remove("b")
     assert disk.free_bytes() == 6000
 
@@ -136,7 +136,7 @@ def test_the_power_is_cut_at_a_counted_change() -> None:
     simulation = Simulation(1)
     host = simulation.host("node")
     world = host.boot()
-    ran: list[str] = []
+    job_result: list[str] = []
 
     async def victim() -> None:
         file = world.disk.open("a", create=True)
@@ -145,15 +145,15 @@ def test_the_power_is_cut_at_a_counted_change() -> None:
         try:
             file.write_at(5, [b"second"])
         except Exception:
-            ran.append("handled")
-        ran.append("after")
+            job_result.append("handled")
+        job_result.append("after")
 
     async def scenario() -> None:
         world.process.start(victim())
         await asyncio.sleep(1)
 
     simulation.run(scenario())
-    assert ran == []
+    assert job_result == []
     assert host.process is not None
     assert not host.process.alive
     with pytest.raises(PowerCut):
@@ -175,7 +175,7 @@ def test_a_flipped_bit_stays_flipped() -> None:
 
 
 def written(world: SimulatedWorld, path: str, data: bytes) -> File:
-    """A file in a directory that may be lied about, written and synced, and its names too."""
+    """A file among those that may lose writes, written and synced with its names."""
     world.disk.make_directory("wal")
     file = world.disk.open(path, create=True)
     file.write_at(0, [data])
@@ -197,7 +197,7 @@ def test_a_read_that_fails_says_so_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
-def test_where_nothing_new_can_be_made_what_is_there_takes_writes(number: int) -> None:
+def test_existing_files_accept_writes_while_none_can_be_created(number: int) -> None:
     host = Simulation(1).host("node")
     world = host.boot()
     file = written(world, "wal/a", b"A")
@@ -214,7 +214,7 @@ def test_where_nothing_new_can_be_made_what_is_there_takes_writes(number: int) -
 
 
 @pytest.mark.parametrize("evicted", [True, False])
-def test_a_lost_write_is_there_until_the_page_cache_is_gone(evicted: bool) -> None:
+def test_a_lost_write_is_readable_until_the_page_cache_is_evicted(evicted: bool) -> None:
     host = Simulation(1).host("node")
     world = host.boot()
     file = written(world, "wal/a", b"A" * 600)
@@ -230,7 +230,7 @@ def test_a_lost_write_is_there_until_the_page_cache_is_gone(evicted: bool) -> No
     assert file.read_at(0, 700) == b"A" * 600 + bytes(100), "the old bytes, and zeros where the file grew"
 
 
-def test_a_misdirected_write_damages_what_was_synced_and_is_missing_itself() -> None:
+def test_a_misdirected_write_damages_synced_bytes_and_is_missing_in_its_place() -> None:
     places: set[tuple[str, int]] = set()
     for seed in range(20):
         host = Simulation(seed).host("node")
@@ -251,7 +251,7 @@ def test_a_misdirected_write_damages_what_was_synced_and_is_missing_itself() -> 
     assert {name for name, _ in places} == {"wal/a", "wal/b"}
 
 
-def test_a_copy_of_a_platter_goes_its_own_way() -> None:
+def test_a_copy_of_a_platter_is_independent() -> None:
     host = Simulation(1).host("node")
     world = host.boot()
     file = written(world, "wal/a", b"before")

@@ -1,4 +1,4 @@
-"""Virtual time, deadlocks, deaths without a trace, and the same run for the same seed."""
+"""Virtual time, deadlocks, deaths without unwinding, and the same run for the same seed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_deadlock_is_an_error() -> None:
         simulation.run(scenario())
 
 
-def test_soon_keeps_its_order_and_equal_timers_do_not() -> None:
+def test_call_soon_is_ordered_and_equal_timers_are_not() -> None:
     def order(seed: int, timers: bool) -> list[int]:
         simulation = Simulation(seed)
         seen: list[int] = []
@@ -57,22 +57,22 @@ def test_soon_keeps_its_order_and_equal_timers_do_not() -> None:
     assert len({tuple(order(seed, True)) for seed in range(10)}) > 5
 
 
-def test_the_dead_run_no_more_code() -> None:
+def test_a_dead_process_runs_no_code() -> None:
     simulation = Simulation(1)
     host = simulation.host("node")
     world = host.boot()
-    ran: list[str] = []
+    job_result: list[str] = []
 
     async def child() -> None:
         try:
             await asyncio.sleep(10)
-            ran.append("woke")
+            job_result.append("woke")
         finally:
-            ran.append("cleaned up")
+            job_result.append("cleaned up")
 
     async def victim() -> None:
         assert current_process() is world.process
-        asyncio.get_running_loop().call_later(5, ran.append, "timer")
+        asyncio.get_running_loop().call_later(5, job_result.append, "timer")
         await asyncio.gather(child(), asyncio.create_task(child()))
 
     async def scenario() -> None:
@@ -82,11 +82,11 @@ def test_the_dead_run_no_more_code() -> None:
         await asyncio.sleep(100)
 
     simulation.run(scenario())
-    assert ran == []
+    assert job_result == []
     simulation.close()
 
 
-def test_nothing_of_a_run_that_ended_touches_the_next_one() -> None:
+def test_an_ended_run_does_not_affect_the_next_one() -> None:
     first = Simulation(1)
 
     async def stubborn() -> None:
@@ -94,7 +94,7 @@ def test_nothing_of_a_run_that_ended_touches_the_next_one() -> None:
             try:
                 await asyncio.sleep(1000)
             finally:
-                async with asyncio.timeout(1):  # Of whoever runs when this is thrown away.
+                async with asyncio.timeout(1):  # It would attach to any task that runs when this is discarded.
                     await asyncio.sleep(1000)
 
     async def begin() -> None:

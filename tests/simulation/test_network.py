@@ -97,7 +97,7 @@ def test_a_reset_ends_both_ends(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "cut_power"])
-def test_peers_of_the_dead_hear_of_it_and_the_dead_hear_nothing(pair: Pair, how: str) -> None:
+def test_peers_learn_of_a_dead_process_and_the_dead_process_runs_nothing(pair: Pair, how: str) -> None:
     async def scenario() -> None:
         client, server = await pair.connect()
         client.transport.write(b"x" * 100)

@@ -27,19 +27,19 @@ from simulation.planted_topics import TOPIC_BUGS
 from simulation.planted_wings import WING_BUGS
 from simulation.runner import Job, run_job
 from simulation.scenarios.histories import HISTORIES
-from simulation.scenarios.plays import SCENARIOS
+from simulation.scenarios.registry import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 SHARE = 0.1
 TODAY = datetime.now(UTC).toordinal()
-SHARES = {"recycling": 0.15}  # Where faults are rare, one should happen.
+SHARES = {"recycling": 0.15}  # Faults are rare here, and at least one should happen.
 DOCUMENT = (ROOT / "docs" / "simulation.md").read_text()
 
 slow = pytest.mark.slow
 
 
 def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
-    """As a person would run it, in a process of its own."""
+    """Run `./dev simulate` as a user would, in a process of its own."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     if plain:
         environment["PYTHONPATH"] = str(ROOT / "src")
@@ -52,12 +52,12 @@ def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
 @slow
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 def test_nothing_is_violated(scenario: str) -> None:
-    ran = run_job(Job(1, scenario, share=SHARES.get(scenario, SHARE)))
-    assert ran.verdict == "", f"{ran.story}\n{ran.verdict}\nrerun: {ran.job.command()}"
-    assert ran.played is not None
-    assert ran.played.virtual_s >= 180 * SHARE
-    assert ran.played.acknowledged > 20
-    assert ran.played.faults >= 1
+    job_result = run_job(Job(1, scenario, share=SHARES.get(scenario, SHARE)))
+    assert job_result.verdict == "", f"{job_result.story}\n{job_result.verdict}\nrerun: {job_result.job.command()}"
+    assert job_result.result is not None
+    assert job_result.result.virtual_s >= 180 * SHARE
+    assert job_result.result.acknowledged > 20
+    assert job_result.result.faults >= 1
 
 
 @slow
@@ -96,11 +96,13 @@ def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
         assert 1 <= bug.seeds_max <= 40
 
 
-def test_every_planted_part_can_be_called_as_the_one_it_replaces() -> None:
-    """Else a run with it ends at the first call, and nothing is proved. Compiled parts do not say what they take."""
+def test_every_planted_function_has_the_signature_of_the_one_it_replaces() -> None:
+    """Otherwise a run with it ends at the first call and proves nothing. Compiled functions have no signature to
+    compare.
+    """
     script = (
-        "from simulation.bug import misfits; from simulation.planted import PLANTED;"
-        "print({name: wrong for name, bug in PLANTED.items() if (wrong := misfits(bug))})"
+        "from simulation.bug import signature_mismatches; from simulation.planted import PLANTED;"
+        "print({name: wrong for name, bug in PLANTED.items() if (wrong := signature_mismatches(bug))})"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", script]
@@ -130,7 +132,7 @@ def test_every_scenario_is_documented_and_every_history_has_its_bug() -> None:
     )
     assert [name for _, name, _, _ in rows] == list(HISTORIES)
     for _, name, where, bug in rows:
-        text = (ROOT / "src" / "longhall" / where).read_text()
+        text = (ROOT / where).read_text()
         assert f'"{name}": {name.replace("-", "_")},' in text
         assert HISTORY_BUGS[bug].scenario == name
     missing = [name for name in SCENARIOS if f"`{name}`" not in DOCUMENT]

@@ -1,4 +1,4 @@
-"""The simulated ZooKeeper under faults, by seed: what its clients may believe, and what they may not."""
+"""The simulated ZooKeeper under faults, by seed: what its clients can rely on, and what they cannot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Scenario = Callable[[Simulation, SimulatedZooKeeper], Coroutine[Any, Any, None]]
 
 
 def run(scenario: Scenario, seed: int = 1) -> str:
-    """Run it to its end; returns the hash of what happened."""
+    """Run it to its end; returns the hash of the trace."""
     simulation = Simulation(seed)
     try:
         simulation.run(scenario(simulation, SimulatedZooKeeper(simulation)))
@@ -44,7 +44,7 @@ async def wait_for(holds: Callable[[], Awaitable[bool]], seconds: float = 60.0) 
             await asyncio.sleep(0.01)
 
 
-def test_a_node_that_is_cut_off_is_forgotten_after_its_time() -> None:
+def test_the_session_of_an_unreachable_node_expires() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
         second, _ = await node(ensemble, "two")
@@ -57,7 +57,7 @@ def test_a_node_that_is_cut_off_is_forgotten_after_its_time() -> None:
 
         await wait_for(gone)
         assert TIMEOUT_S * 0.8 <= simulation.loop.time() - cut_at <= TIMEOUT_S * 1.4
-        # The one that was forgotten does not know yet: nobody can tell it.
+        # The client of the expired session does not know yet: it is cut off.
         assert heard == [Session.CONNECTED, Session.SUSPENDED]
         with pytest.raises(OutcomeUnknown):
             await first.members()
@@ -69,7 +69,7 @@ def test_a_node_that_is_cut_off_is_forgotten_after_its_time() -> None:
     run(scenario)
 
 
-def test_a_short_cut_ends_no_session() -> None:
+def test_a_short_disconnection_ends_no_session() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
         mine = await first.register(MemberDescription(node_id=1, directory="d"))
@@ -80,7 +80,7 @@ def test_a_short_cut_ends_no_session() -> None:
     run(scenario)
 
 
-def test_a_sleeper_hears_of_its_end_when_it_wakes() -> None:
+def test_a_paused_client_learns_of_its_expired_session_on_resume() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
         second, _ = await node(ensemble, "two")
@@ -91,7 +91,7 @@ def test_a_sleeper_hears_of_its_end_when_it_wakes() -> None:
         assert heard == [Session.CONNECTED]
         new = await second.campaign(2)
         assert new.epoch == old.epoch + 1
-        # It wakes up in the middle of what it was about to do.
+        # It resumes in the middle of its request.
         late = asyncio.ensure_future(
             first.change_shard(made, msgspec.structs.replace(made, leader=3, epoch=2), under=old)
         )
@@ -125,7 +125,7 @@ def test_a_dead_process_is_forgotten() -> None:
             return await second.members() == {}
 
         await wait_for(gone)
-        # The same host again: it does not have to wait for anything.
+        # The same host again: it does not have to wait.
         again = ensemble.coordinator("one", host.boot().process)
         assert host.process is not None
         await host.process.start(again.start())
@@ -139,7 +139,7 @@ def test_a_dead_process_is_forgotten() -> None:
     run(scenario)
 
 
-def test_no_session_ends_while_nobody_serves() -> None:
+def test_no_session_ends_while_no_server_serves() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
         mine = await first.register(MemberDescription(node_id=1, directory="d"))
@@ -187,7 +187,7 @@ def test_a_lost_answer_says_nothing_about_the_commit() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, _ = await node(ensemble, "one")
         state = await first.change_shard(None, ShardState(shard=1, epoch=1))
-        ensemble.weather.lose_before = ensemble.weather.lose_after = 0.5
+        ensemble.behaviour.lose_before = ensemble.behaviour.lose_after = 0.5
         for number in range(20):
             after = msgspec.structs.replace(state, leader=1, epoch=state.epoch + 1)
             try:
@@ -205,7 +205,7 @@ def test_a_lost_answer_says_nothing_about_the_commit() -> None:
     assert outcomes == {True, False}
 
 
-def test_numbers_are_unique_and_followers_are_right_in_any_weather() -> None:
+def test_numbers_are_unique_and_followers_are_right_under_faults() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         chance = simulation.stream("test")
         names = ["one", "two", "three"]
@@ -229,7 +229,7 @@ def test_numbers_are_unique_and_followers_are_right_in_any_weather() -> None:
                     pass
 
         async def trouble() -> None:
-            ensemble.weather.lose_before = ensemble.weather.lose_after = 0.05
+            ensemble.behaviour.lose_before = ensemble.behaviour.lose_after = 0.05
             for _ in range(8):
                 name = chance.choice(names)
                 what = chance.choice(["cut", "pause", "reset", "expire", "stop"])
@@ -248,7 +248,7 @@ def test_numbers_are_unique_and_followers_are_right_in_any_weather() -> None:
                 ensemble.resume(name)
                 if not ensemble.up:
                     ensemble.start()
-            ensemble.weather.lose_before = ensemble.weather.lose_after = 0.0
+            ensemble.behaviour.lose_before = ensemble.behaviour.lose_after = 0.0
 
         await asyncio.gather(trouble(), *(work(each, number % 2 + 1) for number, each in enumerate(nodes)))
         assert len(set(taken)) == len(taken)
@@ -276,7 +276,7 @@ def _is(holds: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
     return asked
 
 
-def test_one_that_has_lost_its_data_begins_anew_with_clients_that_have_given_up_their_position() -> None:
+def test_after_data_loss_clients_return_once_they_reset_their_position() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
         await first.register(MemberDescription(node_id=1, directory="d"))
@@ -285,14 +285,16 @@ def test_one_that_has_lost_its_data_begins_anew_with_clients_that_have_given_up_
         ensemble.forget()
         lost_at = simulation.loop.time()
         await wait_for(_is(lambda: heard[1:] == [Session.SUSPENDED, Session.EXPIRED, Session.CONNECTED]))
-        assert simulation.loop.time() - lost_at > TIMEOUT_S, "until then every server refuses it: it has seen too much"
+        assert simulation.loop.time() - lost_at > TIMEOUT_S, (
+            "until then every server refuses it: it has seen more commits"
+        )
         assert await first.next_epoch() == 1
         assert ensemble.peek("/members/1") is None
 
     run(scenario)
 
 
-def test_one_that_was_restored_has_the_values_and_counters_of_then_and_no_session() -> None:
+def test_a_restored_ensemble_has_the_old_values_and_counters_and_no_session() -> None:
     async def scenario(simulation: Simulation, ensemble: SimulatedZooKeeper) -> None:
         first, heard = await node(ensemble, "one")
         await first.register(MemberDescription(node_id=1, directory="d"))
@@ -301,7 +303,7 @@ def test_one_that_was_restored_has_the_values_and_counters_of_then_and_no_sessio
         kept = ensemble.backup()
         await first.change_shard(state, msgspec.structs.replace(state, leader=1, epoch=await first.next_epoch()))
         ensemble.restore(kept)
-        assert ensemble.peek("/members/1") is not None, "nobody has noticed yet that its session is over"
+        assert ensemble.peek("/members/1") is not None, "no server has noticed yet that its session is over"
         await wait_for(_is(lambda: heard[1:] == [Session.SUSPENDED, Session.EXPIRED, Session.CONNECTED]))
         assert await first.shard(0) == state
         assert await first.next_epoch() == 2

@@ -1,6 +1,6 @@
 """Two minutes of `./dev soak cluster`: real nodes, a real ZooKeeper, and a minute of faults, always in the same order.
 
-The rest of the time goes by with starting everything, and with the reckoning. `./dev soak cluster` goes on for longer.
+The rest of the time is for the start and the final checks. `./dev soak cluster` runs longer.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from longhall.coordination.ensemble import Ensemble, PartMissing
 from soak.field import enclosed
 from tests.left_out import leave_out
 
-# What the time is enough for, in an order of the seed's: the leader is cut off, killed, sleeps beyond its session; the
-# power of all fails; ZooKeeper loses its data.
+# Faults that fit into the time, in an order of the seed: the leader is cut off, killed, paused beyond its session; all
+# lose power; ZooKeeper loses its data.
 FAULTS = (
     "cut_the_leader_off",
     "kill_the_leader",
@@ -29,7 +29,7 @@ SEED = 25
 MINUTES = 1.0
 HANG_SECONDS = 260.0
 TRIES = 2
-SIGNALS_FROM = 128  # Of exit codes of a command whose child was ended by a signal.
+SIGNALS_FROM = 128  # Exit codes of a command whose child was ended by a signal.
 NO_FIELD = "no namespaces for hosts with a network of their own: they need root (or user namespaces), ip and unshare"
 
 
@@ -42,7 +42,7 @@ def test_nothing_is_lost_in_two_minutes_of_faults(tmp_path: Path) -> None:
         leave_out(NO_FIELD)
     _try_zookeeper(tmp_path / "ensemble")
     for number in range(TRIES):
-        # Each in a directory of its own: a ZooKeeper remembers the hall of its last life.
+        # Each in a directory of its own: a ZooKeeper remembers the hall of its last run.
         storm = [*command, str(tmp_path / f"storm{number}")]
         done = subprocess.run(storm, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
         print(done.stdout)
@@ -53,16 +53,16 @@ def test_nothing_is_lost_in_two_minutes_of_faults(tmp_path: Path) -> None:
 
 
 def _was_killed(code: int) -> bool:
-    """Whether the process of the clients crashed in foreign code, directly or below the command that made its field.
+    """True if the process of the clients crashed in foreign code, directly or below the command that made its field.
 
-    librdkafka does so at times (glibc finds its memory damaged) when its brokers come and go: that says nothing about
-    the cluster, and it is tried again.
+    librdkafka does so at times (glibc finds its memory corrupted) when its brokers come and go: that says nothing about
+    the cluster, and the test tries again.
     """
     return code < 0 or code > SIGNALS_FROM
 
 
 def _try_zookeeper(directory: Path) -> None:
-    """Whether one can be started here."""
+    """Fail unless a ZooKeeper can be started here."""
     ensemble = Ensemble(directory, durable=False)
     try:
         ensemble.start()

@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
-    """The node under test; None where the tests were pointed at a server that runs already."""
+    """The node under test; None if the tests use a running server."""
     if os.environ.get("LONGHALL_TEST_SQS"):
         yield None
         return
@@ -59,7 +59,7 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
 
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A second node: it asks for signatures, has a key in every state, and the least memory that a node may have."""
+    """A second node: it requires signatures, has a key in every state, and the least memory that a node may have."""
     if os.environ.get("LONGHALL_TEST_SQS"):
         leave_out("signatures, keys and memory: LONGHALL_TEST_SQS names a server whose settings are not ours")
     home = tmp_path_factory.mktemp("guarded")
@@ -126,7 +126,7 @@ def kafka(hall: Node | None) -> str:
 
 @pytest.fixture(scope=each_test)
 def sqs(endpoint: str) -> Any:
-    """The client that people use; it tries nothing twice, so that tests see every refusal."""
+    """boto3's client without retries, so that tests see every refusal."""
     return boto3.client(
         "sqs",
         endpoint_url=endpoint,
@@ -159,7 +159,7 @@ def make_queue(sqs: Any, fresh_name: FreshName) -> MakeQueue:
 
 @pytest.fixture
 def bystander(sqs: Any, make_queue: MakeQueue) -> Iterator[None]:
-    """Another client, which goes on with its work all the while and must not notice anything."""
+    """Another client, which works all the time and must not notice anything."""
     url = make_queue()
     seen: list[str] = []
     over = threading.Event()

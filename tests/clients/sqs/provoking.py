@@ -1,6 +1,6 @@
-"""Ways to the errors of the service: those that any client gets with a request that it should not have made.
+"""Requests that cause each error of the service, for any client.
 
-`test_every_error.py` adds those that need a node with other settings, and walks them all.
+`test_every_error.py` adds those that need a node with other settings, and runs them all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MEBIBYTE: Final = 1 << 20
 
 
 class Stage(NamedTuple):
-    """What a way to an error may use."""
+    """What a request that causes an error may use."""
 
     sqs: Any  # Without checks of its own, to send what it would not.
     make: MakeQueue

@@ -22,7 +22,7 @@ class Refusal(NamedTuple):
 
 
 def refusal(call: Callable[..., Any], *arguments: Any, **members: Any) -> Refusal:
-    """How a call is refused. It must be, and with some words."""
+    """The error of a call, which must be refused with a message."""
     with pytest.raises(ClientError) as caught:
         call(*arguments, **members)
     response = caught.value.response

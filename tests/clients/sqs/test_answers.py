@@ -57,7 +57,7 @@ def test_an_answer_goes_to_the_queue_that_the_request_names(sqs: Any, make_queue
     assert nothing_comes(sqs, requests)
 
 
-def test_the_fate_of_a_message_is_told(sqs: Any, make_queue: MakeQueue, kafka: str) -> None:
+def test_the_delivery_report_of_a_message_is_sent(sqs: Any, make_queue: MakeQueue, kafka: str) -> None:
     dead, replies = make_queue(), make_queue()
     work = make_queue(RedrivePolicy=redrive(sqs, dead, 1), VisibilityTimeout=0)
     asking = text(reply_to=_name(replies), correlation_id="c-1", report_fate="true")
@@ -83,7 +83,7 @@ def test_the_fate_of_a_message_is_told(sqs: Any, make_queue: MakeQueue, kafka: s
     assert second["longhall.fate"] == b"dead-lettered"
 
 
-def test_what_makes_no_sense_is_refused_and_nothing_is_sent(sqs: Any, make_queue: MakeQueue) -> None:
+def test_invalid_requests_are_refused_and_nothing_is_sent(sqs: Any, make_queue: MakeQueue) -> None:
     work = make_queue()
     for wrong in (
         {"longhall.reply-to": {"DataType": "Number", "StringValue": "1"}},

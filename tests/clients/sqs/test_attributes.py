@@ -1,4 +1,4 @@
-"""Attributes of queues: their defaults, their bounds, and what is none."""
+"""Attributes of queues: defaults, bounds and invalid values."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_a_queue_is_not_made_beyond_the_bounds(sqs: Any, make_queue: MakeQueue, 
 
 
 @pytest.mark.parametrize("value", ["ten", "", "1.5", "-0", " 5"])
-def test_numbers_that_are_none(sqs: Any, queue: str, value: str) -> None:
+def test_invalid_numbers(sqs: Any, queue: str, value: str) -> None:
     assert (
         refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"VisibilityTimeout": value})
         == INVALID_ATTRIBUTE_VALUE
     )
 
 
-def test_attributes_that_are_none(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
+def test_invalid_attributes(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
     assert refusal(sqs.get_queue_attributes, QueueUrl=queue, AttributeNames=["Unheard"]) == INVALID_ATTRIBUTE_NAME
     assert refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"Unheard": "1"}) == INVALID_ATTRIBUTE_NAME
     assert refusal(make_queue, Unheard="1") == INVALID_ATTRIBUTE_NAME
@@ -98,7 +98,7 @@ def test_attributes_that_are_none(sqs: Any, queue: str, make_queue: MakeQueue) -
 
 
 @pytest.mark.parametrize("name", ["ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"])
-def test_a_standard_queue_does_not_know_what_fifo_queues_have(sqs: Any, queue: str, name: str) -> None:
+def test_a_standard_queue_refuses_fifo_parameters(sqs: Any, queue: str, name: str) -> None:
     assert refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={name: "true"}) == INVALID_ATTRIBUTE_NAME
 
 
@@ -128,7 +128,7 @@ def test_throughput_by_group_needs_deduplication_by_group(sqs: Any, make_queue: 
     ("name", "value"),
     [("ContentBasedDeduplication", "maybe"), ("DeduplicationScope", "hall"), ("FifoThroughputLimit", "none")],
 )
-def test_words_that_are_none(sqs: Any, make_queue: MakeQueue, name: str, value: str) -> None:
+def test_invalid_words(sqs: Any, make_queue: MakeQueue, name: str, value: str) -> None:
     assert (
         refusal(sqs.set_queue_attributes, QueueUrl=make_queue(fifo=True), Attributes={name: value})
         == INVALID_ATTRIBUTE_VALUE
@@ -147,7 +147,7 @@ def test_fifo_and_names_go_together(sqs: Any) -> None:
     assert refusal(sqs.create_queue, QueueName="without-suffix", Attributes={"FifoQueue": "true"}) == INVALID_PARAMETER
 
 
-def test_encryption_settings_are_kept(sqs: Any, queue: str) -> None:
+def test_encryption_settings_are_stored(sqs: Any, queue: str) -> None:
     sqs.set_queue_attributes(
         QueueUrl=queue, Attributes={"KmsMasterKeyId": "alias/mine", "KmsDataKeyReusePeriodSeconds": "600"}
     )
@@ -159,7 +159,7 @@ def test_encryption_settings_are_kept(sqs: Any, queue: str) -> None:
     assert "KmsMasterKeyId" not in said
 
 
-def test_policies_are_kept_and_taken_away(sqs: Any, queue: str) -> None:
+def test_policies_are_stored_and_removed(sqs: Any, queue: str) -> None:
     statement = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": arn(sqs, queue)}
     policy = {"Version": "2012-10-17", "Statement": [statement]}
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
@@ -171,7 +171,7 @@ def test_policies_are_kept_and_taken_away(sqs: Any, queue: str) -> None:
     assert "Policy" not in sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
 
 
-def test_counts_follow_what_happens(sqs: Any, queue: str) -> None:
+def test_counts_follow_the_messages(sqs: Any, queue: str) -> None:
     send(sqs, queue, "a", "b", "c")
     send(sqs, queue, "later", DelaySeconds=600)
     receive(sqs, queue, 1)

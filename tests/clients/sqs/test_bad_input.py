@@ -1,4 +1,4 @@
-"""Bytes that no SDK would send: the right error or a closed door, nothing changed, nobody else disturbed."""
+"""Bytes that no SDK would send: the right error or a closed connection, nothing changed, no other client disturbed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def call(endpoint: str, action: str, body: bytes) -> tuple[int, dict[str, Any], 
 
 @pytest.fixture(autouse=True)
 def others_are_unaffected(sqs: Any, queue: str, bystander: None) -> Any:
-    """Whatever a test sends, the queue is as before and its other clients go on."""
+    """The queue is unchanged and its other clients continue, whatever a test sends."""
     send(sqs, queue, "before")
     yield
     send(sqs, queue, "after")
@@ -115,14 +115,14 @@ def test_wrong_types(endpoint: str, queue: str, members: dict[str, Any]) -> None
     assert said["__type"].endswith(("SerializationException", "InvalidParameterValueException"))
 
 
-def test_members_that_are_not_known_are_let_pass(endpoint: str, queue: str) -> None:
+def test_unknown_members_are_ignored(endpoint: str, queue: str) -> None:
     body = json.dumps({"QueueUrl": queue, "Unheard": {"of": [1]}, "AttributeNames": ["DelaySeconds"]}).encode()
     status, said, _ = call(endpoint, "GetQueueAttributes", body)
     assert (status, said) == (200, {"Attributes": {"DelaySeconds": "0"}})
 
 
 @pytest.mark.parametrize("action", ["Unheard", "sendmessage", "", "SendMessage "])
-def test_actions_that_are_none(endpoint: str, action: str) -> None:
+def test_unknown_actions(endpoint: str, action: str) -> None:
     status, said, code = call(endpoint, action + "x", b"{}")
     assert status in (400, 404)
     assert said["__type"].endswith(("UnknownOperationException", "InvalidAction"))
@@ -185,7 +185,7 @@ SMUGGLED = b"0\r\n\r\nPOST / HTTP/1.1\r\nHost: h\r\nX-Amz-Target: AmazonSQS.Purg
         "bare-newlines", "nul-in-a-name", "garbage", "tls",
     ],
 )  # fmt: skip
-def test_shapes_that_smuggle(endpoint: str, sent: bytes) -> None:
+def test_request_smuggling_is_refused(endpoint: str, sent: bytes) -> None:
     """Refused and closed: nothing behind such a request may be read as another one."""
     got = exchange(endpoint, sent)
     assert not got or 400 <= int(got.split()[1]) < 600, got
@@ -207,7 +207,7 @@ def test_a_body_beyond_every_limit_is_refused_before_it_is_read(endpoint: str) -
     assert not got or int(got.split()[1]) in (400, 413), got[:200]
 
 
-def test_slow_bodies_hold_up_nobody(sqs: Any, queue: str, endpoint: str) -> None:
+def test_slow_bodies_delay_no_other_client(sqs: Any, queue: str, endpoint: str) -> None:
     slow = [connect(endpoint) for _ in range(50)]
     try:
         for connection in slow:

@@ -1,6 +1,6 @@
-"""Requests that are proper HTTP and make no sense: wrong types, odd trees, other services, addresses with tricks.
+"""Valid HTTP requests with invalid contents: wrong types, odd trees, other services, malicious addresses.
 
-Each gets an error of the sender in the protocol it was asked in; the node is never at fault, and nothing changes.
+Each gets a sender error in its own protocol; the node never fails, and nothing changes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_every_member_of_a_wrong_type(endpoint: str, queue: str, action: str) ->
         b'\xef\xbb\xbf{"QueueUrl": "%b", "MessageBody": ""}',
     ],
 )
-def test_texts_that_are_nearly_json(endpoint: str, queue: str, body: bytes) -> None:
+def test_malformed_bodies_that_resemble_json(endpoint: str, queue: str, body: bytes) -> None:
     status, said, _ = call(endpoint, "SendMessage", body.replace(b"%b", queue.encode()))
     assert status == 400
     assert said["__type"].rpartition("#")[2] in SENDERS_FAULTS
@@ -102,7 +102,7 @@ def test_texts_that_are_nearly_json(endpoint: str, queue: str, body: bytes) -> N
         " ",
     ],
 )
-def test_targets_of_others(endpoint: str, target: str) -> None:
+def test_targets_of_other_services(endpoint: str, target: str) -> None:
     head = HEAD.format(action="X").replace("AmazonSQS.X", target)
     got = exchange(endpoint, f"{head}Content-Length: 2\r\n\r\n{{}}".encode())
     assert int(got.split()[1]) == 400
@@ -129,7 +129,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
-def test_trees_that_are_none(sqs: Any, endpoint: str, queue: str, form: str) -> None:
+def test_invalid_json_trees(sqs: Any, endpoint: str, queue: str, form: str) -> None:
     body = f"Action=SetQueueAttributes&QueueUrl={quote(queue, safe='')}&{form}"
     got = exchange(endpoint, f"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
     assert int(got.split()[1]) == 400, got
@@ -159,7 +159,7 @@ def tricks(queue: str) -> Iterator[str]:
     yield "\uff0e\uff0e\uff0f" + name
 
 
-def test_addresses_with_tricks(endpoint: str, queue: str) -> None:
+def test_malicious_addresses(endpoint: str, queue: str) -> None:
     for url in tricks(queue):
         for action, more in (("PurgeQueue", {}), ("SendMessage", {"MessageBody": "x"}), ("DeleteQueue", {})):
             status, said, code = call(endpoint, action, json.dumps({"QueueUrl": url, **more}).encode())
@@ -173,7 +173,7 @@ def test_addresses_with_tricks(endpoint: str, queue: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["/..", "/../x", "%00", "%2f..", "/%2e%2e", ";x", "\\", "/.", "//"])
-def test_paths_with_tricks(endpoint: str, queue: str, ending: str) -> None:
+def test_malicious_paths(endpoint: str, queue: str, ending: str) -> None:
     path = urlsplit(queue).path + ending
     form = "Action=PurgeQueue"
     head = f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(form)}\r\n\r\n"
@@ -183,7 +183,7 @@ def test_paths_with_tricks(endpoint: str, queue: str, ending: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE"])
-def test_methods_of_others(endpoint: str, queue: str, method: str) -> None:
+def test_unsupported_methods(endpoint: str, queue: str, method: str) -> None:
     path = urlsplit(queue).path
     head = f"{method} {path}?Action=PurgeQueue HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
     with connect(endpoint) as connection:

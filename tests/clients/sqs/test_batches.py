@@ -1,4 +1,4 @@
-"""Batches: ten at most, each entry with its own fate."""
+"""Batches: ten entries at most, each with its own result."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_whole_batch_has_a_mebibyte(sqs: Any, queue: str) -> None:
     assert nothing_comes(sqs, queue)
 
 
-def test_one_bad_entry_does_not_hold_up_the_others(sqs: Any, queue: str) -> None:
+def test_one_bad_entry_does_not_affect_the_others(sqs: Any, queue: str) -> None:
     wanted = [
         {"Id": "good", "MessageBody": "good"},
         {"Id": "characters", "MessageBody": "a\x00b"},

@@ -80,7 +80,7 @@ def test_a_key_is_the_group_of_a_fifo_queue(sqs: Any, fifo: str, kafka: str) -> 
     assert receive(sqs, fifo)[0]["Body"] == "2"
 
 
-def test_a_quota_of_the_topic_is_one_of_the_queue(sqs: Any, queue: str, kafka: str) -> None:
+def test_a_quota_of_the_topic_applies_to_the_queue(sqs: Any, queue: str, kafka: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
 
     def allow(bytes_a_second: int) -> None:

@@ -1,4 +1,4 @@
-"""A node with a file of credentials: what is signed well is served, and nothing else is."""
+"""A node with a credentials file: it serves correctly signed requests and no others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def url(sdk: Any, fresh_name: FreshName) -> str:
     return str(sdk.create_queue(QueueName=fresh_name("guarded"))["QueueUrl"])
 
 
-def test_what_is_signed_is_served_and_told_by_whom(sdk: Any, url: str) -> None:
+def test_signed_requests_are_served_and_their_signer_is_known(sdk: Any, url: str) -> None:
     send(sdk, url, "grüße <&> + %", MessageAttributes={"a": {"DataType": "Binary", "BinaryValue": b"\xff"}})
     (message,) = receive(sdk, url, AttributeNames=["SenderId"], MessageAttributeNames=["All"])
     assert message["Body"] == "grüße <&> + %"
@@ -50,7 +50,7 @@ def test_what_is_signed_is_served_and_told_by_whom(sdk: Any, url: str) -> None:
 
 
 @pytest.mark.parametrize("minutes", [-16, 16])
-def test_a_clock_that_is_a_quarter_of_an_hour_off(
+def test_a_request_signed_with_a_wrong_clock_is_refused(
     sdk: Any, url: str, minutes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = botocore.auth.get_current_datetime
@@ -64,7 +64,7 @@ def test_a_clock_that_is_a_quarter_of_an_hour_off(
 
 
 @pytest.mark.parametrize("part", ["body", "header", "path"])
-def test_what_was_changed_on_the_way_is_refused(sdk: Any, url: str, part: str) -> None:
+def test_a_request_that_was_altered_on_the_way_is_refused(sdk: Any, url: str, part: str) -> None:
     def change(request: Any, **_: Any) -> None:
         if part == "body":
             body = request.body.encode() if isinstance(request.body, str) else request.body
@@ -123,7 +123,7 @@ def own(tmp_path: Path) -> Iterator[Node]:
         yield running
 
 
-def test_a_new_file_holds_after_a_hangup_and_a_bad_one_does_not(own: Node, tmp_path: Path) -> None:
+def test_sighup_loads_valid_credentials_and_refuses_invalid_ones(own: Node, tmp_path: Path) -> None:
     file = tmp_path / "credentials"
     first = client(endpoint_of(own), "json", KEY, SECRET)
     later = client(endpoint_of(own), "json", "later", "Secret/+=")
@@ -153,7 +153,7 @@ def test_a_new_file_holds_after_a_hangup_and_a_bad_one_does_not(own: Node, tmp_p
         (["--credentials", "open-file"], "chmod 600"),
     ],
 )
-def test_what_is_not_safe_is_refused_in_one_line(tmp_path: Path, words: list[str], line: str) -> None:
+def test_unsafe_settings_are_refused_in_one_line(tmp_path: Path, words: list[str], line: str) -> None:
     write_credentials(tmp_path / "open-file")
     (tmp_path / "open-file").chmod(0o644)
     command = [*COMMAND, "serve", "--data", "data", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]

@@ -1,4 +1,4 @@
-"""Dead letters: after so many receives, with their origin, and back again by the three calls of a move."""
+"""Dead letters: after so many receives, with their origin, and redriven by the three calls of a move."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def die(sqs: Any, source: str, *texts: str) -> None:
     assert nothing_comes(sqs, source)
 
 
-def test_after_two_receives_it_is_a_dead_letter(sqs: Any, pair: tuple[str, str]) -> None:
+def test_a_message_is_dead_lettered_after_two_receives(sqs: Any, pair: tuple[str, str]) -> None:
     source, dead = pair
     (sent,) = send(sqs, source, "poison", MessageAttributes={"a": {"DataType": "String", "StringValue": "v"}})
     for count in ("1", "2"):
@@ -83,7 +83,7 @@ def _task(sqs: Any, dead: str) -> dict[str, Any]:
     return dict(sqs.list_message_move_tasks(SourceArn=arn(sqs, dead))["Results"][0])
 
 
-def test_letters_go_back_where_they_came_from(sqs: Any, pair: tuple[str, str]) -> None:
+def test_dead_letters_are_redriven_to_their_source(sqs: Any, pair: tuple[str, str]) -> None:
     source, dead = pair
     die(sqs, source, "a", "b", "c")
     assert sqs.start_message_move_task(SourceArn=arn(sqs, dead))["TaskHandle"]
@@ -99,7 +99,7 @@ def test_letters_go_back_where_they_came_from(sqs: Any, pair: tuple[str, str]) -
     assert nothing_comes(sqs, dead)
 
 
-def test_letters_go_to_a_queue_of_ones_choice(sqs: Any, pair: tuple[str, str], make_queue: MakeQueue) -> None:
+def test_dead_letters_are_redriven_to_a_chosen_queue(sqs: Any, pair: tuple[str, str], make_queue: MakeQueue) -> None:
     source, dead = pair
     other = make_queue()
     die(sqs, source, "a")
@@ -158,7 +158,7 @@ def test_moves_that_are_refused(sqs: Any, pair: tuple[str, str], queue: str, fre
     assert refusal(sqs.list_message_move_tasks, SourceArn=arn(sqs, dead), MaxResults=11) == INVALID_PARAMETER
 
 
-def test_without_its_dead_letters_a_queue_loses_nothing(sqs: Any, pair: tuple[str, str]) -> None:
+def test_a_queue_loses_nothing_without_its_dead_letter_queue(sqs: Any, pair: tuple[str, str]) -> None:
     source, dead = pair
     sqs.send_message(QueueUrl=source, MessageBody="kept")
     sqs.delete_queue(QueueUrl=dead)

@@ -1,4 +1,4 @@
-"""Every action of the service in one story, told in both protocols; what botocore called is counted."""
+"""Every action of the service in one sequence, in both protocols; the calls of botocore are counted."""
 
 from __future__ import annotations
 

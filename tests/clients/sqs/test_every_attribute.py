@@ -81,6 +81,6 @@ def test_every_attribute_of_a_message(sqs: Any, make_queue: MakeQueue) -> None:
             assert list(again["Attributes"]) == [name]
 
 
-def test_one_can_be_sent(sqs: Any, queue: str) -> None:
+def test_every_system_attribute_can_be_sent(sqs: Any, queue: str) -> None:
     assert SHAPES["MessageSystemAttributeNameForSends"]["enum"] == list(TRACE)
     assert send(sqs, queue, "x", MessageSystemAttributes=TRACE)[0]["MD5OfMessageSystemAttributes"]

@@ -1,6 +1,6 @@
-"""Every limit of the service: reached it is fine, crossed by one it is refused, and then nothing has changed.
+"""Every limit of the service: the limit itself is accepted, one beyond is refused, and then nothing has changed.
 
-The limit of messages in flight, which takes 120,000 of them, has `test_in_flight.py` to itself.
+The limit of 120,000 messages in flight is in `test_in_flight.py`.
 """
 
 from __future__ import annotations

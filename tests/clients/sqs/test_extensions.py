@@ -1,4 +1,4 @@
-"""What Longhall's queues have beyond the service, with boto3 as it is: priorities, filters, and all of it once more."""
+"""Extensions of Longhall's queues beyond SQS, with an unmodified boto3: priorities, filters, rewinds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_higher_priorities_come_first_and_are_seen(sqs: Any, make_queue: MakeQue
     ]
 
 
-def test_a_priority_that_is_none_is_refused(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
+def test_an_invalid_priority_is_refused(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
     for wrong in (
         {"DataType": "String", "StringValue": "1"},
         {"DataType": "Number", "StringValue": "-1"},
@@ -99,7 +99,7 @@ def test_a_receiver_names_a_filter_among_the_attributes_it_wants(sqs: Any, queue
     assert bodies(receive(sqs, queue, 2)) == ["2", "4"]
 
 
-def test_a_filter_without_sense_is_an_invalid_parameter(sqs: Any, queue: str) -> None:
+def test_an_invalid_filter_is_an_invalid_parameter(sqs: Any, queue: str) -> None:
     for names in (["longhall.filter=city ="], ["longhall.filter={}x"], ["longhall.filter=a", "longhall.filter=b"]):
         with pytest.raises(ClientError) as caught:
             sqs.receive_message(QueueUrl=queue, MessageAttributeNames=names)
@@ -122,7 +122,7 @@ def _drain(client: Any, url: str, count: int) -> list[str]:
     return sorted(bodies(got))
 
 
-def test_all_settled_then_rewound_comes_all_again_also_after_a_kill(killable: Node, fresh_name: FreshName) -> None:
+def test_a_rewind_delivers_all_settled_messages_again_also_after_a_kill(killable: Node, fresh_name: FreshName) -> None:
     name = fresh_name("kept")
     sent = [f"{number:03}" for number in range(30)]
     client = _client(killable)

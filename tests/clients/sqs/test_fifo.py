@@ -1,4 +1,4 @@
-"""FIFO queues: order inside a group, groups beside each other, and nothing twice."""
+"""FIFO queues: order inside a group, independent groups, and deduplication."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_order_inside_a_group(sqs: Any, fifo: str) -> None:
     assert got == [str(number) for number in range(12)]
 
 
-def test_a_group_waits_while_one_of_it_is_in_flight(sqs: Any, fifo: str) -> None:
+def test_a_group_waits_while_one_of_its_messages_is_in_flight(sqs: Any, fifo: str) -> None:
     send(sqs, fifo, "a1", "a2", MessageGroupId="a")
     send(sqs, fifo, "b1", MessageGroupId="b")
     (first,) = receive(sqs, fifo, VisibilityTimeout=600)
@@ -35,14 +35,14 @@ def test_a_group_waits_while_one_of_it_is_in_flight(sqs: Any, fifo: str) -> None
     assert bodies(receive(sqs, fifo)) == ["a2"]
 
 
-def test_what_is_given_back_is_first_again(sqs: Any, fifo: str) -> None:
+def test_a_message_that_is_given_back_is_delivered_first(sqs: Any, fifo: str) -> None:
     send(sqs, fifo, "1", "2", "3", MessageGroupId="g")
     (first,) = receive(sqs, fifo)
     sqs.change_message_visibility(QueueUrl=fifo, ReceiptHandle=first["ReceiptHandle"], VisibilityTimeout=0)
     assert bodies(sqs.receive_message(QueueUrl=fifo, MaxNumberOfMessages=10)["Messages"]) == ["1", "2", "3"]
 
 
-def test_messages_tell_their_place(sqs: Any, fifo: str) -> None:
+def test_messages_have_their_position(sqs: Any, fifo: str) -> None:
     (sent,) = send(sqs, fifo, "x", MessageGroupId="group!", MessageDeduplicationId="once")
     (message,) = receive(sqs, fifo, MessageSystemAttributeNames=["All"])
     said = message["Attributes"]
@@ -99,7 +99,7 @@ def test_the_same_attempt_gets_the_same_messages(sqs: Any, fifo: str) -> None:
     assert nothing_comes(sqs, fifo, ReceiveRequestAttemptId="attempt-2")
 
 
-def test_what_a_fifo_queue_refuses(sqs: Any, fifo: str, make_queue: MakeQueue) -> None:
+def test_requests_that_a_fifo_queue_refuses(sqs: Any, fifo: str, make_queue: MakeQueue) -> None:
     assert refusal(send, sqs, fifo, "no group") == MISSING_PARAMETER
     assert refusal(send, sqs, make_queue(fifo=True), "no id", MessageGroupId="g") == INVALID_PARAMETER
     assert refusal(send, sqs, fifo, "delayed", MessageGroupId="g", DelaySeconds=5) == INVALID_PARAMETER
@@ -111,7 +111,7 @@ def test_what_a_fifo_queue_refuses(sqs: Any, fifo: str, make_queue: MakeQueue) -
     assert bodies(receive(sqs, fifo)) == ["zero"]
 
 
-def test_what_a_standard_queue_refuses(sqs: Any, queue: str) -> None:
+def test_requests_that_a_standard_queue_refuses(sqs: Any, queue: str) -> None:
     assert refusal(send, sqs, queue, "x", MessageDeduplicationId="id") == INVALID_PARAMETER
     assert refusal(sqs.receive_message, QueueUrl=queue, ReceiveRequestAttemptId="attempt") == INVALID_PARAMETER
 

@@ -1,4 +1,4 @@
-"""How much may be in flight: a standard queue says so when it is too much."""
+"""The limit of messages in flight: a standard queue refuses beyond it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_over_the_limit(sqs: Any, queue: str, endpoint: str, tmp_path: Any) -> N
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-def test_what_kind_of_queue_says_so(sqs: Any, make_queue: MakeQueue, hall: Node | None, fifo: bool) -> None:
+def test_the_answer_over_the_limit_depends_on_the_kind_of_queue(
+    sqs: Any, make_queue: MakeQueue, hall: Node | None, fifo: bool
+) -> None:
     """With a limit that the HTTP API made small: a standard queue refuses, a FIFO queue has nothing to give."""
     if hall is None:
         leave_out("a small limit of messages in flight: LONGHALL_TEST_SQS names a server that is not ours")

@@ -48,7 +48,7 @@ def test_every_character_that_xml_has(sqs: Any, queue: str) -> None:
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x01", "\x08", "\x0b", "\x1f", "\ufffe", "\uffff"])
-def test_characters_that_xml_has_not(sqs: Any, queue: str, character: str) -> None:
+def test_characters_that_xml_lacks(sqs: Any, queue: str, character: str) -> None:
     assert refusal(send, sqs, queue, f"a{character}b") == INVALID_CONTENTS
     assert "Messages" not in sqs.receive_message(QueueUrl=queue)
 
@@ -217,13 +217,13 @@ def test_deleting_twice_is_no_error(sqs: Any, queue: str) -> None:
 
 
 @pytest.mark.parametrize("handle", ["nonsense", "AQEB" * 40])
-def test_receipt_handles_that_are_none(sqs: Any, queue: str, handle: str) -> None:
+def test_invalid_receipt_handles(sqs: Any, queue: str, handle: str) -> None:
     how = {"QueueUrl": queue, "ReceiptHandle": handle}
     assert refusal(sqs.delete_message, **how) == INVALID_RECEIPT
     assert refusal(sqs.change_message_visibility, **how, VisibilityTimeout=1) == INVALID_RECEIPT
 
 
-def test_a_receipt_handle_is_of_its_queue_alone(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
+def test_a_receipt_handle_is_valid_for_its_queue_only(sqs: Any, queue: str, make_queue: MakeQueue) -> None:
     other = make_queue()
     send(sqs, queue, "mine")
     (message,) = receive(sqs, queue, VisibilityTimeout=600)

@@ -31,7 +31,7 @@ def test_it_speaks_query(saw: Saw) -> None:
     assert saw("protocol") == "query"
 
 
-def test_a_message_goes_round(saw: Saw) -> None:
+def test_a_message_is_sent_and_received(saw: Saw) -> None:
     assert saw("round_trip") == {"same": True, "id": True, "count": "1", "left": 0}
 
 

@@ -24,7 +24,7 @@ def ask(client: Any, url: str, **members: str) -> ElementTree.Element:
         return ElementTree.fromstring(response.read())
 
 
-def test_a_message_goes_round(sqs: Any, queue: str) -> None:
+def test_a_message_is_sent_and_received(sqs: Any, queue: str) -> None:
     sent = ask(sqs, queue, Action="SendMessage", MessageBody="prä <signed>")
     assert sent.tag == f"{SPACE}SendMessageResponse"
     assert sent.findtext(f".//{SPACE}RequestId")

@@ -1,4 +1,4 @@
-"""Queues as things: made, found, listed, tagged, permitted, purged, deleted."""
+"""Queues: created, found, listed, tagged, permitted, purged, deleted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_name_is_not_given_again_at_once(sqs: Any, fresh_name: FreshName) -> N
     assert refusal(sqs.create_queue, QueueName=name) == QUEUE_DELETED_RECENTLY
 
 
-def test_making_it_again_is_no_error_unless_it_differs(sqs: Any, fresh_name: FreshName) -> None:
+def test_creating_an_existing_queue_is_an_error_only_if_it_differs(sqs: Any, fresh_name: FreshName) -> None:
     name = fresh_name("queue")
     attributes = {"VisibilityTimeout": "45"}
     url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
@@ -49,7 +49,7 @@ def test_making_it_again_is_no_error_unless_it_differs(sqs: Any, fresh_name: Fre
 
 
 @pytest.mark.parametrize("name", ["a" * 81, "with space", "dot.ted", "slash/ed", "ünder", "x.fifo"])
-def test_names_that_are_none(sqs: Any, name: str) -> None:
+def test_invalid_names(sqs: Any, name: str) -> None:
     assert refusal(sqs.create_queue, QueueName=name) == INVALID_PARAMETER
 
 
@@ -83,7 +83,7 @@ def test_the_longest_name(sqs: Any, fresh_name: FreshName) -> None:
         ("untag_queue", {"TagKeys": ["a"]}),
     ],
 )
-def test_every_action_on_a_queue_that_is_not_there(
+def test_every_action_on_a_missing_queue(
     sqs: Any, queue: str, fresh_name: FreshName, action: str, members: dict[str, Any]
 ) -> None:
     url = queue.rsplit("/", 1)[0] + "/" + fresh_name("absent")
@@ -180,5 +180,5 @@ def test_a_deleted_queue_takes_its_messages_along(sqs: Any, make_queue: MakeQueu
 
 
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1/", "http://127.0.0.1/000000000000/a b"])
-def test_addresses_that_are_none(careless: Any, endpoint: str, url: str) -> None:
+def test_invalid_addresses(careless: Any, endpoint: str, url: str) -> None:
     assert refusal(careless.send_message, QueueUrl=url, MessageBody="x") == INVALID_ADDRESS

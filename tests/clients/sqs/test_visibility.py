@@ -1,4 +1,4 @@
-"""Leases: hidden while somebody works, back afterwards, longer or shorter on request; delays and long polling."""
+"""Leases: hidden while leased, redelivered afterwards, longer or shorter on request; delays and long polling."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_message_is_given_back(sqs: Any, queue: str) -> None:
     assert bodies(receive(sqs, queue)) == ["back"]
 
 
-def test_what_is_not_in_flight_has_no_lease_to_change(sqs: Any, queue: str) -> None:
+def test_a_message_that_is_not_in_flight_has_no_lease_to_change(sqs: Any, queue: str) -> None:
     send(sqs, queue, "back")
     (message,) = receive(sqs, queue)
     how = {"QueueUrl": queue, "ReceiptHandle": message["ReceiptHandle"]}
@@ -82,7 +82,7 @@ def test_leases_beyond_their_bounds(sqs: Any, queue: str, seconds: int) -> None:
     )
 
 
-def test_a_message_that_came_back_may_still_be_deleted_by_its_first_receiver(sqs: Any, queue: str) -> None:
+def test_a_redelivered_message_can_be_deleted_by_its_first_receiver(sqs: Any, queue: str) -> None:
     send(sqs, queue, "late")
     (first,) = receive(sqs, queue, VisibilityTimeout=0)
     delete(sqs, queue, [first])
@@ -152,7 +152,7 @@ def test_every_message_wakes_one_of_many_receivers(sqs: Any, queue: str) -> None
     assert sorted(bodies(got)) == ["0", "1", "2", "3", "4"]
 
 
-def test_messages_older_than_the_retention_go(sqs: Any, queue: str) -> None:
+def test_messages_older_than_the_retention_are_deleted(sqs: Any, queue: str) -> None:
     """The shortest retention is a minute, so only that it may be set below a message's age is seen here."""
     send(sqs, queue, "kept")
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"MessageRetentionPeriod": "60"})

@@ -1,4 +1,4 @@
-"""Short ways to say what tests of the SQS door say often: receive so many, nothing comes."""
+"""Helpers for tests of the SQS door: receive so many messages, or none."""
 
 from __future__ import annotations
 

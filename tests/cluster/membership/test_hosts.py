@@ -11,20 +11,20 @@ import pytest
 from longhall.cluster.membership.hosts import Hosts
 from longhall.coordination.ports import ShardState
 from longhall.errors import Code, LonghallError
-from simulation.replicas.fleet import Fleet
-from simulation.replicas.names import name_of
+from simulation.replicas.host_names import name_of
+from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.world import Simulation
 
 SECONDS = 30.0
 
-Script = Callable[[Fleet], Coroutine[Any, Any, None]]
+Script = Callable[[SimulatedCluster], Coroutine[Any, Any, None]]
 Errand = Callable[[Hosts], Coroutine[Any, Any, str]]
 
 
 def play(script: Script, hosts: int = 4, seed: int = 1) -> None:
     """Start so many nodes, wait until three of them keep the hall, and run the script."""
     simulation = Simulation(seed)
-    fleet = Fleet(simulation, hosts)
+    fleet = SimulatedCluster(simulation, hosts)
 
     async def whole() -> None:
         fleet.start()
@@ -35,7 +35,7 @@ def play(script: Script, hosts: int = 4, seed: int = 1) -> None:
     simulation.close()
 
 
-async def ask(fleet: Fleet, errand: Errand) -> str:
+async def ask(fleet: SimulatedCluster, errand: Errand) -> str:
     """What the leader says to it."""
     leader = fleet.leader()
     assert leader is not None
@@ -54,7 +54,7 @@ async def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("in vain")
 
 
-async def refusal(fleet: Fleet, errand: Errand) -> LonghallError:
+async def refusal(fleet: SimulatedCluster, errand: Errand) -> LonghallError:
     before = record(fleet)
     with pytest.raises(LonghallError) as caught:
         await ask(fleet, errand)
@@ -62,20 +62,20 @@ async def refusal(fleet: Fleet, errand: Errand) -> LonghallError:
     return caught.value
 
 
-def record(fleet: Fleet) -> ShardState:
+def record(fleet: SimulatedCluster) -> ShardState:
     leader = fleet.leader()
     assert leader is not None
     assert leader.cluster_node is not None
     return leader.cluster_node.session.state
 
 
-def spare(fleet: Fleet) -> int:
+def spare(fleet: SimulatedCluster) -> int:
     """The one of four that keeps nothing."""
     return next(node for node in fleet.numbers if node not in record(fleet).replicas)
 
 
 def test_a_host_is_added_and_the_leader_drained() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         fourth, first = spare(fleet), record(fleet).leader
         assert "fetches everything" in await ask(fleet, lambda hosts: hosts.add(fourth))
         await asyncio.sleep(0.5)
@@ -96,7 +96,7 @@ def test_a_host_is_added_and_the_leader_drained() -> None:
 
 
 def test_another_host_takes_the_copy_of_one_that_is_drained() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         fourth = spare(fleet)
         gone = next(node for node in record(fleet).replicas if node != record(fleet).leader)
         await ask(fleet, lambda hosts: hosts.drain(gone))
@@ -109,7 +109,7 @@ def test_another_host_takes_the_copy_of_one_that_is_drained() -> None:
 
 
 def test_a_copy_moves_and_so_does_the_lead() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         fourth, first = spare(fleet), record(fleet).leader
         await ask(fleet, lambda hosts: hosts.move(first, fourth))
         await asyncio.sleep(0.5)
@@ -127,7 +127,7 @@ def test_a_copy_moves_and_so_does_the_lead() -> None:
 
 
 def test_the_number_of_copies_is_changed() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         for factor in (4, 2):
             await ask(fleet, lambda hosts, factor=factor: hosts.set_factor(factor))  # type: ignore[misc]
             await asyncio.sleep(0.5)
@@ -138,7 +138,7 @@ def test_the_number_of_copies_is_changed() -> None:
 
 
 def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         leader = record(fleet).leader
         assert (await refusal(fleet, lambda hosts: hosts.add(9))).code is Code.UNKNOWN_MEMBER
         assert (await refusal(fleet, lambda hosts: hosts.lead(9))).code is Code.UNKNOWN_MEMBER
@@ -158,7 +158,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
 
 
 def test_a_leader_that_is_stopped_hands_over_first() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         first, epoch = record(fleet).leader, record(fleet).epoch
         loop = asyncio.get_running_loop()
         fleet.down.add(first)
@@ -178,7 +178,7 @@ def test_a_leader_that_is_stopped_hands_over_first() -> None:
 
 
 def test_a_follower_that_is_killed_is_not_waited_for_though_it_managed() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         leader = fleet.leader()
         assert leader is not None
         assert leader.cluster_node is not None
@@ -198,7 +198,7 @@ def test_a_follower_that_is_killed_is_not_waited_for_though_it_managed() -> None
 
 
 def test_a_leader_whose_machine_is_gone_is_replaced_as_soon_as_its_session_ends() -> None:
-    async def script(fleet: Fleet) -> None:
+    async def script(fleet: SimulatedCluster) -> None:
         leader = fleet.leader()
         assert leader is not None
         assert leader.cluster_node is not None

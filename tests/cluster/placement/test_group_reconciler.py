@@ -24,8 +24,8 @@ from longhall.cluster.placement.topic_presence import YOUNG_MS, TopicPresence
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
-from simulation.replicas.fleet import Fleet
-from simulation.replicas.wards import Wards
+from simulation.replicas.group_processes import GroupProcesses
+from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.world import Simulation
 from tests.cluster.replication.test_leadership_suspicion import LEADER_NOT_AVAILABLE, ask
 from tests.cluster.test_unfit import other_leader
@@ -34,7 +34,7 @@ PLACED = {"longhall.placement": "any-host"}
 AWAY = 2  # The wing.
 
 
-def lives_in(wards: Wards, number: int, name: str) -> set[bytes]:
+def lives_in(wards: GroupProcesses, number: int, name: str) -> set[bytes]:
     """The ids under which the leader of a wing has this name."""
     for fleet in wards.wings.values():
         leader = fleet.leader()
@@ -44,19 +44,19 @@ def lives_in(wards: Wards, number: int, name: str) -> set[bytes]:
     return set()
 
 
-def is_led(wards: Wards, number: int) -> bool:
+def is_led(wards: GroupProcesses, number: int) -> bool:
     wings = [fleet for fleet in wards.wings.values() if fleet.wing is not None and fleet.wing.number == number]
     return any(fleet.leader() is not None for fleet in wings)
 
 
-async def named(fleet: Fleet, number: int, name: str) -> list[tuple[int, int]]:
+async def named(fleet: SimulatedCluster, number: int, name: str) -> list[tuple[int, int]]:
     """By partition, the wing that clients are sent to, and the error; 0 for none."""
     found = await ask(fleet, number, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
     rows = sorted(found.topics[0].partitions, key=lambda row: row.partition_index)
     return [(max(row.leader_id, 0) // WING_STEP, row.error_code) for row in rows]
 
 
-async def until_named(fleet: Fleet, number: int, wanted: list[tuple[int, int]]) -> None:
+async def until_named(fleet: SimulatedCluster, number: int, wanted: list[tuple[int, int]]) -> None:
     for _ in range(1000):
         if await named(fleet, number, "t") == wanted:
             return
@@ -76,7 +76,7 @@ def part(monkeypatch: pytest.MonkeyPatch, away: set[int], method: str, code: Cod
     monkeypatch.setattr(GroupReconciler, method, call)
 
 
-async def use_again(fleet: Fleet, wards: Wards, away: set[int]) -> bool:
+async def use_again(fleet: SimulatedCluster, wards: GroupProcesses, away: set[int]) -> bool:
     """Whether the wing that was away has the new topic in the end, and that alone."""
     fleet.start()
     await fleet.up(60)
@@ -105,7 +105,7 @@ async def use_again(fleet: Fleet, wards: Wards, away: set[int]) -> bool:
     return lives_in(wards, AWAY, "t") == {second.topic_id}
 
 
-async def depose(fleet: Fleet, wards: Wards) -> bool:
+async def depose(fleet: SimulatedCluster, wards: GroupProcesses) -> bool:
     """A leader that does not know yet that another one leads looks into the wings, and finds what that one has made.
     Whether it stays in all of them, while the leader goes on to believe that it leads.
     """
@@ -129,10 +129,12 @@ async def depose(fleet: Fleet, wards: Wards) -> bool:
     return all(kept) and cluster_node.session.leads(CATALOGUE_SHARD)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, play: Callable[[Fleet, Wards], Coroutine[Any, Any, bool]]) -> bool:
+def run(
+    monkeypatch: pytest.MonkeyPatch, play: Callable[[SimulatedCluster, GroupProcesses], Coroutine[Any, Any, bool]]
+) -> bool:
     simulation = Simulation(1)
-    fleet = Fleet(simulation)
-    held: bool = simulation.run(play(fleet, Wards(fleet)))
+    fleet = SimulatedCluster(simulation)
+    held: bool = simulation.run(play(fleet, GroupProcesses(fleet)))
     simulation.close()
     del simulation, fleet
     with monkeypatch.context() as quiet:  # Coroutines in the middle of something have last words.

@@ -7,13 +7,13 @@ import pytest
 
 from longhall.cluster.replication.full_sync import FilePiece, SyncManifest
 from longhall.errors import Code, LonghallError
-from simulation.replicas.fleet import Fleet
-from simulation.scenarios.stage import Stage
+from simulation.replicas.simulated_cluster import SimulatedCluster
+from simulation.scenarios.run_context import RunContext
 from tests.cluster.replication.test_replica_repair import member_of, play
 
 
 def test_the_next_one_waits_until_all_is_read_and_not_until_the_first_one_follows() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
         offer, process = member_of(fleet, leader)._offer, fleet.host(leader).process
         assert process is not None

@@ -17,8 +17,8 @@ from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
 from longhall.doors.kafka.wire.messages.cluster import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from longhall.doors.kafka.wire.schema import Message
 from longhall.log.background_jobs import BACKGROUND_JOBS
-from simulation.replicas.fleet import Fleet
-from simulation.replicas.names import name_of
+from simulation.replicas.host_names import name_of
+from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.scenarios.machine import KAFKA_PORT
 from tests.cluster.test_unfit import other_leader, play
 from tests.doors.kafka.asking import batch, produce_request
@@ -66,7 +66,7 @@ async def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not side.has_reason(alone)
 
 
-async def ask(fleet: Fleet, number: int, message: Message, version: int) -> Any:
+async def ask(fleet: SimulatedCluster, number: int, message: Message, version: int) -> Any:
     """What the Kafka door of a node answers."""
     api = next(row for row in API.values() if row.request is type(message))
     frame = encode_request(1, "test", version, message)
@@ -94,21 +94,21 @@ class Client(asyncio.Protocol):
         self._transport.write(encode_request(1, "test", version, message))
 
 
-async def connect(fleet: Fleet, number: int, name: str) -> Client:
+async def connect(fleet: SimulatedCluster, number: int, name: str) -> Client:
     network = fleet.simulation.host(name).boot(BACKGROUND_JOBS).network
     found = await network.connect(Client, name_of(number), KAFKA_PORT)
     assert isinstance(found, Client)
     return found
 
 
-async def told(fleet: Fleet, number: int) -> tuple[int, int, int]:
+async def told(fleet: SimulatedCluster, number: int) -> tuple[int, int, int]:
     """Who leads a topic and the catalogue, as this node says, and with which error."""
     found = await ask(fleet, number, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 9)
     (partition,) = found.topics[0].partitions
     return partition.leader_id, found.controller_id, partition.error_code
 
 
-async def until_told(fleet: Fleet, number: int, wanted: tuple[int, int, int]) -> None:
+async def until_told(fleet: SimulatedCluster, number: int, wanted: tuple[int, int, int]) -> None:
     for _ in range(150):
         if await told(fleet, number) == wanted:
             return
@@ -117,7 +117,7 @@ async def until_told(fleet: Fleet, number: int, wanted: tuple[int, int, int]) ->
 
 
 def test_a_leader_that_hears_nobody_names_nobody_and_the_others_name_the_next() -> None:
-    async def script(fleet: Fleet, cut: int) -> None:
+    async def script(fleet: SimulatedCluster, cut: int) -> None:
         await create_topic(fleet.nodes[cut].hall, "t", 1, {})
         await until_told(fleet, cut, (cut, cut, 0))
         sender, other = await connect(fleet, cut, "sender"), await connect(fleet, cut, "other")
@@ -151,7 +151,7 @@ def test_a_leader_that_hears_nobody_names_nobody_and_the_others_name_the_next() 
 
 
 def test_a_leader_without_the_coordinator_leads_on_and_says_so() -> None:
-    async def script(fleet: Fleet, leader: int) -> None:
+    async def script(fleet: SimulatedCluster, leader: int) -> None:
         await create_topic(fleet.nodes[leader].hall, "t", 1, {})
         for number in fleet.numbers:
             fleet.cut_coordinator(number)

@@ -20,9 +20,9 @@ from longhall.log.segment_repair import valid_headers
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import Record, build_batch, check_batch, read_records
 from simulation.platter import Inode
-from simulation.replicas.fleet import Fleet
-from simulation.scenarios.cluster_play import stage_of
-from simulation.scenarios.stage import Stage
+from simulation.replicas.simulated_cluster import SimulatedCluster
+from simulation.scenarios.cluster_run import context_of
+from simulation.scenarios.run_context import RunContext
 from simulation.world import Simulation
 
 TOPIC = "events"
@@ -30,11 +30,11 @@ COUNT = 40  # Messages, one a batch, of which some fill a segment.
 BODY = b"v" * 300
 
 
-def play(script: Callable[[Fleet, Stage], Coroutine[Any, Any, None]]) -> None:
+def play(script: Callable[[SimulatedCluster, RunContext], Coroutine[Any, Any, None]]) -> None:
     """Start three nodes with a topic of several closed segments, all of them in their files."""
     simulation = Simulation(1)
-    fleet = Fleet(simulation)
-    stage = stage_of(fleet)
+    fleet = SimulatedCluster(simulation)
+    stage = context_of(fleet)
 
     async def whole() -> None:
         fleet.start()
@@ -47,7 +47,7 @@ def play(script: Callable[[Fleet, Stage], Coroutine[Any, Any, None]]) -> None:
     simulation.close()
 
 
-async def write(stage: Stage) -> None:
+async def write(stage: RunContext) -> None:
     hall = await stage.connect("writer")
     await hall.topics.create(TOPIC, partitions=1, configs={"segment.bytes": "4096"})
     for number in range(COUNT):
@@ -55,7 +55,7 @@ async def write(stage: Stage) -> None:
     hall.close()
 
 
-async def read(stage: Stage) -> list[bytes]:
+async def read(stage: RunContext) -> list[bytes]:
     hall = await stage.connect("reader")
     offset = (await hall.records.list_offsets(TOPIC, {0: EARLIEST}))[0].offset
     found: list[bytes] = []
@@ -67,7 +67,7 @@ async def read(stage: Stage) -> list[bytes]:
     return found
 
 
-def segment(fleet: Fleet, node: int, at: int) -> Inode:
+def segment(fleet: SimulatedCluster, node: int, at: int) -> Inode:
     """One of the closed segments of the topic."""
     number = fleet.nodes[node].hall.routes[TOPIC][0].log.partition
     found = [
@@ -79,11 +79,11 @@ def segment(fleet: Fleet, node: int, at: int) -> Inode:
     return found[at]
 
 
-def contents(fleet: Fleet, node: int) -> list[bytes]:
+def contents(fleet: SimulatedCluster, node: int) -> list[bytes]:
     return [bytes(segment(fleet, node, at).content) for at in range(3)]
 
 
-def member_of(fleet: Fleet, node: int) -> GroupReplica:
+def member_of(fleet: SimulatedCluster, node: int) -> GroupReplica:
     cluster_node = fleet.nodes[node].cluster_node
     assert cluster_node is not None
     assert cluster_node.member is not None
@@ -91,7 +91,7 @@ def member_of(fleet: Fleet, node: int) -> GroupReplica:
 
 
 def test_what_is_damaged_on_the_leader_comes_from_another_node() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
         good = contents(fleet, leader)
         for at, position in ((0, 100), (0, 2000), (1, 5), (2, 3000)):
@@ -105,7 +105,7 @@ def test_what_is_damaged_on_the_leader_comes_from_another_node() -> None:
 
 
 def test_copies_that_are_damaged_in_different_places_make_a_whole_one() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         good = contents(fleet, 1)
         for node, position in ((1, 100), (2, 500), (3, 900)):
             segment(fleet, node, 0).flip(position, 4)
@@ -117,7 +117,7 @@ def test_copies_that_are_damaged_in_different_places_make_a_whole_one() -> None:
 
 
 def test_what_every_node_has_lost_is_refused_and_the_leader_leads_on() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
         for node in fleet.numbers:
             segment(fleet, node, 0).flip(100, 4)
@@ -130,7 +130,7 @@ def test_what_every_node_has_lost_is_refused_and_the_leader_leads_on() -> None:
 
 
 def test_while_a_node_that_may_have_it_is_away_readers_wait() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
         other, good = (node for node in fleet.numbers if node != leader)
         for node in (leader, other):
@@ -150,7 +150,7 @@ def test_while_a_node_that_may_have_it_is_away_readers_wait() -> None:
 def test_what_is_fetched_anew_is_whole_though_the_leader_is_not(keeps: bool) -> None:
     """It comes from the third node, or from what the node had itself."""
 
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
         late, third = (node for node in fleet.numbers if node != leader)
         good = contents(fleet, leader)
@@ -171,7 +171,7 @@ def test_what_is_fetched_anew_is_whole_though_the_leader_is_not(keeps: bool) -> 
 
 
 def test_bad_questions_are_refused_and_change_nothing() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         number = fleet.nodes[1].hall.routes[TOPIC][0].log.partition
         asked = {"partition": number, "first": 3, "behind": 5, "skip": 0}
         process, cluster_node = fleet.host(2).process, fleet.nodes[2].cluster_node
@@ -216,7 +216,7 @@ def test_bad_questions_are_refused_and_change_nothing() -> None:
 
 
 def test_a_queue_gives_out_what_is_damaged_on_its_leader_and_passes_over_what_is_lost() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         found = fleet.inside()
         assert found is not None
         process, desk = found
@@ -237,7 +237,7 @@ def test_a_queue_gives_out_what_is_damaged_on_its_leader_and_passes_over_what_is
     play(script)
 
 
-async def scrub(fleet: Fleet, node: int) -> None:
+async def scrub(fleet: SimulatedCluster, node: int) -> None:
     """A pass on this node, and what follows from it."""
     process = fleet.host(node).process
     assert process is not None
@@ -254,7 +254,7 @@ async def scrub(fleet: Fleet, node: int) -> None:
 
 
 def test_what_flips_on_a_follower_is_repaired_by_its_scrub() -> None:
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
         other, third = (node for node in fleet.numbers if node != leader)
         good = contents(fleet, leader)
@@ -272,7 +272,7 @@ def test_what_flips_on_a_follower_is_repaired_by_its_scrub() -> None:
 def test_a_follower_that_cannot_mend_in_place_fetches_everything_once() -> None:
     """The leader has the messages in other bytes, as if its cleaner had been at work, and the third lost them too."""
 
-    async def script(fleet: Fleet, stage: Stage) -> None:
+    async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
         other, third = (node for node in fleet.numbers if node != leader)
         good = contents(fleet, third)
@@ -294,7 +294,7 @@ def test_a_follower_that_cannot_mend_in_place_fetches_everything_once() -> None:
     play(script)
 
 
-def _rewrite_first(fleet: Fleet, node: int) -> None:
+def _rewrite_first(fleet: SimulatedCluster, node: int) -> None:
     """The first segment of this node has less in its first batch: the same offsets in other bytes."""
     inode = segment(fleet, node, 0)
     header = check_batch(bytes(inode.content), 0, len(inode.content))

@@ -1,0 +1,56 @@
+"""The oracle of uncommitted bytes: at a leader and at its followers they exceed the bound by at most SLACK_BYTES.
+
+The oracle counts by itself: bytes of the batches that a leader appends, until the leader calls them committed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from longhall.cluster.replication.group_replica import GroupReplica
+from longhall.cluster.replication.push_batches import BUNDLE_BYTES, PushBatch
+from simulation.checkers.violation import demand
+
+SLACK_BYTES: Final = BUNDLE_BYTES + 200_000  # Appended in one turn of the loop, before the product counts it.
+
+
+@final
+class UncommittedBytesOracle:
+    """Counts uncommitted bytes at every watched replica; `check` compares them with the bound."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.most = 0  # The most uncommitted bytes that any leader had.
+        self._followed: list[GroupReplica] = []
+
+    def watch(self, member: GroupReplica) -> None:
+        """Watch this replica too."""
+        self._followed.append(member)
+        waiting: deque[tuple[int, int]] = deque()
+        total = 0
+        appended, committed = member.on_bundle, member.on_committed
+
+        def on_bundle(bundle: PushBatch) -> None:
+            nonlocal total
+            appended(bundle)
+            waiting.append((bundle.last, bundle.size_bytes))
+            total += bundle.size_bytes
+            self.most = max(self.most, total)
+
+        def on_committed(epoch: int, index: int) -> None:
+            nonlocal total
+            committed(epoch, index)
+            while waiting and waiting[0][0] <= index:
+                total -= waiting.popleft()[1]
+
+        member.on_bundle = on_bundle
+        member.on_committed = on_committed
+
+    def check(self) -> None:
+        """Check all watched replicas."""
+        most = self.bytes_max + SLACK_BYTES
+        demand(self.most <= most, f"{self.most} bytes were uncommitted at a leader, the bound is {most}")
+        for member in self._followed:
+            pending = member.replica.pending_bytes
+            demand(pending <= most, f"{pending} bytes are uncommitted at node {member.node}, the bound is {most}")
