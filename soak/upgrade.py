@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from longhall.cli.api_client import ApiClient
 from longhall.cli.cluster.status import ask
-from longhall.cli.desk import Desk
 from longhall.cli.exits import CommandError
-from longhall.cli.profiles import HttpPlace
+from longhall.cli.profiles import HttpTarget
 from longhall.console.api.upgrading import Upgraded
 from soak.cluster import NODES, Cluster, wait_until
 from soak.node import Node
@@ -107,7 +107,7 @@ class Upgrade:
     def _upgrade(self, level: int, *, dry_run: bool = False) -> Upgraded:
         """Through a node that does not lead: it asks the one that does."""
         follower = self.cluster.followers()[0]
-        desk = Desk(HttpPlace(self.cluster.nodes[follower].http))
+        desk = ApiClient(HttpTarget(self.cluster.nodes[follower].http))
         return desk.ask("POST", "cluster/upgrade", Upgraded, {"level": level, "dry_run": dry_run})
 
     def _refusal(self, level: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longhall.cli.cluster import errand
+from longhall.cli.cluster import change
 from longhall.cluster.rpc.authentication import read_secrets
 from longhall.console.cluster_view import ClusterView, HostView
 from tests.cli.conftest import Run
@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    monkeypatch.setattr(errand, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(change, "LOOK_AGAIN_S", 0.0)
     made = Told()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Telling", (Handler,), {"told": made}))
     made.address = f"127.0.0.1:{server.server_address[1]}"

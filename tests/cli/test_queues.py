@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from longhall.cli import watching
-from longhall.cli.completing import complete_queue
+from longhall.cli import watch
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import Exit
 from soak.node import Node
 from tests.cli.conftest import Ended, Run
@@ -293,7 +293,7 @@ def test_watching(hall: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None
         if next(looks) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching.time, "sleep", sleep)
+    monkeypatch.setattr(watch.time, "sleep", sleep)
     ended = hall("queue", "list", name, "--watch", "-o", "json")
     assert ended.code == Exit.INTERRUPTED
     assert [json.loads(line)[0]["queue"] for line in ended.out.splitlines()] == [name, name]

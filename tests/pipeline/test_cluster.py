@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from longhall.cli.pipeline.running import Steps
+from longhall.cli.pipeline.spark_job import ProgressDisplay
 from longhall.pipeline.conversation import Conversation
 from longhall.records.batch import Record
 from soak.node import Node
@@ -104,14 +104,14 @@ def test_sql_keeps_running_until_it_is_interrupted(
     later = [("Bern", 5), ("Rome", 70)]
     signals = [signal.SIGINT]
 
-    def look(steps: Steps, *told: Any) -> None:
+    def look(steps: ProgressDisplay, *told: Any) -> None:
         if later and keys() == [b"Oslo"]:
             while later:
                 order(*later.pop(0))
         elif signals and keys() == [b"Oslo", b"Rome"]:
             signal.raise_signal(signals.pop())
 
-    monkeypatch.setattr(Steps, "show", look)
+    monkeypatch.setattr(ProgressDisplay, "show", look)
     order("Oslo", 50)
     query = f"select _key, city from `{source}` where amount > 10"
     run("sql", query, "--to", target, "--checkpoint", str(tmp_path), "--continuous")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from longhall.cli.pipeline.running import Steps
+from longhall.cli.pipeline.spark_job import ProgressDisplay
 from longhall.pipeline import reconcile
 from longhall.pipeline.archive.job import Archiver
 from longhall.pipeline.conversation import Conversation
@@ -98,13 +98,13 @@ def test_a_replay_that_is_interrupted_goes_on_and_sends_nothing_twice(
     words = ("replay", "--topics", source, "--to", target)
     signals = [signal.SIGINT]
 
-    def show(steps: Steps, what: str, done: int, *more: Any) -> None:
+    def show(steps: ProgressDisplay, what: str, done: int, *more: Any) -> None:
         if done and signals:
             interrupt(signals.pop())
 
     with monkeypatch.context() as patch:
         patch.setattr(replay_job, "LOOK_S", 0.1)
-        patch.setattr(Steps, "show", show)
+        patch.setattr(ProgressDisplay, "show", show)
         ended = command(*words, "--rate", "0.001")
     assert ended.code == 130
     assert ended.err.splitlines()[-1] == "longhall: interrupted; the same command goes on where it was"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from longhall.cli.pipeline.running import Steps
+from longhall.cli.pipeline.spark_job import ProgressDisplay
 from longhall.cli.pipeline.sql import follow
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.sql import SqlOptions, Watermark, parse_schemas, parse_watermark, start
@@ -54,7 +54,7 @@ class Endless:
 def test_a_query_is_stopped_when_an_end_is_wanted() -> None:
     query: Any = Endless()
     wanted = iter((False, True))
-    assert follow(query, Steps(silent=True), lambda seconds: next(wanted)) == (7, 2)
+    assert follow(query, ProgressDisplay(silent=True), lambda seconds: next(wanted)) == (7, 2)
     assert query.stopped
 
 

@@ -18,7 +18,7 @@ from longhall.cli.produce import ACKS, Acks, Compression
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from longhall.cli.benching import Load, Phase, Show
+    from longhall.cli.bench_load import Load, Phase, Show
     from longhall.client.hall import Hall
 
 _COLUMNS = (
@@ -48,8 +48,8 @@ def bench(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Produce and consume as fast as it goes for a few seconds, in a topic of its own that is deleted afterwards."""
-    from longhall.cli.benching import run_load
-    from longhall.cli.talk import talk
+    from longhall.cli.bench_load import run_load
+    from longhall.cli.kafka_client import call_hall
 
     if acks is Acks.NONE:
         raise CommandError("without acknowledgements there is nothing to measure: --acks all or 1", Exit.USAGE)
@@ -59,13 +59,13 @@ def bench(
         with _live(output) as show:
             return await run_load(hall, load, show)
 
-    show_rows([phase.row() for phase in talk(address, profile, ask)], _COLUMNS, output, "")
+    show_rows([phase.row() for phase in call_hall(address, profile, ask)], _COLUMNS, output, "")
 
 
 def _load(
     seconds: float, size: str, batch: str, partitions: int, in_flight: int, compression: Compression, acks: Acks
 ) -> Load:
-    from longhall.cli.benching import Load
+    from longhall.cli.bench_load import Load
     from longhall.node.quantities import parse_size_bytes
     from longhall.records import compression as codecs
 

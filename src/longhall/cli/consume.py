@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_topic
+from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, ProfileOption
 from longhall.cli.produce import LineFormat, unescape
 
 if TYPE_CHECKING:
-    from longhall.cli.lines import LineStyle
+    from longhall.cli.message_lines import LineStyle
     from longhall.client.hall import Hall
     from longhall.client.reader import Consumed
     from longhall.queues.filters import Filter
@@ -58,25 +58,25 @@ def consume(
     ] = LineFormat.TEXT,
 ) -> None:
     """Print messages, up to what is there now, or for as long as they come (--follow)."""
-    from longhall.cli.consuming import ConsumeOptions, consume_as_member, consume_places
-    from longhall.cli.lines import LineStyle
-    from longhall.cli.moments import parse_place
-    from longhall.cli.talk import talk
+    from longhall.cli.consumer import ConsumeOptions, consume_as_member, consume_partitions
+    from longhall.cli.kafka_client import call_hall
+    from longhall.cli.message_lines import LineStyle
+    from longhall.cli.start_position import parse_start_position
 
     if group is not None and partition:
         raise CommandError("a group shares out the partitions itself: leave --partition or --group out", Exit.USAGE)
-    place = parse_place(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
+    place = parse_start_position(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
     wish = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
     style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)
     write = _LineWriter(output, style)
 
     async def ask(hall: Hall) -> None:
         if group is None:
-            await consume_places(hall, wish, write)
+            await consume_partitions(hall, wish, write)
         else:
             await consume_as_member(hall, group, wish, write)
 
-    talk(address, profile, ask)
+    call_hall(address, profile, ask)
 
 
 def _compiled(filter: str) -> Filter | None:
@@ -94,7 +94,7 @@ class _LineWriter:
     """Writes what was consumed to standard output and sees that it got there before anything is committed."""
 
     def __init__(self, output: LineFormat, style: LineStyle) -> None:
-        from longhall.cli.lines import json_line, printable, text_line
+        from longhall.cli.message_lines import json_line, printable, text_line
 
         self._json = json_line if output is LineFormat.JSON else None
         self._text = text_line

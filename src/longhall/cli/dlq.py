@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.completing import complete_queue
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import show_moment
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows, tell
-from longhall.cli.queue_looking import body_text
+from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_outcome, show_rows
+from longhall.cli.queue_browse import body_text
+from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
-    from longhall.cli.desk import Desk
+    from longhall.cli.api_client import ApiClient
     from longhall.console.api.letters import LetterOut
     from longhall.queues.messages import MoveTask
 
@@ -62,17 +62,17 @@ def list_letters(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """List dead letters with why, where and after how many attempts they died."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.letters import LettersOut
     from longhall.console.api.messages import COUNT_MAX
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
+    client = open_client(address, profile)
+    name = _letters_of(client, queue)
     found: list[LetterOut] = []
     after = ""
     while len(found) < count:
         query = {"count": min(count - len(found), COUNT_MAX), "after": after}
-        page = desk.ask("GET", of_queue(name, "letters"), LettersOut, query=query)
+        page = client.ask("GET", queue_path(name, "letters"), LettersOut, query=query)
         found += page.letters
         after = page.next
         if not after:
@@ -92,18 +92,18 @@ def show(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show one dead letter with its attributes, its attempts and its whole body."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.letters import LetterOut
 
-    desk = open_desk(address, profile)
-    letter = desk.ask("GET", of_queue(_letters_of(desk, queue), "letters", message), LetterOut)
+    client = open_client(address, profile)
+    letter = client.ask("GET", queue_path(_letters_of(client, queue), "letters", message), LetterOut)
     if output is Format.JSON:
         _show_json(letter)
         return
-    facts: dict[str, object] = {**_row(letter), "sent": show_moment(letter.sent_ms), "group": letter.group}
+    facts: dict[str, object] = {**_row(letter), "sent": show_timestamp(letter.sent_ms), "group": letter.group}
     facts.pop("body")
     for number, attempt in enumerate(letter.history, 1):
-        facts[f"attempt {number}"] = f"{show_moment(attempt.received_ms)}, {attempt.how}"
+        facts[f"attempt {number}"] = f"{show_timestamp(attempt.received_ms)}, {attempt.how}"
     for name, value in letter.attributes.items():
         facts[f"attribute {name}"] = value if isinstance(value, str) else value.value or value.base64
     show_facts(facts, output)
@@ -128,25 +128,25 @@ def edit(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Change the body or the attributes of a dead letter; without any option, its body in your editor."""
-    from longhall.cli.desk import of_queue, open_desk
-    from longhall.cli.letters import attributes_after, edited_body
+    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.letter_editor import attributes_after, edited_body
     from longhall.console.api.letters import LetterOut
 
     if body is not None and file is not None:
         raise CommandError("say --body or --file, not both", Exit.USAGE)
-    desk = open_desk(address, profile)
-    path = of_queue(_letters_of(desk, queue), "letters", message)
-    letter = desk.ask("GET", path, LetterOut)
+    client = open_client(address, profile)
+    path = queue_path(_letters_of(client, queue), "letters", message)
+    letter = client.ask("GET", path, LetterOut)
     value: dict[str, object] = {}
     if attribute or unset:
         value["attributes"] = attributes_after(letter, attribute or [], unset or [])
     if body is not None or file is not None or not value:
         value["body"] = edited_body(letter, body, file)
-    changed = desk.ask("PATCH", path, LetterOut, value)
+    changed = client.ask("PATCH", path, LetterOut, value)
     if output is Format.JSON:
         _show_json(changed)
     else:
-        note(f"edited {message}")
+        print_note(f"edited {message}")
 
 
 @app.command()
@@ -169,34 +169,34 @@ def redrive(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Send dead letters back to work. It goes on by itself, also when this command or the node is stopped."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.queues.messages import MoveTask
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
+    client = open_client(address, profile)
+    name = _letters_of(client, queue)
     value = {"target": target, "rate_max": rate, "ids": ids or [], "filter": filter}
-    move = desk.ask("POST", of_queue(name, "moves"), MoveTask, value)
+    move = client.ask("POST", queue_path(name, "moves"), MoveTask, value)
     if no_wait:
-        tell(
+        show_outcome(
             _move_row(move), f"began to move {move.to_move} messages; `longhall dlq moves {name}` shows how far", output
         )
         return
     try:
-        move = _follow(desk, name, move, output)
+        move = _follow(client, name, move, output)
     except KeyboardInterrupt:
-        note(f"it goes on; `longhall dlq moves {name}` shows how far, `longhall dlq cancel {name}` stops it")
+        print_note(f"it goes on; `longhall dlq moves {name}` shows how far, `longhall dlq cancel {name}` stops it")
         raise
-    tell(_move_row(move), f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}", output)
+    show_outcome(_move_row(move), f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}", output)
     if move.state == "FAILED":
         raise CommandError(f"the move failed: {move.failure}")
 
 
-def _follow(desk: Desk, name: str, move: MoveTask, output: Format) -> MoveTask:
+def _follow(client: ApiClient, name: str, move: MoveTask, output: Format) -> MoveTask:
     """Wait for the end of a move, with something to look at for whoever looks."""
     if output is Format.JSON or not sys.stderr.isatty():
         while move.state not in ENDED:
             time.sleep(LOOK_AGAIN_S)
-            move = _look(desk, name, move.task_id)
+            move = _look(client, name, move.task_id)
         return move
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -205,23 +205,23 @@ def _follow(desk: Desk, name: str, move: MoveTask, output: Format) -> MoveTask:
         task = progress.add_task("", total=move.to_move, completed=move.moved)
         while move.state not in ENDED:
             time.sleep(LOOK_AGAIN_S)
-            move = _look(desk, name, move.task_id)
+            move = _look(client, name, move.task_id)
             progress.update(task, completed=move.moved)
     return move
 
 
-def _look(desk: Desk, name: str, task_id: str) -> MoveTask:
-    for move in _moves(desk, name):
+def _look(client: ApiClient, name: str, task_id: str) -> MoveTask:
+    for move in _moves(client, name):
         if move.task_id == task_id:
             return move
     raise CommandError("the node does not know the move any more")
 
 
-def _moves(desk: Desk, name: str) -> list[MoveTask]:
-    from longhall.cli.desk import of_queue
+def _moves(client: ApiClient, name: str) -> list[MoveTask]:
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import Moves
 
-    return desk.ask("GET", of_queue(name, "moves"), Moves).moves
+    return client.ask("GET", queue_path(name, "moves"), Moves).moves
 
 
 @app.command()
@@ -232,11 +232,11 @@ def moves(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the redrives of a queue, the newest first."""
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
-    rows = [_move_row(move) for move in _moves(desk, name)]
+    client = open_client(address, profile)
+    name = _letters_of(client, queue)
+    rows = [_move_row(move) for move in _moves(client, name)]
     show_rows(rows, _MOVES, output, f"nothing was moved out of {name}")
 
 
@@ -248,24 +248,24 @@ def cancel(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Stop the redrive that runs; what was moved stays moved."""
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
     from longhall.queues.messages import MoveTask
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
-    running = [move for move in _moves(desk, name) if move.state not in ENDED]
+    client = open_client(address, profile)
+    name = _letters_of(client, queue)
+    running = [move for move in _moves(client, name) if move.state not in ENDED]
     if not running:
         raise CommandError(f"nothing is moved out of {name} at the moment")
-    move = desk.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
-    tell(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", output)
+    move = client.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
+    show_outcome(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", output)
 
 
-def _letters_of(desk: Desk, queue: str) -> str:
+def _letters_of(client: ApiClient, queue: str) -> str:
     """The queue of dead letters that is meant: the one named if others' letters go there, else where its own go."""
-    from longhall.cli.desk import of_queue
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
-    described = desk.ask("GET", of_queue(queue), QueueShape)
+    described = client.ask("GET", queue_path(queue), QueueShape)
     letters = described.settings.get("dead_letters")
     if not described.dead_letters_of and isinstance(letters, dict):
         return str(letters["queue"])
@@ -275,7 +275,7 @@ def _letters_of(desk: Desk, queue: str) -> str:
 def _row(letter: LetterOut) -> Row:
     return {
         "message_id": letter.message_id,
-        "died": show_moment(letter.died_ms) if letter.died_ms else None,
+        "died": show_timestamp(letter.died_ms) if letter.died_ms else None,
         "reason": letter.reason,
         "source": letter.source,
         "attempts": letter.attempts,
@@ -293,7 +293,7 @@ def _move_row(move: MoveTask) -> Row:
         "moved": move.moved,
         "to_move": move.to_move,
         "rate_max": move.rate_max,
-        "started": show_moment(move.started_ms),
+        "started": show_timestamp(move.started_ms),
         "failure": move.failure,
     }
 

@@ -12,10 +12,10 @@ import typer
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import OutputOption
-from longhall.cli.output import Column, Format, note, show_facts, show_json, show_rows
+from longhall.cli.output import Column, Format, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
-    from longhall.cli.examining import Examination, Progress
+    from longhall.cli.examination import Examination, Progress
 
 _COPY_COLUMNS = (
     Column("node", "node", right=True),
@@ -55,7 +55,7 @@ def doctor(
 def _look_at(data: str, verify: bool, output: Format) -> None:
     examination, running = _examine(data, verify)
     if running is not None:
-        note(f"longhall: {running}; what it writes meanwhile may be misread, so stop it for a certain answer")
+        print_note(f"longhall: {running}; what it writes meanwhile may be misread, so stop it for a certain answer")
     findings = [finding._asdict() for finding in examination.findings]
     if output is Format.JSON:
         show_json({"directory": data, **examination.facts, "findings": findings, "damaged": examination.damaged})
@@ -70,12 +70,12 @@ def _look_at(data: str, verify: bool, output: Format) -> None:
             "restore it from a copy, or let retention take the damaged part away"
         )
     if output is not Format.JSON:
-        note("no damage found" if verify else "no damage found; --verify reads every message as well")
+        print_note("no damage found" if verify else "no damage found; --verify reads every message as well")
 
 
 def _compare(directories: list[str], verify: bool, output: Format) -> None:
     """Every directory by itself, then all of them together."""
-    from longhall.cli.copies import compare, facts_of
+    from longhall.cli.copy_comparison import compare, facts_of
     from longhall.errors import LonghallError
     from longhall.world.real.disk import RealDisk
 
@@ -85,7 +85,7 @@ def _compare(directories: list[str], verify: bool, output: Format) -> None:
         if running is not None:
             raise CommandError(f"{directory}: {running}; stop it before its copy is compared")
         for finding in examination.findings:
-            note(f"{directory}: {finding.severity}: {finding.place}: {finding.text}")
+            print_note(f"{directory}: {finding.severity}: {finding.place}: {finding.text}")
         if examination.damaged:
             damaged.append(directory)
     if damaged:
@@ -112,11 +112,11 @@ def _compare(directories: list[str], verify: bool, output: Format) -> None:
     else:
         show_rows(rows, _COPY_COLUMNS, output, "")
         for line in comparison.notes:
-            note(line)
+            print_note(line)
         for one in comparison.differences:
-            note(f"nodes {one.nodes[0]} and {one.nodes[1]} differ in {one.what}")
+            print_note(f"nodes {one.nodes[0]} and {one.nodes[1]} differ in {one.what}")
         for group in groups:
-            note(f"the copies of nodes {', '.join(map(str, group))} agree at entry {comparison.index}")
+            print_note(f"the copies of nodes {', '.join(map(str, group))} agree at entry {comparison.index}")
     if comparison.differences:
         raise CommandError("the copies differ: keep those that agree, and have the others fetch everything")
 
@@ -124,7 +124,7 @@ def _compare(directories: list[str], verify: bool, output: Format) -> None:
 def _examine(data: str, verify: bool) -> tuple[Examination, str | None]:
     import msgspec
 
-    from longhall.cli.examining import Examination
+    from longhall.cli.examination import Examination
     from longhall.errors import LonghallError
     from longhall.world.real.disk import RealDisk
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_group
+from longhall.cli.completion import complete_group
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.groups import Place
@@ -54,7 +54,7 @@ def list_groups(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """List all consumer groups."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> list[Row]:
         return [
@@ -62,7 +62,7 @@ def list_groups(
             for group in await hall.groups.list(state)
         ]
 
-    show_rows(talk(address, profile, ask), _LIST, output, "there are no groups")
+    show_rows(call_hall(address, profile, ask), _LIST, output, "there are no groups")
 
 
 @app.command()
@@ -73,12 +73,12 @@ def describe(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show a group's members, what they read, and how far they are behind."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], list[Row]]:
         return await _describe(hall, group)
 
-    facts, members, offsets = talk(address, profile, ask)
+    facts, members, offsets = call_hall(address, profile, ask)
     if output is Format.JSON:
         show_json({**facts, "members": members, "offsets": offsets})
         return
@@ -161,8 +161,8 @@ def reset(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Move the offsets of a group without members. Shows what would be done unless told to --execute."""
-    from longhall.cli.resetting import plan_reset
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
+    from longhall.cli.offset_reset import plan_reset
 
     if (to is None) == (shift_by is None):
         raise CommandError("say where: either --to or --shift-by", Exit.USAGE)
@@ -178,13 +178,13 @@ def reset(
             for place, (now, target) in sorted(plan.items())
         ]
 
-    rows = talk(address, profile, ask)
+    rows = call_hall(address, profile, ask)
     if output is Format.JSON:
         show_json({"group": group, "executed": execute, "offsets": rows})
         return
     show_rows(rows, _RESET, output, f"{group} has read nothing; name what it shall read with --topic")
     if rows and not execute:
-        note("nothing was changed; say --execute to do it")
+        print_note("nothing was changed; say --execute to do it")
 
 
 @app.command()
@@ -196,7 +196,7 @@ def delete(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete groups without members, with their offsets."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
     from longhall.cli.topic import confirm
 
     confirm(f"delete {', '.join(groups)} with the offsets?", yes)
@@ -205,8 +205,8 @@ def delete(
         for group in groups:
             await hall.groups.delete(group)
 
-    talk(address, profile, ask)
+    call_hall(address, profile, ask)
     if output is Format.JSON:
         show_json({"deleted": groups})
     else:
-        note(f"deleted {', '.join(groups)}")
+        print_note(f"deleted {', '.join(groups)}")

@@ -39,7 +39,7 @@ def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, no
     if output is Format.JSON:
         show_json(list(rows))
     elif not rows:
-        note(nothing)
+        print_note(nothing)
     elif sys.stdout.isatty():
         _show_ruled(rows, columns)
     else:
@@ -61,15 +61,15 @@ def show_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=text_of))
 
 
-def tell(facts: Row, sentence: str, output: Format) -> None:
+def show_outcome(facts: Row, sentence: str, output: Format) -> None:
     """What was done: facts for programs, a sentence for people."""
     if output is Format.JSON:
         show_json(facts)
     else:
-        note(sentence)
+        print_note(sentence)
 
 
-def size_of(size_bytes: int) -> str:
+def short_size(size_bytes: int) -> str:
     """A size in about three digits."""
     amount = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -79,7 +79,7 @@ def size_of(size_bytes: int) -> str:
     return f"{amount:.1f} TiB"
 
 
-def age_of(age_ms: int) -> str:
+def short_age(age_ms: int) -> str:
     """A time span in its two largest units."""
     if age_ms < 1000:
         return f"{age_ms} ms" if age_ms > 0 else "-"
@@ -92,7 +92,7 @@ def age_of(age_ms: int) -> str:
     return " ".join(word for word in words[:2] if not word.startswith("0 "))
 
 
-def note(message: str) -> None:
+def print_note(message: str) -> None:
     """Something a person wants to hear and a program does not."""
     print(message, file=sys.stderr)
 

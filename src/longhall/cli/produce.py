@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.completing import complete_topic
+from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, note, show_json
+from longhall.cli.output import Format, print_note, show_json
 
 if TYPE_CHECKING:
-    from longhall.cli.lines import LineStyle, Message
-    from longhall.cli.producing import Outcome
+    from longhall.cli.line_producer import Outcome
+    from longhall.cli.message_lines import LineStyle, Message
     from longhall.client.hall import Hall
 
 
@@ -81,9 +81,9 @@ def produce(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Produce a message for every line of the files, or of standard input."""
-    from longhall.cli.lines import LineStyle, parse_header, parse_json_line, parse_text_line
-    from longhall.cli.producing import produce_lines
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
+    from longhall.cli.line_producer import produce_lines
+    from longhall.cli.message_lines import LineStyle, parse_header, parse_json_line, parse_text_line
     from longhall.client.producer import Options
     from longhall.records import compression as codecs
 
@@ -107,7 +107,7 @@ def produce(
         return await produce_lines(hall, topic, files or [], understand, options)
 
     started = time.monotonic()
-    outcome = talk(address, profile, ask)
+    outcome = call_hall(address, profile, ask)
     _report(outcome, time.monotonic() - started, output)
 
 
@@ -115,7 +115,7 @@ def _report(outcome: Outcome, seconds: float, output: Format) -> None:
     if output is Format.JSON:
         show_json({"topic": outcome.topic, "messages": outcome.messages, "bytes": outcome.bytes, "seconds": seconds})
     else:
-        note(f"{outcome.messages} message{'s' * (outcome.messages != 1)} produced to {outcome.topic}")
+        print_note(f"{outcome.messages} message{'s' * (outcome.messages != 1)} produced to {outcome.topic}")
     if outcome.failure is not None:
         raise CommandError(outcome.failure)
 

@@ -30,7 +30,7 @@ DEFAULT_HTTP: Final = "127.0.0.1:8080"
 _KEYS: Final = ("address", "http", "access_key", "secret")
 
 
-class HttpPlace(NamedTuple):
+class HttpTarget(NamedTuple):
     """Where the HTTP port is, and what to show there if it asks."""
 
     address: str
@@ -53,7 +53,7 @@ def find_address(address: str | None, profile: str | None, environment: Mapping[
     return fields["address"]
 
 
-def find_http(http: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> HttpPlace:
+def find_http(http: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> HttpTarget:
     """The HTTP port to ask, with credentials if there are any."""
     given = http or (environment.get("LONGHALL_HTTP_ADDRESS") if profile is None else None)
     fields: dict[str, str] = {}
@@ -64,7 +64,7 @@ def find_http(http: str | None, profile: str | None, environment: Mapping[str, s
             given = given or fields.get("http")
             if given is None:
                 raise _wrong(f'{path}: profiles.{name} needs http for this, like http = "{DEFAULT_HTTP}"')
-    return HttpPlace(
+    return HttpTarget(
         given or DEFAULT_HTTP,
         environment.get("LONGHALL_ACCESS_KEY") or fields.get("access_key", ""),
         environment.get("LONGHALL_SECRET") or fields.get("secret", ""),

@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli import queue_again, queue_looking
-from longhall.cli.completing import complete_queue
+from longhall.cli import queue_browse, queue_rewind
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import show_moment
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, show_facts, show_json, show_rows, size_of, tell
-from longhall.cli.queue_settings import Fields, nested, shown, unset, with_settings
+from longhall.cli.output import (
+    Column,
+    Format,
+    Row,
+    short_age,
+    short_size,
+    show_facts,
+    show_json,
+    show_outcome,
+    show_rows,
+)
+from longhall.cli.queue_settings import Fields, nest_settings, show_settings, unset_settings, with_settings
+from longhall.cli.timestamps import show_timestamp
 from longhall.cli.topic import confirm
-from longhall.cli.watching import WatchOption, watch
+from longhall.cli.watch import WatchOption, watch
 
 if TYPE_CHECKING:
-    from longhall.cli.desk import Desk
+    from longhall.cli.api_client import ApiClient
     from longhall.console.api.queues import QueueRow, QueueShape
 
 app = typer.Typer(
@@ -52,24 +62,24 @@ def list_queues(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """List queues with what is in them: available, in flight, delayed, and the age of the oldest that waits."""
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
 
-    desk = open_desk(address, profile)
+    client = open_client(address, profile)
     nothing = "there are no queues; `longhall queue create NAME` makes one"
     if watching:
-        watch(lambda: (_rows(desk, prefix), _LIST), output, nothing)
+        watch(lambda: (_rows(client, prefix), _LIST), output, nothing)
     else:
-        show_rows(_rows(desk, prefix), _LIST, output, nothing)
+        show_rows(_rows(client, prefix), _LIST, output, nothing)
 
 
-def _rows(desk: Desk, prefix: str) -> list[Row]:
+def _rows(client: ApiClient, prefix: str) -> list[Row]:
     from longhall.console.api.queues import PAGE_MAX, QueuePage
 
     rows: list[Row] = []
     after = ""
     while True:
         query = {"prefix": prefix, "limit": PAGE_MAX, "after": after}
-        page = desk.ask("GET", "queues", QueuePage, query=query)
+        page = client.ask("GET", "queues", QueuePage, query=query)
         rows += [_row(queue) for queue in page.queues]
         if not page.next:
             return rows
@@ -84,9 +94,9 @@ def _row(queue: QueueRow) -> Row:
         "in_flight": depth.in_flight,
         "delayed": depth.delayed,
         "oldest_age_ms": depth.oldest_age_ms,
-        "oldest": age_of(depth.oldest_age_ms),
+        "oldest": short_age(depth.oldest_age_ms),
         "size_bytes": depth.bytes,
-        "size": size_of(depth.bytes),
+        "size": short_size(depth.bytes),
         "fifo": queue.fifo,
         "paused": queue.paused,
         "kind": " ".join(word for word, is_so in (("fifo", queue.fifo), ("paused", queue.paused)) if is_so),
@@ -102,20 +112,20 @@ def describe(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show what is in a queue, what has happened to its messages, and its settings."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.queues import QueueShape
 
-    desk = open_desk(address, profile)
+    client = open_client(address, profile)
     if watching:
-        watch(lambda: (_fact_rows(desk.ask("GET", of_queue(queue), QueueShape), output), _FACTS), output, "")
+        watch(lambda: (_fact_rows(client.ask("GET", queue_path(queue), QueueShape), output), _FACTS), output, "")
         return
-    described = desk.ask("GET", of_queue(queue), QueueShape)
+    described = client.ask("GET", queue_path(queue), QueueShape)
     if output is Format.JSON:
         show_shape(described)
         return
     show_facts(_facts(described), output)
     print()
-    show_facts(shown(described.settings), output)
+    show_facts(show_settings(described.settings), output)
 
 
 def show_shape(described: QueueShape) -> None:
@@ -139,13 +149,13 @@ def _facts(described: QueueShape) -> dict[str, object]:
     facts: dict[str, object] = {
         "queue": described.name,
         "queue_id": described.queue_id,
-        "created": show_moment(described.created_ms),
+        "created": show_timestamp(described.created_ms),
         "paused": described.paused,
         "available": depth.available,
         "in_flight": depth.in_flight,
         "delayed": depth.delayed,
-        "oldest": age_of(depth.oldest_age_ms),
-        "size": size_of(depth.bytes),
+        "oldest": short_age(depth.oldest_age_ms),
+        "size": short_size(depth.bytes),
         "parts": f"{depth.parts}, and {depth.parts_going} being drained" if depth.parts_going else depth.parts,
         "sent": counts.sends,
         "delivered": counts.deliveries,
@@ -154,7 +164,7 @@ def _facts(described: QueueShape) -> dict[str, object]:
         "dead_letters_of": described.dead_letters_of,
     }
     if counts.safe_lease_ms:
-        facts["safe_lease"] = age_of(counts.safe_lease_ms)
+        facts["safe_lease"] = short_age(counts.safe_lease_ms)
     return facts
 
 
@@ -170,18 +180,18 @@ def create(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Create a queue. Durations and sizes may be words: "30s", "2 weeks", "256 KiB"."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.queues import QueuePage, QueueShape
 
-    desk = open_desk(address, profile)
-    value = {"name": queue, "topic": topic, "settings": nested(settings)}
+    client = open_client(address, profile)
+    value = {"name": queue, "topic": topic, "settings": nest_settings(settings)}
     if if_missing:
-        page = desk.ask("GET", "queues", QueuePage, query={"prefix": queue, "limit": 1})
+        page = client.ask("GET", "queues", QueuePage, query={"prefix": queue, "limit": 1})
         if page.queues and page.queues[0].name == queue:
-            there = desk.ask("GET", of_queue(queue), QueueShape)
+            there = client.ask("GET", queue_path(queue), QueueShape)
             _changed(there, f"{queue} is there already", output)
             return
-    made = desk.ask("POST", "queues", QueueShape, value)
+    made = client.ask("POST", "queues", QueueShape, value)
     _changed(made, f"created {queue}", output)
 
 
@@ -198,16 +208,16 @@ def alter(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Change a queue's settings; those that are not said stay as they are."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.queues import QueueShape
 
-    removed = unset(back or [])
+    removed = unset_settings(back or [])
     if not settings and not removed:
         raise CommandError("nothing to change: say a setting, or --unset NAME", Exit.USAGE)
-    desk = open_desk(address, profile)
-    current = desk.ask("GET", of_queue(queue), QueueShape).settings
-    value = {"settings": {**nested(settings, current), **removed}}
-    _changed(desk.ask("PATCH", of_queue(queue), QueueShape, value), f"altered {queue}", output)
+    client = open_client(address, profile)
+    current = client.ask("GET", queue_path(queue), QueueShape).settings
+    value = {"settings": {**nest_settings(settings, current), **removed}}
+    _changed(client.ask("PATCH", queue_path(queue), QueueShape, value), f"altered {queue}", output)
 
 
 @app.command()
@@ -219,13 +229,13 @@ def delete(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete queues with everything in them."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
 
     confirm(f"delete {', '.join(queues)} with everything in {'it' if len(queues) == 1 else 'them'}?", yes)
-    desk = open_desk(address, profile)
+    client = open_client(address, profile)
     for queue in queues:
-        desk.ask("DELETE", of_queue(queue), dict[str, str])
-    tell({"deleted": queues}, f"deleted {', '.join(queues)}", output)
+        client.ask("DELETE", queue_path(queue), dict[str, str])
+    show_outcome({"deleted": queues}, f"deleted {', '.join(queues)}", output)
 
 
 @app.command()
@@ -263,21 +273,21 @@ def resume(
     _changed(_post(address, profile, queue, "resume"), f"resumed {queue}", output)
 
 
-app.command()(queue_looking.peek)
-app.command()(queue_looking.search)
-app.command()(queue_again.rewind)
-app.command()(queue_again.fork)
+app.command()(queue_browse.peek)
+app.command()(queue_browse.search)
+app.command()(queue_rewind.rewind)
+app.command()(queue_rewind.fork)
 
 
 def _post(address: str | None, profile: str | None, queue: str, verb: str) -> QueueShape:
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.queues import QueueShape
 
-    return open_desk(address, profile).ask("POST", of_queue(queue, verb), QueueShape)
+    return open_client(address, profile).ask("POST", queue_path(queue, verb), QueueShape)
 
 
 def _changed(described: QueueShape, sentence: str, output: Format) -> None:
     if output is Format.JSON:
         show_shape(described)
     else:
-        tell({}, sentence, output)
+        show_outcome({}, sentence, output)

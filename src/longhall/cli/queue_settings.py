@@ -134,7 +134,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         said = {option.path: given.pop(option.parameter) for option in OPTIONS}
-        command(**given, settings=understood({path: value for path, value in said.items() if value}))
+        command(**given, settings=parse_settings_options({path: value for path, value in said.items() if value}))
 
     keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     run.__name__ = command.__name__
@@ -152,7 +152,7 @@ def _annotation(option: Option) -> object:
     return Annotated[list[str] | None, word] if option.kind == PAIRS else Annotated[str | None, word]
 
 
-def understood(said: dict[str, Any]) -> Fields:
+def parse_settings_options(said: dict[str, Any]) -> Fields:
     """Values by the path of their setting, out of the words. What cannot be right ends the command."""
     options = {option.path: option for option in OPTIONS}
     return {path: _value(options[path], value) for path, value in said.items()}
@@ -182,7 +182,7 @@ def _value(option: Option, value: Any) -> object:
     return value
 
 
-def nested(fields: Fields, current: Fields | None = None) -> Fields:
+def nest_settings(fields: Fields, current: Fields | None = None) -> Fields:
     """The same as the API has it: `a.b` within `a`, beside what is there already, and tags beside other tags."""
     found: Fields = {}
     for path, value in fields.items():
@@ -203,7 +203,7 @@ def nested(fields: Fields, current: Fields | None = None) -> Fields:
     return found
 
 
-def unset(names: list[str]) -> Fields:
+def unset_settings(names: list[str]) -> Fields:
     """Settings that go back to their defaults, by their own names or those of their options."""
     paths = {option.path.partition(".")[0] for option in OPTIONS}
     flags = {option.word: option.path.partition(".")[0] for option in OPTIONS}
@@ -216,7 +216,7 @@ def unset(names: list[str]) -> Fields:
     return fields
 
 
-def shown(settings: Fields) -> dict[str, str]:
+def show_settings(settings: Fields) -> dict[str, str]:
     """All settings in words, by the names of their options."""
     facts: dict[str, str] = {}
     for option in OPTIONS:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.completing import complete_queue
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, ProfileOption
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 from longhall.cli.produce import LineFormat
 from longhall.node.quantities import parse_duration_ms
 
@@ -40,8 +40,8 @@ def receive(
 
     A pipe that breaks loses nothing: what was not written is not settled, and comes back.
     """
-    from longhall.cli.desk import open_desk
-    from longhall.cli.receiving import ReceiveOptions, Receiver
+    from longhall.cli.api_client import open_client
+    from longhall.cli.receiver import ReceiveOptions, Receiver
 
     if everything and follow:
         raise CommandError("say --all or --follow, not both", Exit.USAGE)
@@ -55,9 +55,9 @@ def receive(
         as_json=output is LineFormat.JSON,
         ending=b"" if raw else b"\n",
     )
-    receiver = Receiver(open_desk(address, profile), queue, wish)
+    receiver = Receiver(open_client(address, profile), queue, wish)
     if not receiver.run():
-        note(f"nothing is available in {queue}")
+        print_note(f"nothing is available in {queue}")
 
 
 def _duration(option: str, words: str) -> int:

@@ -10,10 +10,10 @@ import typer
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, note, show_rows, size_of
+from longhall.cli.output import Column, Format, Row, print_note, short_age, short_size, show_rows
 
 if TYPE_CHECKING:
-    from longhall.cli.desk import Desk
+    from longhall.cli.api_client import ApiClient
     from longhall.service.administration import ScrubStatus
 
 LOOK_AGAIN_S: Final = 0.3
@@ -43,25 +43,25 @@ def scrub(
     Any node of a cluster can be asked for all of them. A pass runs within the scrub_interval_ms of each node; with
     --now it runs at scrub_bytes_a_second_max. Exit code 1 means that something is damaged and could not be repaired.
     """
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
 
-    desk = open_desk(address, profile)
-    views = _ask(desk, "POST" if now else "GET")
+    client = open_client(address, profile)
+    views = _ask(client, "POST" if now else "GET")
     if now and wait:
-        views = _wait(desk, views, quiet=output is Format.JSON)
+        views = _wait(client, views, quiet=output is Format.JSON)
     show_rows([_row(view) for view in views], _COLUMNS, output, "there are no nodes")
     damaged = [f"node {view.node}: {path}" for view in views for path in view.damaged_now]
     if damaged and not (now and not wait):
         raise CommandError(f"damaged and not repaired: {'; '.join(damaged[:5])}")
 
 
-def _ask(desk: Desk, method: str) -> list[ScrubStatus]:
+def _ask(client: ApiClient, method: str) -> list[ScrubStatus]:
     from longhall.service.administration import ScrubStatus
 
-    return desk.ask(method, "scrub", list[ScrubStatus])
+    return client.ask(method, "scrub", list[ScrubStatus])
 
 
-def _wait(desk: Desk, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubStatus]:
+def _wait(client: ApiClient, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubStatus]:
     """Until every process that answered has ended a pass more, and what it found is repaired or given up."""
     passes = {(view.node, view.wing): view.passes for view in before if not view.reason}
     heard = time.monotonic()
@@ -69,7 +69,7 @@ def _wait(desk: Desk, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubSt
     while True:
         time.sleep(LOOK_AGAIN_S)
         try:
-            views = _ask(desk, "GET")
+            views = _ask(client, "GET")
             heard = time.monotonic()
         except CommandError:  # A node that begins anew, or hands over, is back in a moment.
             if time.monotonic() - heard > SILENCE_S_MAX:
@@ -82,7 +82,7 @@ def _wait(desk: Desk, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubSt
         if not quiet and percent != told and sys.stderr.isatty():
             print(f"\r{percent} % verified ", end="", file=sys.stderr, flush=True)
         elif not quiet and percent // 25 != told // 25:
-            note(f"{percent} % verified")
+            print_note(f"{percent} % verified")
         told = percent
         if time.monotonic() - heard > SILENCE_S_MAX:
             raise CommandError("the nodes do not answer any more", Exit.TIMED_OUT)
@@ -99,14 +99,14 @@ def _is_open(view: ScrubStatus, passes: dict[tuple[int, str], int]) -> bool:
 
 def _row(view: ScrubStatus) -> Row:
     now_ms = int(time.time() * 1000)
-    last = f"{age_of(max(now_ms - view.completed_ms, 0))} ago" if view.completed_ms else "never"
+    last = f"{short_age(max(now_ms - view.completed_ms, 0))} ago" if view.completed_ms else "never"
     return {
         "node": view.node,
         "wing": view.wing,
         "passes": view.passes,
         "ratio": view.ratio,
         "done": f"{100 * view.ratio:.0f} %",
-        "bytes": size_of(view.bytes_total),
+        "bytes": short_size(view.bytes_total),
         "bytes_done": view.bytes_done,
         "bytes_total": view.bytes_total,
         "damage": view.damage,

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.completing import complete_queue
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, note, show_json
+from longhall.cli.output import Format, print_note, show_json
 from longhall.cli.produce import LineFormat
 from longhall.node.quantities import parse_duration_ms
 
@@ -49,8 +49,8 @@ def send(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Send messages to a queue; what is acknowledged is on the disk."""
-    from longhall.cli.desk import open_desk
-    from longhall.cli.sending import Sender
+    from longhall.cli.api_client import open_client
+    from longhall.cli.sender import Sender
 
     fields: Fields = {
         "attributes": dict(_attribute(text) for text in attribute or []),
@@ -69,7 +69,7 @@ def send(
         raise CommandError("give messages or --file, not both", Exit.USAGE)
     _check_files(files or [])
     started = time.monotonic()
-    sender = Sender(open_desk(address, profile), queue, fields)
+    sender = Sender(open_client(address, profile), queue, fields)
     failure: CommandError | None = None
     try:
         if messages:
@@ -91,7 +91,7 @@ def _report(queue: str, ids: list[str], seconds: float, output: Format) -> None:
     if output is Format.JSON:
         show_json({"queue": queue, "messages": len(ids), "message_ids": ids, "seconds": seconds})
     else:
-        note(f"{len(ids)} message{'s' * (len(ids) != 1)} sent to {queue}")
+        print_note(f"{len(ids)} message{'s' * (len(ids) != 1)} sent to {queue}")
 
 
 def _attribute(text: str) -> tuple[str, str]:

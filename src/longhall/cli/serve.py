@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 from longhall.errors import LonghallError
 
 
@@ -93,7 +93,7 @@ def serve(
     except LonghallError as failure:
         raise CommandError(str(failure), Exit.USAGE) from None
     for warning in loaded.warnings:
-        note(f"longhall: {warning}")
+        print_note(f"longhall: {warning}")
 
     from longhall.node.lifecycle import run
 

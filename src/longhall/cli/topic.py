@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_topic
+from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_facts, show_json, show_rows, size_of, tell
+from longhall.cli.output import Column, Format, Row, short_size, show_facts, show_json, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -50,7 +50,7 @@ def list_topics(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """List all topics with their partitions and size."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> list[Row]:
         topics = await hall.topics.list()
@@ -63,14 +63,14 @@ def list_topics(
                 "topic": topic.name,
                 "partitions": len(topic.partitions),
                 "size_bytes": totals.get(topic.name or "", 0),
-                "size": size_of(totals.get(topic.name or "", 0)),
+                "size": short_size(totals.get(topic.name or "", 0)),
                 "internal": topic.is_internal,
             }
             for topic in topics
             if internal or not topic.is_internal
         ]
 
-    rows = talk(address, profile, ask)
+    rows = call_hall(address, profile, ask)
     show_rows(rows, _LIST, output, "there are no topics; `longhall topic create NAME` makes one")
 
 
@@ -82,12 +82,12 @@ def describe(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show a topic's partitions, offsets, sizes and configuration."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], dict[str, str | None]]:
         return await _describe(hall, topic)
 
-    facts, partitions, settings = talk(address, profile, ask)
+    facts, partitions, settings = call_hall(address, profile, ask)
     if output is Format.JSON:
         show_json({**facts, "partitions": partitions, "settings": settings})
         return
@@ -120,7 +120,7 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
                 "end_offset": end,
                 "messages": end - start,
                 "size_bytes": size,
-                "size": size_of(size),
+                "size": short_size(size),
             }
         )
     changed = [setting for setting in await hall.topics.settings(name) if not setting.is_default]
@@ -144,7 +144,7 @@ def create(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Create a topic."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
     from longhall.errors import Code, LonghallError
 
     configs = parse_settings(settings or [])
@@ -158,8 +158,10 @@ def create(
             raise
         return True
 
-    created = talk(address, profile, ask)
-    tell({"topic": topic, "created": created}, f"created {topic}" if created else f"{topic} is there already", output)
+    created = call_hall(address, profile, ask)
+    show_outcome(
+        {"topic": topic, "created": created}, f"created {topic}" if created else f"{topic} is there already", output
+    )
 
 
 @app.command()
@@ -175,7 +177,7 @@ def alter(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Change a topic's configuration or give it more partitions."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     changes: dict[str, str | None] = {**parse_settings(settings or []), **dict.fromkeys(unset or [])}
     if not changes and partitions is None:
@@ -187,8 +189,8 @@ def alter(
         if partitions is not None:
             await hall.topics.grow(topic, partitions)
 
-    talk(address, profile, ask)
-    tell({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", output)
+    call_hall(address, profile, ask)
+    show_outcome({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", output)
 
 
 @app.command()
@@ -203,15 +205,15 @@ def truncate(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete the oldest messages of every partition, by default all of them."""
-    from longhall.cli.places import find_offsets
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
+    from longhall.cli.start_position import find_offsets
 
     confirm(f"delete messages of {topic} before {before}?", yes)
 
     async def ask(hall: Hall) -> dict[int, int]:
         return await hall.topics.delete_records(topic, await find_offsets(hall, topic, before))
 
-    begins = talk(address, profile, ask)
+    begins = call_hall(address, profile, ask)
     rows = [{"partition": number, "start_offset": offset} for number, offset in sorted(begins.items())]
     columns = (Column("partition", "partition", right=True), Column("start_offset", "start", right=True))
     show_rows(rows, columns, output, "")
@@ -226,7 +228,7 @@ def delete(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete topics with everything in them."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     confirm(f"delete {', '.join(topics)} with everything in {'it' if len(topics) == 1 else 'them'}?", yes)
 
@@ -234,8 +236,8 @@ def delete(
         for topic in topics:
             await hall.topics.delete(topic)
 
-    talk(address, profile, ask)
-    tell({"deleted": topics}, f"deleted {', '.join(topics)}", output)
+    call_hall(address, profile, ask)
+    show_outcome({"deleted": topics}, f"deleted {', '.join(topics)}", output)
 
 
 def parse_settings(assignments: list[str]) -> dict[str, str]:

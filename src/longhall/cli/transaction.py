@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_transactional_id
+from longhall.cli.completion import complete_transactional_id
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -38,7 +38,7 @@ def list_transactions(
 ) -> None:
     """List transactional ids and the state of their transactions."""
     from longhall.cli.exits import CommandError, Exit
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
     from longhall.node.quantities import parse_duration_ms
 
     try:
@@ -53,7 +53,7 @@ def list_transactions(
             for row in found
         ]
 
-    show_rows(talk(address, profile, ask), _LIST, output, "there are no transactions")
+    show_rows(call_hall(address, profile, ask), _LIST, output, "there are no transactions")
 
 
 @app.command()
@@ -64,12 +64,12 @@ def describe(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the state, age and partitions of a transaction."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> DescribeTransactionsResponseTransaction:
         return await hall.transactions.describe(transactional_id)
 
-    show_facts(_facts(talk(address, profile, ask), int(time.time() * 1000)), output)
+    show_facts(_facts(call_hall(address, profile, ask), int(time.time() * 1000)), output)
 
 
 @app.command()
@@ -81,7 +81,7 @@ def abort(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Abort a transaction that hangs. Its producer is fenced and must start anew."""
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
     from longhall.cli.topic import confirm
 
     confirm(f"abort the transaction of {transactional_id} and fence its producer?", yes)
@@ -91,15 +91,15 @@ def abort(
         await hall.transactions.abort(transactional_id)
         return before
 
-    before = talk(address, profile, ask)
+    before = call_hall(address, profile, ask)
     if output is Format.JSON:
         show_json({"transactional_id": transactional_id, "state_before": before, "fenced": True})
     else:
-        note(f"{transactional_id} was {before}; its producer is fenced and nothing of it is open any more")
+        print_note(f"{transactional_id} was {before}; its producer is fenced and nothing of it is open any more")
 
 
 def _facts(row: DescribeTransactionsResponseTransaction, now_ms: int) -> Row:
-    from longhall.cli.moments import show_moment
+    from longhall.cli.timestamps import show_timestamp
 
     started_ms = row.transaction_start_time_ms
     return {
@@ -108,7 +108,7 @@ def _facts(row: DescribeTransactionsResponseTransaction, now_ms: int) -> Row:
         "producer_id": row.producer_id,
         "producer_epoch": row.producer_epoch,
         "timeout_ms": row.transaction_timeout_ms,
-        "started": show_moment(started_ms),
+        "started": show_timestamp(started_ms),
         "age_seconds": (now_ms - started_ms) / 1000 if started_ms > 0 else None,
         "partitions": [f"{topic.topic}-{number}" for topic in row.topics for number in topic.partitions],
     }

@@ -15,7 +15,7 @@ import pytest
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.pipeline import interrupts
 from longhall.cli.pipeline.interrupts import Interrupts
-from longhall.cli.pipeline.running import Job, Steps
+from longhall.cli.pipeline.spark_job import Job, ProgressDisplay
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
@@ -53,7 +53,7 @@ class Spark:
 
 def job_of(spark: Spark, noted: Interrupts) -> Job:
     held: Any = spark
-    return Job(held, "nowhere", Steps(), noted)
+    return Job(held, "nowhere", ProgressDisplay(), noted)
 
 
 def test_what_comes_to_its_end_returns_and_raises_as_it_is(mine: dict[int, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.cluster.errand import Errand, carry_out
+from longhall.cli.cluster.change import ClusterChange, run_change
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
 from longhall.cli.output import Format
@@ -38,8 +38,8 @@ def add(
         host = _host(view, node)
         return host is not None and host.keeps and host.in_sync and not host.leaving
 
-    errand = Errand("POST", f"cluster/hosts/{node}/add", {}, done, f"node {node} has everything")
-    carry_out(errand, wait, address, profile, output)
+    errand = ClusterChange("POST", f"cluster/hosts/{node}/add", {}, done, f"node {node} has everything")
+    run_change(errand, wait, address, profile, output)
 
 
 def drain(
@@ -59,8 +59,8 @@ def drain(
         in_wings = any(node in wing.keepers for wing in view.wings if not wing.reserved)
         return view.leader != node and (host is None or not host.keeps) and not in_wings
 
-    errand = Errand("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
-    carry_out(errand, wait, address, profile, output)
+    errand = ClusterChange("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
+    run_change(errand, wait, address, profile, output)
 
 
 def move(
@@ -84,11 +84,11 @@ def move(
         def leads(view: ClusterView) -> bool:
             return view.leader == leader and view.serving
 
-        errand = Errand("PUT", "cluster/leader", {"node": leader}, leads, f"node {leader} leads")
+        errand = ClusterChange("PUT", "cluster/leader", {"node": leader}, leads, f"node {leader} leads")
     else:
         asked = {} if spread else {"source": source, "target": target}
-        errand = Errand("POST", "cluster/moves", asked, _is_settled, "the copies are where they should be")
-    carry_out(errand, wait, address, profile, output)
+        errand = ClusterChange("POST", "cluster/moves", asked, _is_settled, "the copies are where they should be")
+    run_change(errand, wait, address, profile, output)
 
 
 def factor(
@@ -103,8 +103,8 @@ def factor(
     def done(view: ClusterView) -> bool:
         return view.factor == copies and sum(host.keeps for host in view.hosts) >= copies and _is_settled(view)
 
-    errand = Errand("PUT", "cluster/factor", {"factor": copies}, done, f"{copies} nodes keep the hall")
-    carry_out(errand, wait, address, profile, output)
+    errand = ClusterChange("PUT", "cluster/factor", {"factor": copies}, done, f"{copies} nodes keep the hall")
+    run_change(errand, wait, address, profile, output)
 
 
 def _host(view: ClusterView, node: int) -> HostView | None:

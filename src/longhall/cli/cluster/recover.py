@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_rows, tell
+from longhall.cli.output import Column, Format, Row, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.console.api.recovery import RecoveryView
@@ -40,14 +40,14 @@ def recover(
     cannot, --unclean NODE goes on with one node's copy: what the others have beyond it is lost to readers, and is kept
     in the directories `given-up-N` of these nodes.
     """
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
     from longhall.console.api.recovery import RecoveryView
 
     asked = {"dry_run": not apply, "unclean": unclean}
-    view = open_desk(address, profile).ask("POST", "cluster/recover", RecoveryView, asked)
+    view = open_client(address, profile).ask("POST", "cluster/recover", RecoveryView, asked)
     if output is Format.TABLE:
         _show_copies(view)
-    tell(_facts(view, apply), _sentence(view, unclean, apply), output)
+    show_outcome(_facts(view, apply), _sentence(view, unclean, apply), output)
 
 
 def _show_copies(view: RecoveryView) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from longhall.node.scaler import ScaleRequest
 
 WISH_BYTES_MAX: Final = 64 * 1024
-PATIENCE_S: Final = 50.0  # The node that asks waits for a minute.
+TIMEOUT_S: Final = 50.0  # The node that asks waits for a minute.
 HOSTS: Final = "hosts.json"
 
 Hosts = list[dict[str, object]]
@@ -116,12 +116,12 @@ def _start(place: Path, wish: ScaleRequest, settings: list[str]) -> dict[str, ob
         command += ["--set", word]
     child = Child(number, place, command)
     child.start()
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not child.look():
         if time.monotonic() > until:
             child.stop()
             child.wait()
-            raise CommandError(f"a host is not ready after {PATIENCE_S:.0f} s; see {child.log_file}", Exit.TIMED_OUT)
+            raise CommandError(f"a host is not ready after {TIMEOUT_S:.0f} s; see {child.log_file}", Exit.TIMED_OUT)
         time.sleep(LOOK_S)
     print(f"longhall: host {number} (pid {child.ready['pid']}) is ready")
     return {"number": number, "data": data, **child.ready}
@@ -130,7 +130,7 @@ def _start(place: Path, wish: ScaleRequest, settings: list[str]) -> dict[str, ob
 def _end(host: dict[str, object]) -> None:
     """It keeps nothing any more; what it was asked it still answers."""
     os.kill(int(str(host["pid"])), signal.SIGTERM)
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while _lives(host):
         if time.monotonic() > until:
             raise CommandError(f"host {host['number']} (pid {host['pid']}) does not end", Exit.TIMED_OUT)

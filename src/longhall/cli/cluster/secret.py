@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from longhall.cli.exits import CommandError
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 
 SECRET_NAME: Final = "cluster-secret"  # The file that `cluster up` makes.
 SECRET_BYTES: Final = 32
@@ -29,7 +29,7 @@ def make(
 ) -> None:
     """Make a new secret and write it to a file that only this user can read."""
     make_secret(Path(file))
-    note(f"wrote {file}: copy it to every node of the cluster, and name it there with --cluster-secret {file}")
+    print_note(f"wrote {file}: copy it to every node of the cluster, and name it there with --cluster-secret {file}")
 
 
 def make_secret(path: Path) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, note, show_rows, size_of
-from longhall.cli.watching import WatchOption, watch
+from longhall.cli.output import Column, Format, Row, print_note, short_age, short_size, show_rows
+from longhall.cli.watch import WatchOption, watch
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, HostView
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 LIVENESS = {True: "yes", False: "no", None: "unknown"}
 
 _COLUMNS = (
@@ -51,12 +51,12 @@ def status(
     if rows and output is Format.TABLE:
         level, possible = rows[0]["level"], rows[0]["level_possible"]
         more = f"; `longhall cluster upgrade` raises it to {possible}" if possible != level else ""
-        note(f"feature level {level}{more}")
+        print_note(f"feature level {level}{more}")
         for row in rows:
             if row["unfit"]:
-                note(f"node {row['node']} should not lead: {row['unfit']}")
+                print_note(f"node {row['node']} should not lead: {row['unfit']}")
             if row["halted"]:
-                note(f"node {row['node']} takes no part: {row['halted']}")
+                print_note(f"node {row['node']} takes no part: {row['halted']}")
 
 
 def _look(place: str) -> list[Row]:
@@ -95,7 +95,7 @@ def ask(place: str) -> ClusterView:
         where = parse_address(place)
     except ValueError as failure:
         raise CommandError(str(failure), Exit.USAGE) from None
-    connection = http.client.HTTPConnection(where.host, where.port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(where.host, where.port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/cluster")
         answer = connection.getresponse()
@@ -119,12 +119,12 @@ def behind_of(host: HostView) -> str:
         return ""
     if host.copied_bytes is not None and host.copied_bytes_total:
         percent = 100 * host.copied_bytes // host.copied_bytes_total
-        return f"fetches everything, {percent} % of {size_of(host.copied_bytes_total)}"
+        return f"fetches everything, {percent} % of {short_size(host.copied_bytes_total)}"
     if host.lag_entries is None:
         return "?" if host.alive else ""
     if host.lag_entries == 0:
         return "nothing"
-    return f"{host.lag_entries} entries, {age_of(host.lag_ms or 0)}"
+    return f"{host.lag_entries} entries, {short_age(host.lag_ms or 0)}"
 
 
 def _row(view: ClusterView, host: HostView) -> Row:

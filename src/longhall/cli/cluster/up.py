@@ -22,7 +22,7 @@ import typer
 from longhall.cli.cluster.secret import SECRET_NAME, make_secret
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView
@@ -132,7 +132,7 @@ def up(
     try:
         if coordinator is None:
             ensemble = Ensemble(home / "zookeeper", servers=zookeepers)
-            note(f"starting ZooKeeper ({zookeepers}) and {nodes} nodes in {home}")
+            print_note(f"starting ZooKeeper ({zookeepers}) and {nodes} nodes in {home}")
             ensemble.start()
             coordinator = ensemble.url
         if secret_file is not None:
@@ -148,7 +148,7 @@ def up(
     except EnsembleError as failure:
         raise CommandError(str(failure)) from None
     except KeyboardInterrupt:
-        note("stopping")
+        print_note("stopping")
     finally:
         if ready_file is not None:
             Path(ready_file).unlink(missing_ok=True)
@@ -258,7 +258,9 @@ def _stay(children: list[Child]) -> None:
             code = child.exit_code()
             if code is not None and not child.told:
                 child.told = True
-                note(f"node {child.number} ended ({code}); start it again with: longhall {' '.join(child.command[3:])}")
+                print_note(
+                    f"node {child.number} ended ({code}); start it again with: longhall {' '.join(child.command[3:])}"
+                )
         if all(child.told for child in children):
             raise CommandError("all nodes have ended; see their logs")
         time.sleep(LOOK_S * 4)

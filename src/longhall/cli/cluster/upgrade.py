@@ -8,7 +8,7 @@ import typer
 
 from longhall.cli.exits import CommandError
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, tell
+from longhall.cli.output import Format, show_outcome
 
 
 def upgrade(
@@ -26,12 +26,12 @@ def upgrade(
     down. `longhall cluster status` shows the level, and what each node knows.
     """
     from longhall.broker.gates import WORDS
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
     from longhall.console.api.upgrading import Upgraded
 
     asked = {"level": level, "dry_run": dry_run}
     try:
-        done = open_desk(address, profile).ask("POST", "cluster/upgrade", Upgraded, asked)
+        done = open_client(address, profile).ask("POST", "cluster/upgrade", Upgraded, asked)
     except CommandError as failure:
         if not str(failure).startswith("there is nothing of this name"):
             raise
@@ -52,4 +52,4 @@ def upgrade(
         brings = "; ".join(WORDS[number] for number in range(done.before + 1, done.level + 1) if number in WORDS)
         verb = "could be raised" if dry_run else "was raised"
         sentence = f"the feature level {verb} from {done.before} to {done.level}: {brings}"
-    tell(facts, sentence, output)
+    show_outcome(facts, sentence, output)

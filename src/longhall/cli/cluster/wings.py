@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.cluster.errand import Errand, carry_out
+from longhall.cli.cluster.change import ClusterChange, run_change
 from longhall.cli.cluster.hosts import WaitOption
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
@@ -66,8 +66,8 @@ def add_wing(
         return wing is not None and wing.leader != 0 and sorted(wing.in_sync) == sorted(numbers) == sorted(wing.hosts)
 
     asked = {"hosts": numbers, "reserved": reserved}
-    errand = Errand("PUT", f"cluster/wings/{name}", asked, done, f"the wing {name} is led and in sync")
-    carry_out(errand, wait, address, profile, output)
+    errand = ClusterChange("PUT", f"cluster/wings/{name}", asked, done, f"the wing {name} is led and in sync")
+    run_change(errand, wait, address, profile, output)
 
 
 @app.command("remove")
@@ -82,8 +82,8 @@ def remove_wing(
     def done(view: ClusterView) -> bool:
         return all(wing.name != name for wing in view.wings)
 
-    errand = Errand("DELETE", f"cluster/wings/{name}", {}, done, f"the wing {name} is gone")
-    carry_out(errand, True, address, profile, output)
+    errand = ClusterChange("DELETE", f"cluster/wings/{name}", {}, done, f"the wing {name} is gone")
+    run_change(errand, True, address, profile, output)
 
 
 def _row(wing: WingView) -> Row:

@@ -8,13 +8,13 @@ import typer
 
 from longhall.cli.options import OutputOption, ProfileOption
 from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import (
+from longhall.cli.pipeline.spark_job import (
     BootstrapOption,
     MasterOption,
     OnceOption,
     SparkOption,
     TopicsOption,
-    running,
+    spark_job,
 )
 
 ToOption = Annotated[
@@ -48,7 +48,7 @@ def archive(
     from longhall.pipeline.archive.storage import Storage
 
     silent = output is Format.JSON
-    with running(
+    with spark_job(
         "archive", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
     ) as job:
         options = Options(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from longhall.cli.options import OutputOption, ProfileOption
 from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, failures_in_one_line, running
+from longhall.cli.pipeline.spark_job import BootstrapOption, MasterOption, SparkOption, failures_in_one_line, spark_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ def check(
     with failures_in_one_line():
         facts: dict[str, object] = {"pyspark": check_pyspark(), "java": check_java()}
     silent = output is Format.JSON
-    with running(
+    with spark_job(
         "check", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
     ) as job:
         context = job.spark.sparkContext

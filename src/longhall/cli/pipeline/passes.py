@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, final
 
 import typer
 
-from longhall.cli.moments import show_moment
 from longhall.cli.pipeline.period import period_of
+from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
     from longhall.pipeline.fates import Period
@@ -65,7 +65,7 @@ class Pass:
             self.period = period_of(since, until)
         else:
             self.begun_ms, self.period, self.known = begun
-            self.resumed = f"going on with what began at {show_moment(self.begun_ms)}; {len(self.known)} are done"
+            self.resumed = f"going on with what began at {show_timestamp(self.begun_ms)}; {len(self.known)} are done"
 
     def note(self, name: str, found: Any) -> None:
         """Keep what was found. A disk that does not take it costs a rerun its time, and nothing else."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import parse_moment_ms
+from longhall.cli.timestamps import parse_timestamp_ms
 
 if TYPE_CHECKING:
     from longhall.pipeline.fates import Period
@@ -27,7 +27,7 @@ def period_of(since: str, until: str) -> Period:
     from longhall.pipeline.fates import Period
 
     now_ms = int(time.time() * 1000)
-    period = Period(parse_moment_ms(since, now_ms), parse_moment_ms(until, now_ms))
+    period = Period(parse_timestamp_ms(since, now_ms), parse_timestamp_ms(until, now_ms))
     if period.from_ms >= period.until_ms:
         raise CommandError(f"--since {since} is not before --until {until}", Exit.USAGE)
     return period

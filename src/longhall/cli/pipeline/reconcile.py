@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.exits import Exit
-from longhall.cli.moments import show_moment
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, note, show_json, show_rows
+from longhall.cli.output import Column, Format, print_note, show_json, show_rows
 from longhall.cli.pipeline.passes import IntervalOption, Pass, passes
 from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
-from longhall.cli.pipeline.running import BootstrapOption, Job, MasterOption, OnceOption, SparkOption, running
+from longhall.cli.pipeline.spark_job import BootstrapOption, Job, MasterOption, OnceOption, SparkOption, spark_job
 from longhall.cli.profiles import find_http
+from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
     from longhall.pipeline.reconcile import Balance
@@ -81,7 +81,7 @@ def reconcile(
             if not once:
                 _show(balances, output, transactions)
 
-    with running(
+    with spark_job(
         "reconcile", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
         silent=output is Format.JSON, reaches=archive is None,
     ) as job:  # fmt: skip
@@ -101,14 +101,14 @@ def _show(balances: list[Balance], output: Format, transactions: bool) -> None:
     for each in balances:
         for lost in each.lost_messages:
             print(f"lost     {each.queue} {lost['message_id']} at {lost['partition']}:{lost['offset']}, "
-                  f"sent {show_moment(lost['sent_ms'])}, delivered {lost['deliveries']} times")  # fmt: skip
+                  f"sent {show_timestamp(lost['sent_ms'])}, delivered {lost['deliveries']} times")  # fmt: skip
         for gap in each.gap_ranges:
             print(f"gap      {each.queue} partition {gap['partition']}, offsets {gap['first']} to {gap['last']}")
         for twice in each.twice_messages:
             why = ", after its settle" if twice["after_settle"] else ", after a rewind" if twice["after_rewind"] else ""
             print(f"repeated {each.queue} {twice['message_id']} at {twice['partition']}:{twice['offset']}, "
-                  f"{twice['deliveries']} times from {show_moment(twice['first_delivered_ms'])}{why}")  # fmt: skip
+                  f"{twice['deliveries']} times from {show_timestamp(twice['first_delivered_ms'])}{why}")  # fmt: skip
         if each.is_complete(transactions):
-            note(f"{each.queue}: all {each.sent:,} messages are accounted for")
+            print_note(f"{each.queue}: all {each.sent:,} messages are accounted for")
         else:
-            note(f"{each.queue}: {each.lost:,} messages are lost, {each.gap_offsets:,} offsets unaccounted for")
+            print_note(f"{each.queue}: {each.lost:,} messages are lost, {each.gap_offsets:,} offsets unaccounted for")

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, tell
-from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, running
+from longhall.cli.output import Format, show_outcome
+from longhall.cli.pipeline.spark_job import BootstrapOption, MasterOption, SparkOption, spark_job
 from longhall.cli.profiles import find_http
 
 
@@ -30,7 +30,7 @@ def redrive(
     from longhall.pipeline.queue_tables import LIVE, QueueTables, redrive, run_query
 
     silent = output is Format.JSON
-    with running(
+    with spark_job(
         "redrive", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
     ) as job:
         there = find_http(http, profile)
@@ -53,4 +53,4 @@ def redrive(
             return moved
 
         moved = job.attend(work, once=True)
-    tell({"queue": queue, "moved": moved}, f"moved {moved} messages", output)
+    show_outcome({"queue": queue, "moved": moved}, f"moved {moved} messages", output)

@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import parse_moment_ms
 from longhall.cli.options import OutputOption, ProfileOption
 from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import (
+from longhall.cli.pipeline.spark_job import (
     BootstrapOption,
     MasterOption,
     OnceOption,
     SparkOption,
     TopicsOption,
-    running,
+    spark_job,
 )
+from longhall.cli.timestamps import parse_timestamp_ms
 
 ToOption = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic or queue that gets the messages.")]
 FromOption = Annotated[
@@ -72,11 +72,11 @@ def replay(
     )
     now_ms = int(time.time() * 1000)
     if since is not None:
-        chosen = chosen._replace(since_ms=parse_moment_ms(since, now_ms))
+        chosen = chosen._replace(since_ms=parse_timestamp_ms(since, now_ms))
     if until is not None:
-        chosen = chosen._replace(until_ms=parse_moment_ms(until, now_ms))
+        chosen = chosen._replace(until_ms=parse_timestamp_ms(until, now_ms))
     silent = output is Format.JSON
-    with running(
+    with spark_job(
         "replay", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
     ) as job:
         options = Options(

@@ -13,14 +13,14 @@ from longhall.cli.options import HttpOption, OutputOption, ProfileOption
 from longhall.cli.output import Format, show_json
 from longhall.cli.pipeline.passes import IntervalOption, passes
 from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
-from longhall.cli.pipeline.running import (
+from longhall.cli.pipeline.spark_job import (
     BootstrapOption,
     Job,
     MasterOption,
     OnceOption,
     SparkOption,
     TopicsOption,
-    running,
+    spark_job,
 )
 from longhall.cli.profiles import find_http
 
@@ -79,7 +79,7 @@ def report(
             reports[:] = found
             job.steps.say(f"wrote {to}")
 
-    with running(
+    with spark_job(
         "report", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
         silent=output is Format.JSON, reaches=archive is None,
     ) as job:  # fmt: skip

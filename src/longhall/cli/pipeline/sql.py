@@ -9,14 +9,14 @@ import typer
 
 from longhall.cli.options import OutputOption, ProfileOption
 from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import (
+from longhall.cli.pipeline.spark_job import (
     BootstrapOption,
     MasterOption,
     OnceOption,
+    ProgressDisplay,
     SparkOption,
-    Steps,
     failures_in_one_line,
-    running,
+    spark_job,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def sql(
         schemas = parse_schemas(schema or [])
         watermarks = tuple(parse_watermark(each) for each in watermark or [])
     silent = output is Format.JSON
-    with running(
+    with spark_job(
         "sql", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
     ) as job:
         wish = SqlOptions(
@@ -88,7 +88,7 @@ def sql(
     show_facts({"to": to, "messages_read": rows, "batches": batches, "checkpoint": wish.place()}, output)
 
 
-def follow(query: StreamingQuery, steps: Steps, wait: Callable[[float], bool]) -> tuple[int, int]:
+def follow(query: StreamingQuery, steps: ProgressDisplay, wait: Callable[[float], bool]) -> tuple[int, int]:
     """Tell how far it is until it ends, or until an end is wanted; returns how many rows and batches it read."""
     seen: dict[int, int] = {}
     while True:

@@ -56,7 +56,7 @@ class Finding(NamedTuple):
     text: str
 
 
-class _Vouched(NamedTuple):
+class _SnapshotSegment(NamedTuple):
     """A segment as a snapshot has it."""
 
     partition: int
@@ -87,7 +87,7 @@ class Examination:
         self.applied_index = 0  # Of its snapshot.
         self._disk = disk
         self._catalogue = Catalogue(HallOptions())
-        self._segments: list[_Vouched] = []
+        self._segments: list[_SnapshotSegment] = []
         self._bases: dict[int, int] = {}  # The segment that each partition writes to.
         self._references: list[tuple[int, int, int, int, int]] = []  # Partition, base, position, size, CRC.
         self._positions: list[int] = []
@@ -179,7 +179,7 @@ class Examination:
         for partition, (numbers, _) in state["partitions"].items():
             segments = [(base, size) for base, _, size, _, _ in numbers[2]]
             for base, size in segments:
-                self._segments.append(_Vouched(partition, base, size, base == segments[-1][0]))
+                self._segments.append(_SnapshotSegment(partition, base, size, base == segments[-1][0]))
             if segments:
                 self._bases[partition] = segments[-1][0]
             self._lost += [(partition, first, behind) for first, behind in numbers[4]]
@@ -261,7 +261,7 @@ class Examination:
 
     def _check_sizes(self) -> None:
         """Every segment that a snapshot names is there and long enough."""
-        checked: list[_Vouched] = []
+        checked: list[_SnapshotSegment] = []
         for segment in self._segments:
             name = self._names.get(segment.partition)
             if name is None:

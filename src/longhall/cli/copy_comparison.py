@@ -21,7 +21,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.recover import Identity, read_identity
 from longhall.broker.rejoin import Rejoined, rejoin
-from longhall.cli.overlay import Overlay
+from longhall.cli.overlay_disk import OverlayDisk
 from longhall.cluster.membership.member_file import CARD, read_member_file
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import rebuild_index
@@ -49,7 +49,7 @@ class _NoJanitor:
 
 
 @final
-class _Looking:
+class _ReadOnlyWorld:
     """A world in which a hall can be filled and nothing else happens."""
 
     def __init__(self, disk: Disk) -> None:
@@ -73,7 +73,7 @@ class Copy:
         if found is None or not found.member or not disk.exists(CARD):
             raise LonghallError(Code.INVALID_REQUEST, f"{directory} is not the directory of a node of a cluster")
         self.identity: Identity = found
-        self.world = _Looking(Overlay(disk))
+        self.world = _ReadOnlyWorld(OverlayDisk(disk))
         self.node = read_member_file(disk, self.world.entropy).node
         self.hall = Hall(self.world, HallOptions(shards=found.shards))
         self._rejoined: Rejoined = rejoin(self.hall)
@@ -156,7 +156,7 @@ class Comparison:
         for table, objects in one.items():
             names = differing(objects, other[table])
             if names:
-                self.differences.append(Difference(nodes, f"{table}: {_some(names)}"))
+                self.differences.append(Difference(nodes, f"{table}: {_first_names(names)}"))
 
     def _compare_batches(
         self, nodes: tuple[int, int], kept: Mapping[int, Partition], found: Mapping[int, Batches]
@@ -256,6 +256,6 @@ def _common(one: Copy, other: Copy) -> int:
     return common_index(one.epochs, one.replica.index, other.epochs, other.replica.index)
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
     return ", ".join(names[:NAMES_MAX]) + more

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.cli.exits import CommandError
-from longhall.cli.lines import Message
+from longhall.cli.message_lines import Message
 from longhall.client.hall import Hall
 from longhall.client.producer import Options, Producer
 from longhall.world.real.clock import RealClock

@@ -86,7 +86,7 @@ class OverlayFile:
 
 
 @final
-class Overlay:
+class OverlayDisk:
     """Fulfils `world.ports.Disk`."""
 
     def __init__(self, below: Disk) -> None:

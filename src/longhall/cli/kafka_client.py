@@ -18,7 +18,7 @@ from longhall.world.real.network import RealNetwork
 _T = TypeVar("_T")
 
 
-def talk(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
+def call_hall(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
     """Connect, let the conversation run on a loop of its own, and put every failure into one line."""
     place = find_address(address, profile)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, final
 from urllib.parse import urlencode
 
-from longhall.cli.desk import Desk, of_queue
+from longhall.cli.api_client import ApiClient, queue_path
 from longhall.cli.exits import CommandError, Exit
 from longhall.console.api.bodies import Encoded, shown, understood
 from longhall.console.api.messages import MessageFields, Sent, SentOne
@@ -33,10 +33,10 @@ Moved = Callable[[int], None]
 class Sender:
     """Sends to one queue. `ids` are those of the messages that were acknowledged."""
 
-    def __init__(self, desk: Desk, queue: str, fields: Fields) -> None:
+    def __init__(self, client: ApiClient, queue: str, fields: Fields) -> None:
         self.queue = queue
         self.ids: list[str] = []
-        self._desk = desk
+        self._client = client
         self._fields = fields
 
     def send_words(self, words: list[str]) -> None:
@@ -73,10 +73,10 @@ class Sender:
         data = understood(body) if len(batch) == 1 and isinstance(body, (str, Encoded)) else b""
         query = _query(batch[0]) if len(data) > JSON_BYTES_MAX else ""
         if query and len(query) <= QUERY_BYTES_MAX:
-            sent = self._desk.give("POST", f"{of_queue(self.queue, 'messages')}?{query}", data, Sent)
+            sent = self._client.give("POST", f"{queue_path(self.queue, 'messages')}?{query}", data, Sent)
             self.ids.append(sent.messages[0].message_id)
             return
-        sent = self._desk.ask("POST", of_queue(self.queue, "messages"), Sent, {"messages": batch})
+        sent = self._client.ask("POST", queue_path(self.queue, "messages"), Sent, {"messages": batch})
         for at, answer in enumerate(sent.messages, before + 1):
             if answer.code:
                 raise CommandError(f"message {at} was not taken: {answer.message}", Exit.REFUSED)
@@ -95,19 +95,19 @@ class Sender:
                 self._send_parts(head, stream, size)
 
     def _send_parts(self, head: bytes, stream: BinaryIO, size: int) -> None:
-        begun = self._desk.ask("POST", of_queue(self.queue, "uploads"), Begun)
-        path = of_queue(self.queue, "uploads", begun.upload_id)
+        begun = self._client.ask("POST", queue_path(self.queue, "uploads"), Begun)
+        path = queue_path(self.queue, "uploads", begun.upload_id)
         try:
             with _progress(size) as moved:
                 parts = 0
                 for part in _parts(head, stream, begun.part_bytes_max):
-                    self._desk.give("PUT", f"{path}/parts/{parts}", part, dict[str, str])
+                    self._client.give("PUT", f"{path}/parts/{parts}", part, dict[str, str])
                     parts += 1
                     moved(len(part))
-            done = self._desk.ask("POST", path, SentOne, {**self._fields, "parts": parts})
+            done = self._client.ask("POST", path, SentOne, {**self._fields, "parts": parts})
         except BaseException:
             try:
-                self._desk.ask("DELETE", path, dict[str, str])
+                self._client.ask("DELETE", path, dict[str, str])
             except CommandError:
                 pass  # It runs out by itself.
             raise

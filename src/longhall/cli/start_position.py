@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+import enum
 import time
+from typing import NamedTuple
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, StartPosition, parse_place
+from longhall.cli.timestamps import parse_timestamp_ms
 from longhall.client.hall import Hall
 from longhall.client.records import EARLIEST, LATEST, READ_UNCOMMITTED
+
+
+class Anchor(enum.Enum):
+    """What a place is counted from."""
+
+    BEGINNING = "beginning"
+    END = "end"
+    OFFSET = "offset"
+    BEFORE_END = "before-end"
+    TIME = "time"
+    COMMITTED = "committed"
+
+
+class StartPosition(NamedTuple):
+    """Where in a partition to begin: an anchor, and the offset, distance or milliseconds that it needs."""
+
+    anchor: Anchor
+    number: int = 0
+
+
+def parse_start_position(text: str, now_ms: int) -> StartPosition:
+    """`beginning`, `end`, `committed`, an offset, `-10` for the last ten, or a point in time."""
+    word = text.strip().lower()
+    if word in ("beginning", "earliest", "start"):
+        return StartPosition(Anchor.BEGINNING)
+    if word in ("end", "latest"):
+        return StartPosition(Anchor.END)
+    if word == "committed":
+        return StartPosition(Anchor.COMMITTED)
+    if word.isascii() and word.isdigit():
+        return StartPosition(Anchor.OFFSET, int(word))
+    if word.startswith("-") and word[1:].isascii() and word[1:].isdigit():
+        return StartPosition(Anchor.BEFORE_END, int(word[1:]))
+    try:
+        return StartPosition(Anchor.TIME, parse_timestamp_ms(text, now_ms))
+    except CommandError:
+        raise CommandError(
+            f"{text!r} is no place to begin; write beginning, end, an offset, -10 for the last ten, or a time like "
+            "2026-01-31T12:00 or '2h ago'",
+            Exit.USAGE,
+        ) from None
 
 
 async def partitions_of(hall: Hall, topic: str) -> list[int]:
@@ -18,7 +61,7 @@ async def partitions_of(hall: Hall, topic: str) -> list[int]:
 async def find_offsets(hall: Hall, topic: str, text: str, partitions: list[int] | None = None) -> dict[int, int]:
     """Where `text` is in each partition, never outside of what is there."""
     wanted = await partitions_of(hall, topic) if partitions is None else partitions
-    return await offsets_at(hall, topic, parse_place(text, int(time.time() * 1000)), wanted)
+    return await offsets_at(hall, topic, parse_start_position(text, int(time.time() * 1000)), wanted)
 
 
 async def offsets_at(

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, final
 
 import msgspec
 
-from longhall.cli.desk import Desk, of_queue
+from longhall.cli.api_client import ApiClient, queue_path
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.lines import printable
+from longhall.cli.message_lines import printable
 from longhall.console.api.bodies import shown, understood
 from longhall.console.api.messages import COUNT_MAX, WAIT_MS_MAX, MessageOut, Received, Results
 
@@ -36,8 +36,8 @@ class ReceiveOptions(NamedTuple):
 class Receiver:
     """Receives from one queue."""
 
-    def __init__(self, desk: Desk, queue: str, wish: ReceiveOptions) -> None:
-        self._desk = desk
+    def __init__(self, client: ApiClient, queue: str, wish: ReceiveOptions) -> None:
+        self._client = client
         self._queue = queue
         self._wish = wish
         self._printable = sys.stdout.isatty() and not wish.as_json
@@ -64,8 +64,8 @@ class Receiver:
     def _receive(self, count: int, wait_ms: int) -> list[MessageOut]:
         wait_ms = min(wait_ms, WAIT_MS_MAX)
         value = {"count": count, "wait_ms": wait_ms, "lease_ms": self._wish.lease_ms, "filter": self._wish.filter}
-        path = of_queue(self._queue, "receive")
-        return self._desk.ask("POST", path, Received, value, wait_s=wait_ms / 1000).messages
+        path = queue_path(self._queue, "receive")
+        return self._client.ask("POST", path, Received, value, wait_s=wait_ms / 1000).messages
 
     def _write(self, messages: list[MessageOut]) -> None:
         out = sys.stdout.buffer
@@ -87,14 +87,16 @@ class Receiver:
     def _part(self, message: MessageOut, number: int) -> bytes:
         if number and number % PARTS_A_LEASE == 0:
             changes = [{"receipt": message.receipt, "lease_ms": LONGER_MS}]
-            self._desk.ask("POST", of_queue(self._queue, "leases"), Results, {"changes": changes})
-        return self._desk.take("POST", of_queue(self._queue, "part"), {"receipt": message.receipt, "number": number})
+            self._client.ask("POST", queue_path(self._queue, "leases"), Results, {"changes": changes})
+        return self._client.take(
+            "POST", queue_path(self._queue, "part"), {"receipt": message.receipt, "number": number}
+        )
 
     def _settle(self, messages: list[MessageOut]) -> None:
         receipts = [message.receipt for message in messages if message.receipt]
         if not receipts:
             return  # They were settled as they were given out.
-        results = self._desk.ask("POST", of_queue(self._queue, "settle"), Results, {"receipts": receipts}).results
+        results = self._client.ask("POST", queue_path(self._queue, "settle"), Results, {"receipts": receipts}).results
         refused = [result for result in results if result.code]
         if refused:
             raise CommandError(

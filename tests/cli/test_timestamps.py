@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, StartPosition, parse_moment_ms, parse_place, show_moment
+from longhall.cli.start_position import Anchor, StartPosition, parse_start_position
+from longhall.cli.timestamps import parse_timestamp_ms, show_timestamp
 
 NOW_MS = 1_700_000_000_000
 
@@ -26,19 +27,19 @@ NOW_MS = 1_700_000_000_000
     ],
 )
 def test_places(text: str, place: StartPosition) -> None:
-    assert parse_place(text, NOW_MS) == place
+    assert parse_start_position(text, NOW_MS) == place
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "--5", "2020-13-01", "@x", "1.5", "some ago"])
 def test_what_is_no_place_is_refused_with_examples(text: str) -> None:
     with pytest.raises(CommandError, match="ago") as caught:
-        parse_place(text, NOW_MS)
+        parse_start_position(text, NOW_MS)
     assert caught.value.exit_code is Exit.USAGE
 
 
 def test_a_moment_is_shown_as_it_can_be_read_again() -> None:
-    shown = show_moment(NOW_MS + 7)
+    shown = show_timestamp(NOW_MS + 7)
     assert shown == "2023-11-14T22:13:20.007Z"
-    assert parse_moment_ms(shown, 0) == NOW_MS + 7
-    assert show_moment(-1) is None
-    assert show_moment(1 << 62) == f"@{1 << 62}"
+    assert parse_timestamp_ms(shown, 0) == NOW_MS + 7
+    assert show_timestamp(-1) is None
+    assert show_timestamp(1 << 62) == f"@{1 << 62}"

@@ -16,7 +16,7 @@ import json
 from typing import Final, NamedTuple
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import show_moment
+from longhall.cli.timestamps import show_timestamp
 from longhall.records.record import Headers, Record
 
 NULL: Final = "null"
@@ -94,7 +94,7 @@ def text_line(record: Record, partition: int, style: LineStyle) -> bytes:
     if style.with_place:
         parts.append(f"{partition}:{record.offset}".encode())
     if style.with_timestamp:
-        parts.append((show_moment(record.timestamp_ms) or "-").encode())
+        parts.append((show_timestamp(record.timestamp_ms) or "-").encode())
     if style.with_headers:
         words = (name.encode() if value is None else name.encode() + b"=" + value for name, value in record.headers)
         parts.append(b",".join(words))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar, final
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 from longhall.cli.pipeline.interrupts import Interrupts
 from longhall.cli.profiles import find_address
 
@@ -46,7 +46,7 @@ TopicsOption = Annotated[
 
 
 @final
-class Steps:
+class ProgressDisplay:
     """Progress on standard error: a bar on a terminal, a line now and then into a pipe, nothing for programs."""
 
     def __init__(self, silent: bool = False, clock: Callable[[], float] | None = None) -> None:
@@ -61,7 +61,7 @@ class Steps:
     def say(self, words: str) -> None:
         """Something that happened once; nothing is said of nothing."""
         if words and not self._silent:
-            note(words)
+            print_note(words)
 
     def show(self, words: str, done: int, total: int | None = None, unit: str = "messages") -> None:
         """How far it is. A total of None means that nobody knows."""
@@ -71,7 +71,7 @@ class Steps:
             self._draw(f"{words}, {unit}", done, total)
         elif self._clock() - self._told_at >= PROGRESS_LINE_S:
             self._told_at = self._clock()
-            note(f"{words}: {done:,}" + (f" of {total:,} {unit}" if total is not None else f" {unit}"))
+            print_note(f"{words}: {done:,}" + (f" of {total:,} {unit}" if total is not None else f" {unit}"))
 
     def _draw(self, words: str, done: int, total: int | None) -> None:
         if self._bar is None:
@@ -101,7 +101,7 @@ class Steps:
 class Job:
     """What a job is given."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, steps: Steps, interrupts: Interrupts) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str, steps: ProgressDisplay, interrupts: Interrupts) -> None:
         self.spark = spark
         self.bootstrap = bootstrap
         self.steps = steps
@@ -124,7 +124,7 @@ class Job:
 
 
 @contextmanager
-def running(
+def spark_job(
     name: str,
     *,
     bootstrap: str | None = None,
@@ -134,20 +134,20 @@ def running(
     silent: bool = False,
     reaches: bool = True,
 ) -> Iterator[Job]:
-    """A session for one job. Whatever ends the job ends in one line and an exit code, and Spark is stopped.
+    """Start the Spark session of one job, report every failure in one line with an exit code, and stop Spark.
 
-    One that needs no hall, because it reads an archive, does not reach for it. A session that this process has already,
-    as in a notebook, is used, and is not ours to stop.
+    With `reaches` false the job reads an archive, and the hall is not contacted. A session that this process has
+    already, as in a notebook, is used and not stopped.
     """
     from longhall.pipeline.spark import session
 
     address = find_address(bootstrap, profile)
-    steps = Steps(silent)
+    steps = ProgressDisplay(silent)
     borrowed = _has_session()
     with failures_in_one_line(), Interrupts() as interrupts:
         try:
             if reaches:
-                reach(address)
+                check_reachable(address)
             steps.say("starting Spark")
             spark = session(master, name=f"longhall {name}", settings=_settings(spark_settings), quiet=True)
         except KeyboardInterrupt:
@@ -177,7 +177,7 @@ def failures_in_one_line() -> Iterator[None]:
         raise CommandError(line, Exit.UNREACHABLE if unreachable else Exit.REFUSED) from None
 
 
-def reach(address: str) -> None:
+def check_reachable(address: str) -> None:
     """Ask the broker for a sign of life before Spark takes its seconds to start."""
     from longhall.client.hall import Hall
     from longhall.pipeline.conversation import Conversation

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, StartPosition, parse_place
-from longhall.cli.places import offsets_at, partitions_of
+from longhall.cli.start_position import Anchor, StartPosition, offsets_at, parse_start_position, partitions_of
 from longhall.client.groups import Committed
 from longhall.client.groups import Place as PartitionPlace
 from longhall.client.hall import Hall
@@ -18,7 +17,7 @@ Plan = dict[PartitionPlace, tuple[int | None, int]]  # What is committed now, an
 
 async def plan_reset(hall: Hall, group: str, topics: list[str], to: str | None, shift_by: int | None) -> Plan:
     """Raises CommandError if the group has members: they would overwrite it at once."""
-    place = StartPosition(Anchor.COMMITTED) if to is None else parse_place(to, int(time.time() * 1000))
+    place = StartPosition(Anchor.COMMITTED) if to is None else parse_start_position(to, int(time.time() * 1000))
     await _refuse_if_it_has_members(hall, group)
     committed = await hall.groups.offsets(group)
     plan: Plan = {}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.lines import (
+from longhall.cli.message_lines import (
     LineStyle,
     Message,
     json_line,

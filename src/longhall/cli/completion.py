@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
 
-PATIENCE_S: Final = 1.0
+TIMEOUT_S: Final = 1.0
 
 
 def complete_topic(incomplete: str) -> list[str]:
@@ -43,11 +43,11 @@ def complete_transactional_id(incomplete: str) -> list[str]:
 
 def complete_queue(incomplete: str) -> list[str]:
     """Queues that begin so."""
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
     from longhall.console.api.queues import QueuePage
 
     try:
-        page = open_desk(None, None, PATIENCE_S).ask("GET", "queues", QueuePage, query={"prefix": incomplete})
+        page = open_client(None, None, TIMEOUT_S).ask("GET", "queues", QueuePage, query={"prefix": incomplete})
         return [queue.name for queue in page.queues]
     except Exception:
         return []
@@ -56,13 +56,13 @@ def complete_queue(incomplete: str) -> list[str]:
 def _complete(names: Callable[[Hall], Awaitable[list[str]]], incomplete: str) -> list[str]:
     import asyncio
 
-    from longhall.cli.talk import talk
+    from longhall.cli.kafka_client import call_hall
 
     async def quickly(hall: Hall) -> list[str]:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await names(hall)
 
     try:
-        return [name for name in talk(None, None, quickly) if name.startswith(incomplete)]
+        return [name for name in call_hall(None, None, quickly) if name.startswith(incomplete)]
     except Exception:
         return []  # There is no place to say anything: the shell would put it on the command line.

@@ -11,13 +11,13 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.profiles import HttpPlace, find_http
+from longhall.cli.profiles import HttpTarget, find_http
 from longhall.console.api.asked import BYTES, JSON
 from longhall.console.api.refusals import ApiRefusal
 from longhall.console.api.service import Api
 from longhall.node.addresses import parse_address
 
-PATIENCE_S: Final = 30.0
+TIMEOUT_S: Final = 30.0
 
 _T = TypeVar("_T")
 _ADVICE: Final = {
@@ -41,10 +41,10 @@ _ADVICE: Final = {
 
 
 @final
-class Desk:
+class ApiClient:
     """See the module. Closed by the end of the process."""
 
-    def __init__(self, place: HttpPlace, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, place: HttpTarget, patience_s: float = TIMEOUT_S) -> None:
         self.place = place
         self._patience_s = patience_s
         try:
@@ -146,11 +146,11 @@ class Desk:
         )
 
 
-def open_desk(address: str | None, profile: str | None, patience_s: float = PATIENCE_S) -> Desk:
-    """The desk of the node that the command line, the environment or a profile names."""
-    return Desk(find_http(address, profile), patience_s)
+def open_client(address: str | None, profile: str | None, patience_s: float = TIMEOUT_S) -> ApiClient:
+    """The client of the node that the command line, the environment or a profile names."""
+    return ApiClient(find_http(address, profile), patience_s)
 
 
-def of_queue(name: str, *below: str) -> str:
+def queue_path(name: str, *below: str) -> str:
     """The path of a queue, or of something below it."""
     return "/".join(["queues", *(quote(part, safe="") for part in (name, *below))])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from longhall.cli.cluster.status import ask, ask_leader, behind_of
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.output import Format, note, tell
+from longhall.cli.output import Format, print_note, show_outcome
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView
@@ -21,7 +21,7 @@ SILENCE_S_MAX: Final = 60.0  # While nobody leads, or nobody answers.
 Show = Callable[[str, int, int], None]  # What is going on, and how much of how much is done.
 
 
-class Errand(NamedTuple):
+class ClusterChange(NamedTuple):
     """What is asked for, how one knows that it is done, and what is said then."""
 
     method: str
@@ -31,26 +31,26 @@ class Errand(NamedTuple):
     said: str
 
 
-def carry_out(errand: Errand, wait: bool, address: str | None, profile: str | None, output: Format) -> None:
+def run_change(errand: ClusterChange, wait: bool, address: str | None, profile: str | None, output: Format) -> None:
     """Ask for it, and wait if that is wanted."""
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
     from longhall.console.api.hosts import Begun
 
-    desk = open_desk(address, profile)
-    known = [host.http for host in ask(desk.place.address).hosts if host.http]
-    begun = desk.ask(errand.method, errand.path, Begun, errand.asked)
+    client = open_client(address, profile)
+    known = [host.http for host in ask(client.place.address).hosts if host.http]
+    begun = client.ask(errand.method, errand.path, Begun, errand.asked)
     if not wait:
-        tell({"message": begun.message, "done": False}, begun.message, output)
+        show_outcome({"message": begun.message, "done": False}, begun.message, output)
         return
     quiet = output is Format.JSON
     if not quiet:
-        note(begun.message)
+        print_note(begun.message)
     with _shown(quiet) as show:
-        for view in _views([desk.place.address, *known]):
+        for view in _views([client.place.address, *known]):
             if errand.is_done(view):
                 break
             show(*_stage(view))
-    tell({"message": errand.said, "done": True}, errand.said, output)
+    show_outcome({"message": errand.said, "done": True}, errand.said, output)
 
 
 def _views(places: list[str]) -> Iterator[ClusterView]:
@@ -77,7 +77,7 @@ def _shown(quiet: bool) -> Iterator[Show]:
             beginning = stage.partition(":")[0]
             if not quiet and beginning not in told:
                 told.append(beginning)
-                note(stage)
+                print_note(stage)
 
         yield line
         return

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import Anchor, StartPosition
-from longhall.cli.places import offsets_at, partitions_of
+from longhall.cli.start_position import Anchor, StartPosition, offsets_at, partitions_of
 from longhall.client.groups import Committed
 from longhall.client.groups import Place as PartitionPlace
 from longhall.client.hall import Hall
@@ -45,7 +44,7 @@ class ConsumeOptions(NamedTuple):
         return READ_UNCOMMITTED if self.uncommitted else READ_COMMITTED
 
 
-async def consume_places(hall: Hall, wish: ConsumeOptions, write: Write) -> None:
+async def consume_partitions(hall: Hall, wish: ConsumeOptions, write: Write) -> None:
     """Until the end that was there at the beginning, or the limit, or for ever."""
     positions: dict[PartitionPlace, int] = {}
     ends: dict[PartitionPlace, int] = {}

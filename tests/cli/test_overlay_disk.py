@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhall.cli.overlay import PAGE_BYTES, Overlay, OverlayFile
+from longhall.cli.overlay_disk import PAGE_BYTES, OverlayDisk, OverlayFile
 from longhall.world.real.disk import RealDisk
 
 BELOW = bytes(range(256)) * 600  # More than two pages.
@@ -27,7 +27,7 @@ Steps = st.lists(
 def test_a_file_reads_like_one_that_is_written_to(
     steps: list[tuple[str, int, bytes]], position: int, size: int
 ) -> None:
-    below = Overlay(RealDisk("/nowhere"))
+    below = OverlayDisk(RealDisk("/nowhere"))
     base = below.open("base", create=True)
     base.write_at(0, (BELOW,))
     file, model = OverlayFile("x", base), bytearray(BELOW)
@@ -48,7 +48,7 @@ def test_names_change_only_above(tmp_path: Path) -> None:
     (tmp_path / "wal").mkdir()
     (tmp_path / "wal" / "one").write_bytes(b"1")
     (tmp_path / "wal" / "two").write_bytes(b"2")
-    disk = Overlay(RealDisk(str(tmp_path)))
+    disk = OverlayDisk(RealDisk(str(tmp_path)))
     disk.remove("wal/one")
     disk.rename("wal/two", "wal/three")
     disk.open("shards/0000/new", create=True).write_at(0, (b"n",))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.completing import complete_queue
-from longhall.cli.moments import parse_moment_ms, show_moment
+from longhall.cli.completion import complete_queue
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_json, show_rows, size_of
+from longhall.cli.output import Column, Format, Row, short_size, show_json, show_rows
+from longhall.cli.timestamps import parse_timestamp_ms, show_timestamp
 
 if TYPE_CHECKING:
-    from longhall.cli.desk import Desk
+    from longhall.cli.api_client import ApiClient
     from longhall.console.api.bodies import Text
     from longhall.console.api.browsing import SeenOut
 
@@ -44,9 +44,9 @@ def peek(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the next messages of a queue without taking them: waiting, leased and delayed ones."""
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
 
-    found = _peek(open_desk(address, profile), queue, count, settled)
+    found = _peek(open_client(address, profile), queue, count, settled)
     _show(list(found), output, f"there is nothing in {queue}")
 
 
@@ -65,29 +65,29 @@ def search(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Find messages by what is in them, without taking them."""
-    from longhall.cli.desk import open_desk
+    from longhall.cli.api_client import open_client
 
     now_ms = int(time.time() * 1000)
     wish: dict[str, object] = {
         "text": text,
         "filter": filter,
-        "from_ms": 0 if since is None else parse_moment_ms(since, now_ms),
-        "until_ms": 0 if until is None else parse_moment_ms(until, now_ms),
+        "from_ms": 0 if since is None else parse_timestamp_ms(since, now_ms),
+        "until_ms": 0 if until is None else parse_timestamp_ms(until, now_ms),
         "settled": settled,
     }
-    found = _search(open_desk(address, profile), queue, count, wish)
+    found = _search(open_client(address, profile), queue, count, wish)
     _show(list(found), output, "nothing was found")
 
 
-def _peek(desk: Desk, queue: str, count: int, settled: bool) -> Iterator[SeenOut]:
-    from longhall.cli.desk import of_queue
+def _peek(client: ApiClient, queue: str, count: int, settled: bool) -> Iterator[SeenOut]:
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.browsing import PageOut
     from longhall.console.api.messages import COUNT_MAX
 
     after = ""
     while count > 0:
         query = {"count": min(count, COUNT_MAX), "after": after, "settled": str(settled).lower()}
-        page = desk.ask("GET", of_queue(queue, "messages"), PageOut, query=query)
+        page = client.ask("GET", queue_path(queue, "messages"), PageOut, query=query)
         yield from page.messages
         count -= len(page.messages)
         after = page.next
@@ -95,16 +95,16 @@ def _peek(desk: Desk, queue: str, count: int, settled: bool) -> Iterator[SeenOut
             return
 
 
-def _search(desk: Desk, queue: str, count: int, wish: dict[str, object]) -> Iterator[SeenOut]:
+def _search(client: ApiClient, queue: str, count: int, wish: dict[str, object]) -> Iterator[SeenOut]:
     """Page after page: one may come back empty-handed and still know where to go on."""
-    from longhall.cli.desk import of_queue
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.browsing import PageOut
     from longhall.console.api.messages import COUNT_MAX
 
     after = ""
     while count > 0:
         value = {**wish, "count": min(count, COUNT_MAX), "after": after}
-        page = desk.ask("POST", of_queue(queue, "search"), PageOut, value)
+        page = client.ask("POST", queue_path(queue, "search"), PageOut, value)
         yield from page.messages
         count -= len(page.messages)
         after = page.next
@@ -126,11 +126,11 @@ def _row(seen: SeenOut) -> Row:
     return {
         "place": f"{seen.lane}:{seen.offset}" if seen.offset >= 0 else "-",
         "state": seen.state,
-        "sent": show_moment(message.sent_ms),
+        "sent": show_timestamp(message.sent_ms),
         "attempts": message.attempts,
         "group": message.group,
         "message_id": message.message_id,
-        "body": f"({size_of(message.whole_bytes)} in parts)" if message.whole_bytes else body_text(message.body),
+        "body": f"({short_size(message.whole_bytes)} in parts)" if message.whole_bytes else body_text(message.body),
     }
 
 

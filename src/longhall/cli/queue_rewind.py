@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.completing import complete_queue
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import parse_moment_ms
 from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, show_json, tell
-from longhall.cli.queue_settings import Fields, nested, with_settings
+from longhall.cli.output import Format, show_json, show_outcome
+from longhall.cli.queue_settings import Fields, nest_settings, with_settings
+from longhall.cli.timestamps import parse_timestamp_ms
 from longhall.cli.topic import confirm
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
@@ -31,14 +31,14 @@ def rewind(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Give out again, settled or not, everything from a place on; for queues that keep what is settled."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.queues import QueueShape
 
     destination = _destination(place, offsets)
     confirm(f"give out the messages of {queue} again, settled or not?", yes)
-    described = open_desk(address, profile).ask("POST", of_queue(queue, "rewind"), QueueShape, destination)
+    described = open_client(address, profile).ask("POST", queue_path(queue, "rewind"), QueueShape, destination)
     available = described.depth.available
-    tell({"queue": queue, "available": available}, f"rewound {queue}: {available} available now", output)
+    show_outcome({"queue": queue, "available": available}, f"rewound {queue}: {available} available now", output)
 
 
 @with_settings
@@ -53,19 +53,19 @@ def fork(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Make a second queue over the same messages, with a cursor of its own and the same settings but for those said."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.queues import QueueShape
 
-    desk = open_desk(address, profile)
-    current = desk.ask("GET", of_queue(queue), QueueShape).settings if settings else {}
-    value = {"name": name, "settings": nested(settings, current), **_destination(place, offsets)}
-    described = desk.ask("POST", of_queue(queue, "fork"), QueueShape, value)
+    client = open_client(address, profile)
+    current = client.ask("GET", queue_path(queue), QueueShape).settings if settings else {}
+    value = {"name": name, "settings": nest_settings(settings, current), **_destination(place, offsets)}
+    described = client.ask("POST", queue_path(queue, "fork"), QueueShape, value)
     if output is Format.JSON:
         import msgspec
 
         show_json(msgspec.to_builtins(described))
     else:
-        tell({}, f"forked {queue} into {name}: {described.depth.available} available", output)
+        show_outcome({}, f"forked {queue} into {name}: {described.depth.available} available", output)
 
 
 def _destination(place: str, offsets: list[str] | None) -> dict[str, object]:
@@ -73,7 +73,7 @@ def _destination(place: str, offsets: list[str] | None) -> dict[str, object]:
         return {"offsets": dict(_offset(text) for text in offsets)}
     if place.strip().lower() in ("start", "beginning"):
         return {}
-    return {"to_ms": parse_moment_ms(place, int(time.time() * 1000))}
+    return {"to_ms": parse_timestamp_ms(place, int(time.time() * 1000))}
 
 
 def _offset(text: str) -> tuple[str, int]:
