@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions
 from longhall.cli.output import Column, Format, Row, show_rows, text_of
 from longhall.cli.produce import ACKS, Acks, Compression
 
@@ -33,7 +34,9 @@ _COLUMNS = (
 )
 
 
+@with_option_groups
 def bench(
+    options: KafkaOptions,
     seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long each phase takes.")] = 5.0,
     size: Annotated[str, typer.Option(help="Size of a message.")] = "1 KiB",
     batch: Annotated[str, typer.Option(help="Size of a batch.")] = "64 KiB",
@@ -43,23 +46,19 @@ def bench(
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all) or until the leader has it (1).")
     ] = Acks.ALL,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Produce and consume as fast as it goes for a few seconds, in a topic of its own that is deleted afterwards."""
     from longhall.cli.bench_load import run_load
-    from longhall.cli.kafka_client import call_hall
 
     if acks is Acks.NONE:
         raise CommandError("without acknowledgements there is nothing to measure: --acks all or 1", Exit.USAGE)
     load = _load(seconds, size, batch, partitions, in_flight, compression, acks)
 
     async def ask(hall: Hall) -> list[Phase]:
-        with _live(output) as show:
+        with _live(options.output) as show:
             return await run_load(hall, load, show)
 
-    show_rows([phase.row() for phase in call_hall(address, profile, ask)], _COLUMNS, output, "")
+    show_rows([phase.row() for phase in options.call_hall(ask)], _COLUMNS, options.output, "")
 
 
 def _load(

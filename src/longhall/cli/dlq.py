@@ -11,7 +11,8 @@ import typer
 
 from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_outcome, show_rows
 from longhall.cli.queue_browse import body_text
 from longhall.cli.timestamps import show_timestamp
@@ -54,19 +55,18 @@ _MOVES = (
 
 
 @app.command("list")
+@with_option_groups
 def list_letters(
     queue: QueueArgument,
+    options: ApiOptions,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")] = 20,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List dead letters with why, where and after how many attempts they died."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import LettersOut
     from longhall.console.api.messages import COUNT_MAX
 
-    client = open_client(address, profile)
+    client = options.open_client()
     name = _letters_of(client, queue)
     found: list[LetterOut] = []
     after = ""
@@ -77,27 +77,26 @@ def list_letters(
         after = page.next
         if not after:
             break
-    if output is Format.JSON:
+    if options.output is Format.JSON:
         _show_json(found)
     else:
-        show_rows([_row(letter) for letter in found], _LETTERS, output, f"there are no dead letters in {name}")
+        show_rows([_row(letter) for letter in found], _LETTERS, options.output, f"there are no dead letters in {name}")
 
 
 @app.command()
+@with_option_groups
 def show(
     queue: QueueArgument,
     message: MessageArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
     """Show one dead letter with its attributes, its attempts and its whole body."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import LetterOut
 
-    client = open_client(address, profile)
+    client = options.open_client()
     letter = client.ask("GET", queue_path(_letters_of(client, queue), "letters", message), LetterOut)
-    if output is Format.JSON:
+    if options.output is Format.JSON:
         _show_json(letter)
         return
     facts: dict[str, object] = {**_row(letter), "sent": show_timestamp(letter.sent_ms), "group": letter.group}
@@ -106,15 +105,17 @@ def show(
         facts[f"attempt {number}"] = f"{show_timestamp(attempt.received_ms)}, {attempt.how}"
     for name, value in letter.attributes.items():
         facts[f"attribute {name}"] = value if isinstance(value, str) else value.value or value.base64
-    show_facts(facts, output)
+    show_facts(facts, options.output)
     print()
     print(letter.body if isinstance(letter.body, str) else letter.body.base64)
 
 
 @app.command()
+@with_option_groups
 def edit(
     queue: QueueArgument,
     message: MessageArgument,
+    options: ApiOptions,
     body: Annotated[str | None, typer.Option("--body", "-b", help="Another body.")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="Another body, out of a file.")] = None,
     attribute: Annotated[
@@ -123,18 +124,15 @@ def edit(
     unset: Annotated[
         list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Take one away; repeatable.")
     ] = None,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Change the body or the attributes of a dead letter; without any option, its body in your editor."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.cli.letter_editor import attributes_after, edited_body
     from longhall.console.api.letters import LetterOut
 
     if body is not None and file is not None:
         raise CommandError("say --body or --file, not both", Exit.USAGE)
-    client = open_client(address, profile)
+    client = options.open_client()
     path = queue_path(_letters_of(client, queue), "letters", message)
     letter = client.ask("GET", path, LetterOut)
     value: dict[str, object] = {}
@@ -143,15 +141,17 @@ def edit(
     if body is not None or file is not None or not value:
         value["body"] = edited_body(letter, body, file)
     changed = client.ask("PATCH", path, LetterOut, value)
-    if output is Format.JSON:
+    if options.output is Format.JSON:
         _show_json(changed)
     else:
         print_note(f"edited {message}")
 
 
 @app.command()
+@with_option_groups
 def redrive(
     queue: QueueArgument,
+    options: ApiOptions,
     target: Annotated[
         str,
         typer.Option(
@@ -164,29 +164,26 @@ def redrive(
     ] = None,
     filter: Annotated[str, typer.Option("--filter", "-f", help="Only those whose attributes fit.")] = "",
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Begin it and do not wait for its end.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Send dead letters back to work. It goes on by itself, also when this command or the node is stopped."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.queues.messages import MoveTask
 
-    client = open_client(address, profile)
+    client = options.open_client()
     name = _letters_of(client, queue)
     value = {"target": target, "rate_max": rate, "ids": ids or [], "filter": filter}
     move = client.ask("POST", queue_path(name, "moves"), MoveTask, value)
     if no_wait:
-        show_outcome(
-            _move_row(move), f"began to move {move.to_move} messages; `longhall dlq moves {name}` shows how far", output
-        )
+        sentence = f"began to move {move.to_move} messages; `longhall dlq moves {name}` shows the progress"
+        show_outcome(_move_row(move), sentence, options.output)
         return
     try:
-        move = _follow(client, name, move, output)
+        move = _follow(client, name, move, options.output)
     except KeyboardInterrupt:
         print_note(f"it goes on; `longhall dlq moves {name}` shows how far, `longhall dlq cancel {name}` stops it")
         raise
-    show_outcome(_move_row(move), f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}", output)
+    sentence = f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}"
+    show_outcome(_move_row(move), sentence, options.output)
     if move.state == "FAILED":
         raise CommandError(f"the move failed: {move.failure}")
 
@@ -225,39 +222,35 @@ def _moves(client: ApiClient, name: str) -> list[MoveTask]:
 
 
 @app.command()
+@with_option_groups
 def moves(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
     """Show the redrives of a queue, the newest first."""
-    from longhall.cli.api_client import open_client
 
-    client = open_client(address, profile)
+    client = options.open_client()
     name = _letters_of(client, queue)
     rows = [_move_row(move) for move in _moves(client, name)]
-    show_rows(rows, _MOVES, output, f"nothing was moved out of {name}")
+    show_rows(rows, _MOVES, options.output, f"nothing was moved out of {name}")
 
 
 @app.command()
+@with_option_groups
 def cancel(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
     """Stop the redrive that runs; what was moved stays moved."""
-    from longhall.cli.api_client import open_client
     from longhall.queues.messages import MoveTask
 
-    client = open_client(address, profile)
+    client = options.open_client()
     name = _letters_of(client, queue)
     running = [move for move in _moves(client, name) if move.state not in ENDED]
     if not running:
         raise CommandError(f"nothing is moved out of {name} at the moment")
     move = client.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
-    show_outcome(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", output)
+    show_outcome(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", options.output)
 
 
 def _letters_of(client: ApiClient, queue: str) -> str:

@@ -8,7 +8,8 @@ import typer
 
 from longhall.cli.completion import complete_group
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions
 from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
@@ -45,16 +46,14 @@ _RESET = (
 
 
 @app.command("list")
+@with_option_groups
 def list_groups(
+    options: KafkaOptions,
     state: Annotated[
         list[str] | None, typer.Option(help="Only groups in this state (Stable, Empty, ...); repeatable.")
     ] = None,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List all consumer groups."""
-    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> list[Row]:
         return [
@@ -62,32 +61,30 @@ def list_groups(
             for group in await hall.groups.list(state)
         ]
 
-    show_rows(call_hall(address, profile, ask), _LIST, output, "there are no groups")
+    show_rows(options.call_hall(ask), _LIST, options.output, "there are no groups")
 
 
 @app.command()
+@with_option_groups
 def describe(
     group: GroupArgument,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
 ) -> None:
     """Show a group's members, what they read, and how far they are behind."""
-    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], list[Row]]:
         return await _describe(hall, group)
 
-    facts, members, offsets = call_hall(address, profile, ask)
-    if output is Format.JSON:
+    facts, members, offsets = options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({**facts, "members": members, "offsets": offsets})
         return
-    show_facts({**facts, "members": len(members)}, output)
+    show_facts({**facts, "members": len(members)}, options.output)
     if members:
         print()
-        show_rows(members, _MEMBERS, output, "")
+        show_rows(members, _MEMBERS, options.output, "")
     print()
-    show_rows(offsets, _OFFSETS, output, "nothing is committed")
+    show_rows(offsets, _OFFSETS, options.output, "nothing is committed")
 
 
 async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row], list[Row]]:
@@ -146,8 +143,10 @@ def _members(group: DescribeGroupsResponseGroup) -> tuple[list[Row], dict[Place,
 
 
 @app.command()
+@with_option_groups
 def reset(
     group: GroupArgument,
+    options: KafkaOptions,
     to: Annotated[
         str | None, typer.Option(help="earliest, latest, an offset, -10 for the last ten, or a time like '2h ago'.")
     ] = None,
@@ -156,12 +155,8 @@ def reset(
         list[str] | None, typer.Option(help="TOPIC or TOPIC:0,1; repeatable. Otherwise all that the group has read.")
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be done.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Move the offsets of a group without members. Shows what would be done unless told to --execute."""
-    from longhall.cli.kafka_client import call_hall
     from longhall.cli.offset_reset import plan_reset
 
     if (to is None) == (shift_by is None):
@@ -178,25 +173,23 @@ def reset(
             for place, (now, target) in sorted(plan.items())
         ]
 
-    rows = call_hall(address, profile, ask)
-    if output is Format.JSON:
+    rows = options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({"group": group, "executed": execute, "offsets": rows})
         return
-    show_rows(rows, _RESET, output, f"{group} has read nothing; name what it shall read with --topic")
+    show_rows(rows, _RESET, options.output, f"{group} has read nothing; name what it shall read with --topic")
     if rows and not execute:
         print_note("nothing was changed; say --execute to do it")
 
 
 @app.command()
+@with_option_groups
 def delete(
     groups: Annotated[list[str], typer.Argument(metavar="GROUP...", autocompletion=complete_group)],
+    options: KafkaOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete groups without members, with their offsets."""
-    from longhall.cli.kafka_client import call_hall
     from longhall.cli.topic import confirm
 
     confirm(f"delete {', '.join(groups)} with the offsets?", yes)
@@ -205,8 +198,8 @@ def delete(
         for group in groups:
             await hall.groups.delete(group)
 
-    call_hall(address, profile, ask)
-    if output is Format.JSON:
+    options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({"deleted": groups})
     else:
         print_note(f"deleted {', '.join(groups)}")

@@ -11,7 +11,8 @@ import typer
 
 from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions
 from longhall.cli.output import Format, print_note, show_json
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ class Acks(enum.StrEnum):
 ACKS: Final = {Acks.ALL: -1, Acks.LEADER: 1, Acks.NONE: 0}
 
 
+@with_option_groups
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
+    options: KafkaOptions,
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE]...", help="Read these instead of standard input.")
     ] = None,
@@ -76,12 +79,8 @@ def produce(
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all), until the leader has it (1), or not at all (0).")
     ] = Acks.ALL,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Produce a message for every line of the files, or of standard input."""
-    from longhall.cli.kafka_client import call_hall
     from longhall.cli.line_producer import produce_lines
     from longhall.cli.message_lines import LineStyle, parse_header, parse_json_line, parse_text_line
     from longhall.client.producer import Options
@@ -90,7 +89,9 @@ def produce(
     style = LineStyle(unescape(key_separator), headers)
     _check_style(line_format, style)
     fixed = tuple(parse_header(text) for text in header or [])
-    options = Options(acks=ACKS[acks], idempotent=acks is Acks.ALL, compression=getattr(codecs, compression.name))
+    producer_options = Options(
+        acks=ACKS[acks], idempotent=acks is Acks.ALL, compression=getattr(codecs, compression.name)
+    )
     _check_files(files or [])
 
     def understand(line: bytes, number: int) -> Message:
@@ -104,11 +105,11 @@ def produce(
         )
 
     async def ask(hall: Hall) -> Outcome:
-        return await produce_lines(hall, topic, files or [], understand, options)
+        return await produce_lines(hall, topic, files or [], understand, producer_options)
 
     started = time.monotonic()
-    outcome = call_hall(address, profile, ask)
-    _report(outcome, time.monotonic() - started, output)
+    outcome = options.call_hall(ask)
+    _report(outcome, time.monotonic() - started, options.output)
 
 
 def _report(outcome: Outcome, seconds: float, output: Format) -> None:

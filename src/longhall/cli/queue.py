@@ -10,7 +10,8 @@ import typer
 from longhall.cli import queue_browse, queue_rewind
 from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import (
     Column,
     Format,
@@ -54,22 +55,20 @@ _FACTS = (Column("fact", "queue"), Column("value", "value"))
 
 
 @app.command("list")
+@with_option_groups
 def list_queues(
+    options: ApiOptions,
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only queues whose names begin so.")] = "",
     watching: WatchOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List queues with what is in them: available, in flight, delayed, and the age of the oldest that waits."""
-    from longhall.cli.api_client import open_client
 
-    client = open_client(address, profile)
+    client = options.open_client()
     nothing = "there are no queues; `longhall queue create NAME` makes one"
     if watching:
-        watch(lambda: (_rows(client, prefix), _LIST), output, nothing)
+        watch(lambda: (_rows(client, prefix), _LIST), options.output, nothing)
     else:
-        show_rows(_rows(client, prefix), _LIST, output, nothing)
+        show_rows(_rows(client, prefix), _LIST, options.output, nothing)
 
 
 def _rows(client: ApiClient, prefix: str) -> list[Row]:
@@ -104,28 +103,28 @@ def _row(queue: QueueRow) -> Row:
 
 
 @app.command()
+@with_option_groups
 def describe(
     queue: QueueArgument,
+    options: ApiOptions,
     watching: WatchOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Show what is in a queue, what has happened to its messages, and its settings."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
-    client = open_client(address, profile)
+    client = options.open_client()
     if watching:
+        output = options.output
         watch(lambda: (_fact_rows(client.ask("GET", queue_path(queue), QueueShape), output), _FACTS), output, "")
         return
     described = client.ask("GET", queue_path(queue), QueueShape)
-    if output is Format.JSON:
+    if options.output is Format.JSON:
         show_shape(described)
         return
-    show_facts(_facts(described), output)
+    show_facts(_facts(described), options.output)
     print()
-    show_facts(show_settings(described.settings), output)
+    show_facts(show_settings(described.settings), options.output)
 
 
 def show_shape(described: QueueShape) -> None:
@@ -170,107 +169,101 @@ def _facts(described: QueueShape) -> dict[str, object]:
 
 @app.command()
 @with_settings
+@with_option_groups
 def create(
     queue: NewQueueArgument,
     settings: Fields,
+    options: ApiOptions,
     topic: Annotated[str, typer.Option("--topic", help="Consume a topic that is there already as a queue.")] = "",
     if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it is there already.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Create a queue. Durations and sizes may be words: "30s", "2 weeks", "256 KiB"."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueuePage, QueueShape
 
-    client = open_client(address, profile)
+    client = options.open_client()
     value = {"name": queue, "topic": topic, "settings": nest_settings(settings)}
     if if_missing:
         page = client.ask("GET", "queues", QueuePage, query={"prefix": queue, "limit": 1})
         if page.queues and page.queues[0].name == queue:
             there = client.ask("GET", queue_path(queue), QueueShape)
-            _changed(there, f"{queue} is there already", output)
+            _changed(there, f"{queue} is there already", options.output)
             return
     made = client.ask("POST", "queues", QueueShape, value)
-    _changed(made, f"created {queue}", output)
+    _changed(made, f"created {queue}", options.output)
 
 
 @app.command()
 @with_settings
+@with_option_groups
 def alter(
     queue: QueueArgument,
     settings: Fields,
+    options: ApiOptions,
     back: Annotated[
         list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
     ] = None,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Change a queue's settings; those that are not said stay as they are."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
     removed = unset_settings(back or [])
     if not settings and not removed:
         raise CommandError("nothing to change: say a setting, or --unset NAME", Exit.USAGE)
-    client = open_client(address, profile)
+    client = options.open_client()
     current = client.ask("GET", queue_path(queue), QueueShape).settings
     value = {"settings": {**nest_settings(settings, current), **removed}}
-    _changed(client.ask("PATCH", queue_path(queue), QueueShape, value), f"altered {queue}", output)
+    _changed(client.ask("PATCH", queue_path(queue), QueueShape, value), f"altered {queue}", options.output)
 
 
 @app.command()
+@with_option_groups
 def delete(
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", autocompletion=complete_queue)],
+    options: ApiOptions,
     yes: YesOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete queues with everything in them."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
 
     confirm(f"delete {', '.join(queues)} with everything in {'it' if len(queues) == 1 else 'them'}?", yes)
-    client = open_client(address, profile)
+    client = options.open_client()
     for queue in queues:
         client.ask("DELETE", queue_path(queue), dict[str, str])
-    show_outcome({"deleted": queues}, f"deleted {', '.join(queues)}", output)
+    show_outcome({"deleted": queues}, f"deleted {', '.join(queues)}", options.output)
 
 
 @app.command()
+@with_option_groups
 def purge(
     queue: QueueArgument,
+    options: ApiOptions,
     yes: YesOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete every message that is in a queue now."""
     confirm(f"delete every message of {queue}?", yes)
-    _changed(_post(address, profile, queue, "purge"), f"purged {queue}", output)
+    _changed(_post(options.address, options.profile, queue, "purge"), f"purged {queue}", options.output)
 
 
 @app.command()
+@with_option_groups
 def pause(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
     """Give out nothing until the queue is resumed; sending goes on meanwhile."""
-    _changed(_post(address, profile, queue, "pause"), f"paused {queue}", output)
+    _changed(_post(options.address, options.profile, queue, "pause"), f"paused {queue}", options.output)
 
 
 @app.command()
+@with_option_groups
 def resume(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
     """Give out messages again."""
-    _changed(_post(address, profile, queue, "resume"), f"resumed {queue}", output)
+    _changed(_post(options.address, options.profile, queue, "resume"), f"resumed {queue}", options.output)
 
 
 app.command()(queue_browse.peek)

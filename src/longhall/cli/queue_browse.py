@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from longhall.cli.completion import complete_queue
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Column, Format, Row, short_size, show_json, show_rows
 from longhall.cli.timestamps import parse_timestamp_ms, show_timestamp
 
@@ -35,23 +36,23 @@ _COLUMNS = (
 )
 
 
+@with_option_groups
 def peek(
     queue: QueueArgument,
+    options: ApiOptions,
     count: CountOption = 10,
     settled: SettledOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the next messages of a queue without taking them: waiting, leased and delayed ones."""
-    from longhall.cli.api_client import open_client
 
-    found = _peek(open_client(address, profile), queue, count, settled)
-    _show(list(found), output, f"there is nothing in {queue}")
+    found = _peek(options.open_client(), queue, count, settled)
+    _show(list(found), options.output, f"there is nothing in {queue}")
 
 
+@with_option_groups
 def search(
     queue: QueueArgument,
+    options: ApiOptions,
     text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What the body contains.")] = "",
     filter: Annotated[
         str, typer.Option("--filter", "-f", help="On attributes: kind = 'order' AND size > 5, or a policy in JSON.")
@@ -60,12 +61,8 @@ def search(
     until: Annotated[str | None, typer.Option("--until", help="Sent before.")] = None,
     count: CountOption = 10,
     settled: SettledOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Find messages by what is in them, without taking them."""
-    from longhall.cli.api_client import open_client
 
     now_ms = int(time.time() * 1000)
     wish: dict[str, object] = {
@@ -75,8 +72,8 @@ def search(
         "until_ms": 0 if until is None else parse_timestamp_ms(until, now_ms),
         "settled": settled,
     }
-    found = _search(open_client(address, profile), queue, count, wish)
-    _show(list(found), output, "nothing was found")
+    found = _search(options.open_client(), queue, count, wish)
+    _show(list(found), options.output, "nothing was found")
 
 
 def _peek(client: ApiClient, queue: str, count: int, settled: bool) -> Iterator[SeenOut]:

@@ -9,7 +9,8 @@ import typer
 
 from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Format, show_json, show_outcome
 from longhall.cli.queue_settings import Fields, nest_settings, with_settings
 from longhall.cli.timestamps import parse_timestamp_ms
@@ -21,51 +22,51 @@ OffsetOption = Annotated[
 ]
 
 
+@with_option_groups
 def rewind(
     queue: QueueArgument,
+    options: ApiOptions,
     place: Annotated[str, typer.Option("--to", help="start, or a time like 2026-01-31T12:00 or '2h ago'.")] = "start",
     offsets: OffsetOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Give out again, settled or not, everything from a place on; for queues that keep what is settled."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
     destination = _destination(place, offsets)
     confirm(f"give out the messages of {queue} again, settled or not?", yes)
-    described = open_client(address, profile).ask("POST", queue_path(queue, "rewind"), QueueShape, destination)
+    described = options.open_client().ask("POST", queue_path(queue, "rewind"), QueueShape, destination)
     available = described.depth.available
-    show_outcome({"queue": queue, "available": available}, f"rewound {queue}: {available} available now", output)
+    show_outcome(
+        {"queue": queue, "available": available}, f"rewound {queue}: {available} available now", options.output
+    )
 
 
 @with_settings
+@with_option_groups
 def fork(
     queue: QueueArgument,
     name: Annotated[str, typer.Argument(metavar="NEW", help="The name of the new queue.")],
     settings: Fields,
+    options: ApiOptions,
     place: Annotated[str, typer.Option("--from", help="start, or a time like 2026-01-31T12:00 or '2h ago'.")] = "start",
     offsets: OffsetOption = None,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Make a second queue over the same messages, with a cursor of its own and the same settings but for those said."""
-    from longhall.cli.api_client import open_client, queue_path
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
-    client = open_client(address, profile)
+    client = options.open_client()
     current = client.ask("GET", queue_path(queue), QueueShape).settings if settings else {}
     value = {"name": name, "settings": nest_settings(settings, current), **_destination(place, offsets)}
     described = client.ask("POST", queue_path(queue, "fork"), QueueShape, value)
-    if output is Format.JSON:
+    if options.output is Format.JSON:
         import msgspec
 
         show_json(msgspec.to_builtins(described))
     else:
-        show_outcome({}, f"forked {queue} into {name}: {described.depth.available} available", output)
+        show_outcome({}, f"forked {queue} into {name}: {described.depth.available} available", options.output)
 
 
 def _destination(place: str, offsets: list[str] | None) -> dict[str, object]:

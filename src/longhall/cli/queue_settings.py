@@ -7,12 +7,12 @@ setting is either an option of every command that takes settings, or a test says
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from longhall.cli.exits import CommandError, Exit
+from longhall.cli.option_groups import Command, replace_parameter
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
 
 Fields = dict[str, object]
@@ -118,11 +118,9 @@ OPTIONS: Final = (
 )
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all the options; it gets what was said of them as `settings`."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
-    added = [
+def with_settings(command: Command) -> Command:
+    """Give a command all the options; it gets those that were given as `settings`."""
+    options = [
         inspect.Parameter(
             option.parameter,
             inspect.Parameter.KEYWORD_ONLY,
@@ -131,17 +129,12 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         )
         for option in OPTIONS
     ]
+    return replace_parameter(command, "settings", options, _settings_of)
 
-    def run(**given: Any) -> None:
-        said = {option.path: given.pop(option.parameter) for option in OPTIONS}
-        command(**given, settings=parse_settings_options({path: value for path, value in said.items() if value}))
 
-    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    run.__name__ = command.__name__
-    run.__doc__ = command.__doc__
-    run.__signature__ = inspect.Signature([*keyword, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*keyword, *added)}
-    return run
+def _settings_of(values: dict[str, Any]) -> Fields:
+    given = {option.path: values[option.parameter] for option in OPTIONS}
+    return parse_settings_options({path: value for path, value in given.items() if value})
 
 
 def _annotation(option: Option) -> object:

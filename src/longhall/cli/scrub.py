@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Column, Format, Row, print_note, short_age, short_size, show_rows
 
 if TYPE_CHECKING:
@@ -31,25 +32,23 @@ _COLUMNS = (
 )
 
 
+@with_option_groups
 def scrub(
+    options: ApiOptions,
     now: Annotated[bool, typer.Option("--now", help="Begin a pass at once on every node, and wait for it.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="With --now: wait until it is done.")] = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Show how far the scrub is: it reads everything that is on the disks, and repairs what is damaged.
 
     Any node of a cluster can be asked for all of them. A pass runs within the scrub_interval_ms of each node; with
     --now it runs at scrub_bytes_a_second_max. Exit code 1 means that something is damaged and could not be repaired.
     """
-    from longhall.cli.api_client import open_client
 
-    client = open_client(address, profile)
+    client = options.open_client()
     views = _ask(client, "POST" if now else "GET")
     if now and wait:
-        views = _wait(client, views, quiet=output is Format.JSON)
-    show_rows([_row(view) for view in views], _COLUMNS, output, "there are no nodes")
+        views = _wait(client, views, quiet=options.output is Format.JSON)
+    show_rows([_row(view) for view in views], _COLUMNS, options.output, "there are no nodes")
     damaged = [f"node {view.node}: {path}" for view in views for path in view.damaged_now]
     if damaged and not (now and not wait):
         raise CommandError(f"damaged and not repaired: {'; '.join(damaged[:5])}")

@@ -10,7 +10,8 @@ import typer
 
 from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Format, print_note, show_json
 from longhall.cli.produce import LineFormat
 from longhall.node.quantities import parse_duration_ms
@@ -18,8 +19,10 @@ from longhall.node.quantities import parse_duration_ms
 Fields = dict[str, object]
 
 
+@with_option_groups
 def send(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)],
+    options: ApiOptions,
     messages: Annotated[
         list[str] | None, typer.Argument(metavar="[MESSAGE]...", help="Without any, every line of standard input.")
     ] = None,
@@ -44,12 +47,8 @@ def send(
     reply_to: Annotated[str, typer.Option("--reply-to", help="The queue that an answer shall go to.")] = "",
     correlation_id: Annotated[str, typer.Option("--correlation-id", help="What the answer is known by.")] = "",
     report_fate: Annotated[bool, typer.Option("--report-fate", help="Tell that queue what became of them.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Send messages to a queue; what is acknowledged is on the disk."""
-    from longhall.cli.api_client import open_client
     from longhall.cli.sender import Sender
 
     fields: Fields = {
@@ -69,7 +68,7 @@ def send(
         raise CommandError("give messages or --file, not both", Exit.USAGE)
     _check_files(files or [])
     started = time.monotonic()
-    sender = Sender(open_client(address, profile), queue, fields)
+    sender = Sender(options.open_client(), queue, fields)
     failure: CommandError | None = None
     try:
         if messages:
@@ -82,7 +81,7 @@ def send(
     except CommandError as error:
         failure = error
     if failure is None or sender.ids:
-        _report(sender.queue, sender.ids, time.monotonic() - started, output)
+        _report(sender.queue, sender.ids, time.monotonic() - started, options.output)
     if failure is not None:
         raise failure
 

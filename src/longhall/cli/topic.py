@@ -10,7 +10,8 @@ import typer
 
 from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions
 from longhall.cli.output import Column, Format, Row, short_size, show_facts, show_json, show_outcome, show_rows
 
 if TYPE_CHECKING:
@@ -43,14 +44,12 @@ _PARTITIONS = (
 
 
 @app.command("list")
+@with_option_groups
 def list_topics(
+    options: KafkaOptions,
     internal: Annotated[bool, typer.Option("--internal", help="Show internal topics as well.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List all topics with their partitions and size."""
-    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> list[Row]:
         topics = await hall.topics.list()
@@ -70,30 +69,28 @@ def list_topics(
             if internal or not topic.is_internal
         ]
 
-    rows = call_hall(address, profile, ask)
-    show_rows(rows, _LIST, output, "there are no topics; `longhall topic create NAME` makes one")
+    rows = options.call_hall(ask)
+    show_rows(rows, _LIST, options.output, "there are no topics; `longhall topic create NAME` makes one")
 
 
 @app.command()
+@with_option_groups
 def describe(
     topic: TopicArgument,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
 ) -> None:
     """Show a topic's partitions, offsets, sizes and configuration."""
-    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], dict[str, str | None]]:
         return await _describe(hall, topic)
 
-    facts, partitions, settings = call_hall(address, profile, ask)
-    if output is Format.JSON:
+    facts, partitions, settings = options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({**facts, "partitions": partitions, "settings": settings})
         return
-    show_facts({**facts, **{f"set {name}": value for name, value in settings.items()}}, output)
+    show_facts({**facts, **{f"set {name}": value for name, value in settings.items()}}, options.output)
     print()
-    show_rows(partitions, _PARTITIONS, output, "")
+    show_rows(partitions, _PARTITIONS, options.output, "")
 
 
 async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row], dict[str, str | None]]:
@@ -133,18 +130,16 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
 
 
 @app.command()
+@with_option_groups
 def create(
     topic: NewTopicArgument,
+    options: KafkaOptions,
     partitions: Annotated[int, typer.Option("--partitions", "-n", help="How many; -1 asks the node.")] = -1,
     replication: Annotated[int, typer.Option(help="Copies of each partition; -1 asks the node.")] = -1,
     settings: SetOption = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it is there already.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Create a topic."""
-    from longhall.cli.kafka_client import call_hall
     from longhall.errors import Code, LonghallError
 
     configs = parse_settings(settings or [])
@@ -158,26 +153,26 @@ def create(
             raise
         return True
 
-    created = call_hall(address, profile, ask)
+    created = options.call_hall(ask)
     show_outcome(
-        {"topic": topic, "created": created}, f"created {topic}" if created else f"{topic} is there already", output
+        {"topic": topic, "created": created},
+        f"created {topic}" if created else f"{topic} is there already",
+        options.output,
     )
 
 
 @app.command()
+@with_option_groups
 def alter(
     topic: TopicArgument,
+    options: KafkaOptions,
     partitions: Annotated[int | None, typer.Option("--partitions", "-n", help="Grow to this many in all.")] = None,
     settings: SetOption = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
     ] = None,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Change a topic's configuration or give it more partitions."""
-    from longhall.cli.kafka_client import call_hall
 
     changes: dict[str, str | None] = {**parse_settings(settings or []), **dict.fromkeys(unset or [])}
     if not changes and partitions is None:
@@ -189,23 +184,21 @@ def alter(
         if partitions is not None:
             await hall.topics.grow(topic, partitions)
 
-    call_hall(address, profile, ask)
-    show_outcome({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", output)
+    options.call_hall(ask)
+    show_outcome({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", options.output)
 
 
 @app.command()
+@with_option_groups
 def truncate(
     topic: TopicArgument,
+    options: KafkaOptions,
     before: Annotated[
         str, typer.Option(help="Give up what is before: end, an offset, or a time like '2h ago'.")
     ] = "end",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete the oldest messages of every partition, by default all of them."""
-    from longhall.cli.kafka_client import call_hall
     from longhall.cli.start_position import find_offsets
 
     confirm(f"delete messages of {topic} before {before}?", yes)
@@ -213,22 +206,20 @@ def truncate(
     async def ask(hall: Hall) -> dict[int, int]:
         return await hall.topics.delete_records(topic, await find_offsets(hall, topic, before))
 
-    begins = call_hall(address, profile, ask)
+    begins = options.call_hall(ask)
     rows = [{"partition": number, "start_offset": offset} for number, offset in sorted(begins.items())]
     columns = (Column("partition", "partition", right=True), Column("start_offset", "start", right=True))
-    show_rows(rows, columns, output, "")
+    show_rows(rows, columns, options.output, "")
 
 
 @app.command()
+@with_option_groups
 def delete(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)],
+    options: KafkaOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete topics with everything in them."""
-    from longhall.cli.kafka_client import call_hall
 
     confirm(f"delete {', '.join(topics)} with everything in {'it' if len(topics) == 1 else 'them'}?", yes)
 
@@ -236,8 +227,8 @@ def delete(
         for topic in topics:
             await hall.topics.delete(topic)
 
-    call_hall(address, profile, ask)
-    show_outcome({"deleted": topics}, f"deleted {', '.join(topics)}", output)
+    options.call_hall(ask)
+    show_outcome({"deleted": topics}, f"deleted {', '.join(topics)}", options.output)
 
 
 def parse_settings(assignments: list[str]) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.completion import complete_transactional_id
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions
 from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
@@ -27,18 +28,16 @@ _LIST = (
 
 
 @app.command("list")
+@with_option_groups
 def list_transactions(
+    options: KafkaOptions,
     state: Annotated[
         list[str] | None, typer.Option(help="Only those in this state (Ongoing, Empty, ...); repeatable.")
     ] = None,
     longer_than: Annotated[str | None, typer.Option(help="Only those open for longer, like '10 min'.")] = None,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List transactional ids and the state of their transactions."""
     from longhall.cli.exits import CommandError, Exit
-    from longhall.cli.kafka_client import call_hall
     from longhall.node.quantities import parse_duration_ms
 
     try:
@@ -53,35 +52,31 @@ def list_transactions(
             for row in found
         ]
 
-    show_rows(call_hall(address, profile, ask), _LIST, output, "there are no transactions")
+    show_rows(options.call_hall(ask), _LIST, options.output, "there are no transactions")
 
 
 @app.command()
+@with_option_groups
 def describe(
     transactional_id: IdArgument,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
 ) -> None:
     """Show the state, age and partitions of a transaction."""
-    from longhall.cli.kafka_client import call_hall
 
     async def ask(hall: Hall) -> DescribeTransactionsResponseTransaction:
         return await hall.transactions.describe(transactional_id)
 
-    show_facts(_facts(call_hall(address, profile, ask), int(time.time() * 1000)), output)
+    show_facts(_facts(options.call_hall(ask), int(time.time() * 1000)), options.output)
 
 
 @app.command()
+@with_option_groups
 def abort(
     transactional_id: IdArgument,
+    options: KafkaOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Abort a transaction that hangs. Its producer is fenced and must start anew."""
-    from longhall.cli.kafka_client import call_hall
     from longhall.cli.topic import confirm
 
     confirm(f"abort the transaction of {transactional_id} and fence its producer?", yes)
@@ -91,8 +86,8 @@ def abort(
         await hall.transactions.abort(transactional_id)
         return before
 
-    before = call_hall(address, profile, ask)
-    if output is Format.JSON:
+    before = options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({"transactional_id": transactional_id, "state_before": before, "fenced": True})
     else:
         print_note(f"{transactional_id} was {before}; its producer is fenced and nothing of it is open any more")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from longhall.cli.cluster.status import ask, ask_leader, behind_of
 from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Format, print_note, show_outcome
 
 if TYPE_CHECKING:
@@ -31,26 +32,25 @@ class ClusterChange(NamedTuple):
     said: str
 
 
-def run_change(errand: ClusterChange, wait: bool, address: str | None, profile: str | None, output: Format) -> None:
-    """Ask for it, and wait if that is wanted."""
-    from longhall.cli.api_client import open_client
+def run_change(change: ClusterChange, wait: bool, options: ApiOptions) -> None:
+    """Request a change, and wait until it is done if `wait` says so."""
     from longhall.console.api.hosts import Begun
 
-    client = open_client(address, profile)
+    client = options.open_client()
     known = [host.http for host in ask(client.place.address).hosts if host.http]
-    begun = client.ask(errand.method, errand.path, Begun, errand.asked)
+    begun = client.ask(change.method, change.path, Begun, change.asked)
     if not wait:
-        show_outcome({"message": begun.message, "done": False}, begun.message, output)
+        show_outcome({"message": begun.message, "done": False}, begun.message, options.output)
         return
-    quiet = output is Format.JSON
+    quiet = options.output is Format.JSON
     if not quiet:
         print_note(begun.message)
     with _shown(quiet) as show:
         for view in _views([client.place.address, *known]):
-            if errand.is_done(view):
+            if change.is_done(view):
                 break
             show(*_stage(view))
-    show_outcome({"message": errand.said, "done": True}, errand.said, output)
+    show_outcome({"message": change.said, "done": True}, change.said, options.output)
 
 
 def _views(places: list[str]) -> Iterator[ClusterView]:

@@ -12,8 +12,8 @@ import typer
 
 from longhall.cli.cluster.change import ClusterChange, run_change
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, HostView
@@ -22,12 +22,11 @@ NodeArgument = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The nu
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and show how far it is.")]
 
 
+@with_option_groups
 def add(
     node: NodeArgument,
+    options: ApiOptions,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Let a running node keep the hall: it fetches everything, and counts as a copy when it has it.
 
@@ -38,16 +37,15 @@ def add(
         host = _host(view, node)
         return host is not None and host.keeps and host.in_sync and not host.leaving
 
-    errand = ClusterChange("POST", f"cluster/hosts/{node}/add", {}, done, f"node {node} has everything")
-    run_change(errand, wait, address, profile, output)
+    change = ClusterChange("POST", f"cluster/hosts/{node}/add", {}, done, f"node {node} has everything")
+    run_change(change, wait, options)
 
 
+@with_option_groups
 def drain(
     node: NodeArgument,
+    options: ApiOptions,
     wait: WaitOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Take the hall from a node: it leads no more, another node takes its copy if there is one, then it keeps nothing.
 
@@ -59,11 +57,13 @@ def drain(
         in_wings = any(node in wing.keepers for wing in view.wings if not wing.reserved)
         return view.leader != node and (host is None or not host.keeps) and not in_wings
 
-    errand = ClusterChange("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
-    run_change(errand, wait, address, profile, output)
+    change = ClusterChange("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
+    run_change(change, wait, options)
 
 
+@with_option_groups
 def move(
+    options: ApiOptions,
     source: Annotated[int | None, typer.Argument(metavar="[FROM]", min=1, help="The node whose copy goes.")] = None,
     target: Annotated[int | None, typer.Argument(metavar="[TO]", min=1, help="The node that gets it.")] = None,
     leader: Annotated[int | None, typer.Option(metavar="NODE", min=1, help="Let this node lead instead.")] = None,
@@ -71,9 +71,6 @@ def move(
         bool, typer.Option("--spread", help="Move one copy of two in a rack to a rack without any.")
     ] = False,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Move the copy of one node to another, or let another node lead."""
     copies = source is not None or target is not None
@@ -84,27 +81,26 @@ def move(
         def leads(view: ClusterView) -> bool:
             return view.leader == leader and view.serving
 
-        errand = ClusterChange("PUT", "cluster/leader", {"node": leader}, leads, f"node {leader} leads")
+        change = ClusterChange("PUT", "cluster/leader", {"node": leader}, leads, f"node {leader} leads")
     else:
         asked = {} if spread else {"source": source, "target": target}
-        errand = ClusterChange("POST", "cluster/moves", asked, _is_settled, "the copies are where they should be")
-    run_change(errand, wait, address, profile, output)
+        change = ClusterChange("POST", "cluster/moves", asked, _is_settled, "the copies are where they should be")
+    run_change(change, wait, options)
 
 
+@with_option_groups
 def factor(
     copies: Annotated[int, typer.Argument(metavar="COPIES", min=1, help="How many nodes keep the hall.")],
+    options: ApiOptions,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Change how many nodes keep the hall; nodes are chosen from as many racks as there are."""
 
     def done(view: ClusterView) -> bool:
         return view.factor == copies and sum(host.keeps for host in view.hosts) >= copies and _is_settled(view)
 
-    errand = ClusterChange("PUT", "cluster/factor", {"factor": copies}, done, f"{copies} nodes keep the hall")
-    run_change(errand, wait, address, profile, output)
+    change = ClusterChange("PUT", "cluster/factor", {"factor": copies}, done, f"{copies} nodes keep the hall")
+    run_change(change, wait, options)
 
 
 def _host(view: ClusterView, node: int) -> HostView | None:

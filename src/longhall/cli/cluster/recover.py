@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Column, Format, Row, show_outcome, show_rows
 
 if TYPE_CHECKING:
@@ -23,15 +24,14 @@ _COLUMNS: Final = (
 )
 
 
+@with_option_groups
 def recover(
+    options: ApiOptions,
     apply: Annotated[bool, typer.Option("--apply", help="Do it. Without it, only show what could be done.")] = False,
     unclean: Annotated[
         int,
         typer.Option(min=0, metavar="NODE", help="Go on with this node's copy, though others may have more."),
     ] = 0,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Rebuild the record of a cluster from the logs of its nodes, after ZooKeeper lost it or was restored.
 
@@ -40,14 +40,13 @@ def recover(
     cannot, --unclean NODE goes on with one node's copy: what the others have beyond it is lost to readers, and is kept
     in the directories `given-up-N` of these nodes.
     """
-    from longhall.cli.api_client import open_client
     from longhall.console.api.recovery import RecoveryView
 
     asked = {"dry_run": not apply, "unclean": unclean}
-    view = open_client(address, profile).ask("POST", "cluster/recover", RecoveryView, asked)
-    if output is Format.TABLE:
+    view = options.open_client().ask("POST", "cluster/recover", RecoveryView, asked)
+    if options.output is Format.TABLE:
         _show_copies(view)
-    show_outcome(_facts(view, apply), _sentence(view, unclean, apply), output)
+    show_outcome(_facts(view, apply), _sentence(view, unclean, apply), options.output)
 
 
 def _show_copies(view: RecoveryView) -> None:

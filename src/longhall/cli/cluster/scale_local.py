@@ -54,11 +54,11 @@ def scale_local(
         for _ in range(wish.hosts_wanted - wish.hosts):
             hosts.append(_start(place, wish, assignments or []))
             _write(place, hosts)
-            add(int(str(hosts[-1]["number"])), wait=False, address=wish.http)
+            add(node=int(str(hosts[-1]["number"])), wait=False, address=wish.http)
     elif not hosts:
         raise CommandError("there is no host that this command has started")
     else:
-        drain(int(str(hosts[-1]["number"])), wait=True, address=wish.http)
+        drain(node=int(str(hosts[-1]["number"])), wait=True, address=wish.http)
         _end(hosts[-1])
         _write(place, hosts[:-1])
 

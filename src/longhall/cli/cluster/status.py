@@ -6,7 +6,8 @@ import http.client
 from typing import TYPE_CHECKING
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 from longhall.cli.output import Column, Format, Row, print_note, short_age, short_size, show_rows
 from longhall.cli.watch import WatchOption, watch
 
@@ -30,10 +31,9 @@ _COLUMNS = (
 )
 
 
+@with_option_groups
 def status(
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
     again: WatchOption = False,
 ) -> None:
     """Show the hosts of a cluster: who lives, who leads, who is in sync, how far the others are behind.
@@ -42,13 +42,13 @@ def status(
     """
     from longhall.cli.profiles import find_http
 
-    place = find_http(address, profile).address
+    place = find_http(options.address, options.profile).address
     if again:
-        watch(lambda: (_look(place), _COLUMNS), output, "there are no hosts")
+        watch(lambda: (_look(place), _COLUMNS), options.output, "there are no hosts")
         return
     rows = _look(place)
-    show_rows(rows, _COLUMNS, output, "there are no hosts")
-    if rows and output is Format.TABLE:
+    show_rows(rows, _COLUMNS, options.output, "there are no hosts")
+    if rows and options.output is Format.TABLE:
         level, possible = rows[0]["level"], rows[0]["level_possible"]
         more = f"; `longhall cluster upgrade` raises it to {possible}" if possible != level else ""
         print_note(f"feature level {level}{more}")

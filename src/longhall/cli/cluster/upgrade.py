@@ -7,18 +7,18 @@ from typing import Annotated
 import typer
 
 from longhall.cli.exits import CommandError
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, show_outcome
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import show_outcome
 
 
+@with_option_groups
 def upgrade(
+    options: ApiOptions,
     level: Annotated[
         int, typer.Option(min=0, metavar="N", help="The level; without it the newest that every node knows.")
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Raise the feature level: from then on nodes write formats that the version before does not know.
 
@@ -26,12 +26,11 @@ def upgrade(
     down. `longhall cluster status` shows the level, and what each node knows.
     """
     from longhall.broker.gates import WORDS
-    from longhall.cli.api_client import open_client
     from longhall.console.api.upgrading import Upgraded
 
     asked = {"level": level, "dry_run": dry_run}
     try:
-        done = open_client(address, profile).ask("POST", "cluster/upgrade", Upgraded, asked)
+        done = options.open_client().ask("POST", "cluster/upgrade", Upgraded, asked)
     except CommandError as failure:
         if not str(failure).startswith("there is nothing of this name"):
             raise
@@ -52,4 +51,4 @@ def upgrade(
         brings = "; ".join(WORDS[number] for number in range(done.before + 1, done.level + 1) if number in WORDS)
         verb = "could be raised" if dry_run else "was raised"
         sentence = f"the feature level {verb} from {done.before} to {done.level}: {brings}"
-    show_outcome(facts, sentence, output)
+    show_outcome(facts, sentence, options.output)

@@ -10,8 +10,9 @@ from longhall.cli.cluster.change import ClusterChange, run_change
 from longhall.cli.cluster.hosts import WaitOption
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_rows
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import Column, Row, show_rows
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, WingView
@@ -32,28 +33,30 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the wing
 
 
 @app.command("list")
-def list_wings(address: HttpOption = None, profile: ProfileOption = None, output: OutputOption = Format.TABLE) -> None:
+@with_option_groups
+def list_wings(
+    options: ApiOptions,
+) -> None:
     """Show the wings of a cluster: who leads each, who keeps it, how much is placed there."""
     from longhall.cli.profiles import find_http
 
-    view = ask(find_http(address, profile).address)
+    view = ask(find_http(options.address, options.profile).address)
     rows = [_row(wing) for wing in view.wings]
-    show_rows(rows, _COLUMNS, output, "there are no wings: they are made when something is placed in them")
+    show_rows(rows, _COLUMNS, options.output, "there are no wings: they are made when something is placed in them")
 
 
 @app.command("add")
+@with_option_groups
 def add_wing(
     name: NameArgument,
     hosts: Annotated[
         str, typer.Option("--hosts", metavar="NODE,NODE...", help="Where it is; the first leads it if it can.")
     ],
+    options: ApiOptions,
     reserved: Annotated[
         bool, typer.Option("--reserved", help="These hosts keep nothing else: they are drained first.")
     ] = False,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Make a wing on these hosts, or move it there. Queues and topics are put there with the placement wing:NAME."""
     try:
@@ -66,24 +69,23 @@ def add_wing(
         return wing is not None and wing.leader != 0 and sorted(wing.in_sync) == sorted(numbers) == sorted(wing.hosts)
 
     asked = {"hosts": numbers, "reserved": reserved}
-    errand = ClusterChange("PUT", f"cluster/wings/{name}", asked, done, f"the wing {name} is led and in sync")
-    run_change(errand, wait, address, profile, output)
+    change = ClusterChange("PUT", f"cluster/wings/{name}", asked, done, f"the wing {name} is led and in sync")
+    run_change(change, wait, options)
 
 
 @app.command("remove")
+@with_option_groups
 def remove_wing(
     name: NameArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
     """End a wing in which nothing is placed."""
 
     def done(view: ClusterView) -> bool:
         return all(wing.name != name for wing in view.wings)
 
-    errand = ClusterChange("DELETE", f"cluster/wings/{name}", {}, done, f"the wing {name} is gone")
-    run_change(errand, True, address, profile, output)
+    change = ClusterChange("DELETE", f"cluster/wings/{name}", {}, done, f"the wing {name} is gone")
+    run_change(change, True, options)
 
 
 def _row(wing: WingView) -> Row:

@@ -6,16 +6,9 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.spark_job import (
-    BootstrapOption,
-    MasterOption,
-    OnceOption,
-    SparkOption,
-    TopicsOption,
-    spark_job,
-)
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import OnceOption, SparkOptions, TopicsOption, split_names
 
 ToOption = Annotated[
     str,
@@ -30,30 +23,24 @@ IntervalOption = Annotated[
 ]
 
 
+@with_option_groups
 def archive(
     topics: TopicsOption,
     to: ToOption,
-    bootstrap: BootstrapOption = None,
+    options: SparkOptions,
     once: OnceOption = True,
     allow_loss: AllowLossOption = False,
     merge: MergeOption = True,
     interval: IntervalOption = 10.0,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Archive topics and queues as Parquet, each message exactly once."""
     from longhall.pipeline.archive.job import Archiver, Options
     from longhall.pipeline.archive.storage import Storage
 
-    silent = output is Format.JSON
-    with spark_job(
-        "archive", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
-        options = Options(
+    with options.start_job("archive") as job:
+        settings = Options(
             bootstrap=job.bootstrap,
-            topics=tuple(dict.fromkeys(name.strip() for name in topics.split(",") if name.strip())),
+            topics=tuple(dict.fromkeys(split_names(topics))),
             to=to,
             once=once,
             allow_loss=allow_loss,
@@ -62,7 +49,7 @@ def archive(
         )
         archiver = Archiver(
             job.spark,
-            options,
+            settings,
             job.steps.say,
             lambda messages, total: job.steps.show("archived", messages, total or None),
             job.wait,
@@ -79,5 +66,5 @@ def archive(
             "leftovers_removed": done.swept,
             "offsets_lost": done.lost,
         },
-        output,
+        options.output,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.spark_job import BootstrapOption, MasterOption, SparkOption, failures_in_one_line, spark_job
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import SparkOptions, failures_in_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,22 +14,16 @@ if TYPE_CHECKING:
     from longhall.pipeline.visit import Visit
 
 
+@with_option_groups
 def check(
-    bootstrap: BootstrapOption = None,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: SparkOptions,
 ) -> None:
     """Check Java, PySpark, the executors, and their way to the hall."""
     from longhall.pipeline.spark import check_java, check_pyspark
 
     with failures_in_one_line():
         facts: dict[str, object] = {"pyspark": check_pyspark(), "java": check_java()}
-    silent = output is Format.JSON
-    with spark_job(
-        "check", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
+    with options.start_job("check") as job:
         context = job.spark.sparkContext
         address = job.bootstrap
 
@@ -46,4 +40,4 @@ def check(
         words = ["shipped" if seen[0].shipped else "installed", "compiled" if seen[0].compiled else "plain"]
         facts["executors_longhall"] = ", ".join(words)
         facts["topics_seen_from_executors"] = seen[0].topics
-    show_facts(facts, output)
+    show_facts(facts, options.output)

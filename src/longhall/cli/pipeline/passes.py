@@ -20,6 +20,7 @@ from longhall.cli.pipeline.period import period_of
 from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
+    from longhall.cli.pipeline.period import EvidenceOptions
     from longhall.pipeline.fates import Period
 
 RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a pass begins anew.
@@ -32,8 +33,7 @@ IntervalOption = Annotated[
 def passes(
     job: str,
     words: Mapping[str, Any],
-    since: str,
-    until: str,
+    evidence: EvidenceOptions,
     *,
     once: bool,
     interval_s: float,
@@ -44,7 +44,7 @@ def passes(
     `wait` says after that time, or before, whether it was the last.
     """
     while True:
-        yield Pass(job, {**words, "since": since, "until": until}, since, until)
+        yield Pass(job, {**words, "since": evidence.since, "until": evidence.until}, evidence.since, evidence.until)
         if once or wait(interval_s):
             return
 

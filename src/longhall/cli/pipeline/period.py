@@ -1,16 +1,20 @@
-"""Over which period a job looks, and where it looks: a running hall or an archive. For reconcile and report."""
+"""The input of reconcile and report: the period of the messages, and the hall or archive that they are read from."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from longhall.cli.exits import CommandError, Exit
+from longhall.cli.options import HttpOption
+from longhall.cli.profiles import HttpTarget, find_http
 from longhall.cli.timestamps import parse_timestamp_ms
 
 if TYPE_CHECKING:
+    from longhall.cli.pipeline.spark_job import Job
+    from longhall.pipeline.evidence import ArchivePlace, LivePlace
     from longhall.pipeline.fates import Period
 
 SinceOption = Annotated[
@@ -22,8 +26,39 @@ ArchiveOption = Annotated[
 ]
 
 
+StateOption = Annotated[
+    bool, typer.Option("--state/--no-state", help="Ask the queues for the messages that they have now.")
+]
+
+
+class EvidenceOptions(NamedTuple):
+    """The options that choose the messages of a job and where they are read."""
+
+    since: SinceOption = "24h ago"
+    until: UntilOption = "now"
+    archive: ArchiveOption = None
+    state: StateOption = True
+    http: HttpOption = None
+
+    def check(self) -> None:
+        """Raises CommandError for a period that cannot be read, before a job starts."""
+        period_of(self.since, self.until)
+
+    def http_target(self, profile: str | None) -> HttpTarget:
+        """The HTTP API that is asked for the state of queues; an empty address if none is to be asked."""
+        return find_http(self.http, profile) if self.state else HttpTarget("")
+
+    def open(self, job: Job, profile: str | None) -> LivePlace | ArchivePlace:
+        """The running hall, or the archive if one is named."""
+        from longhall.pipeline.evidence import ArchivePlace, LivePlace
+
+        if self.archive:
+            return ArchivePlace(job.spark, self.archive)
+        return LivePlace(job.spark, job.bootstrap, *self.http_target(profile))
+
+
 def period_of(since: str, until: str) -> Period:
-    """Both as people say them."""
+    """The period between two times as people write them."""
     from longhall.pipeline.fates import Period
 
     now_ms = int(time.time() * 1000)

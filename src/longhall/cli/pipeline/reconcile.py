@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.exits import Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
+from longhall.cli.option_groups import with_option_groups
 from longhall.cli.output import Column, Format, print_note, show_json, show_rows
 from longhall.cli.pipeline.passes import IntervalOption, Pass, passes
-from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
-from longhall.cli.pipeline.spark_job import BootstrapOption, Job, MasterOption, OnceOption, SparkOption, spark_job
-from longhall.cli.profiles import find_http
+from longhall.cli.pipeline.period import EvidenceOptions
+from longhall.cli.pipeline.spark_job import Job, OnceOption, SparkOptions, split_names
 from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
@@ -25,14 +24,12 @@ _COLUMNS = tuple(
 )  # fmt: skip
 
 
+@with_option_groups
 def reconcile(
     queues: Annotated[str, typer.Option("--queues", "-q", metavar="A,B", help="Queues, by name, with commas between.")],
-    bootstrap: BootstrapOption = None,
-    since: SinceOption = "24h ago",
-    until: UntilOption = "now",
-    archive: ArchiveOption = None,
+    options: SparkOptions,
+    evidence: EvidenceOptions,
     topic: Annotated[str, typer.Option("--topic", help="The topic of a queue that was declared over one.")] = "",
-    state: Annotated[bool, typer.Option("--state/--no-state", help="Ask the queues what they have now.")] = True,
     grace: Annotated[
         float, typer.Option("--grace", metavar="MINUTES", help="Without that: what is younger counts as open.")
     ] = 15.0,
@@ -43,34 +40,34 @@ def reconcile(
     list_max: Annotated[int, typer.Option("--list", min=0, help="So many messages are listed of each kind.")] = 100,
     once: OnceOption = True,
     interval: IntervalOption = 60.0,
-    http: HttpOption = None,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Hold what was sent against what was delivered and settled. Exit code 1 if anything was lost."""
-    from longhall.pipeline.evidence import ArchivePlace, LivePlace
     from longhall.pipeline.reconcile import Balance, reconcile
 
-    period_of(since, until)  # What is no time is told before anything begins.
-    names = [name.strip() for name in queues.split(",") if name.strip()]
+    evidence.check()
+    names = split_names(queues)
     balances: list[Balance] = []
 
     def look(job: Job) -> None:
-        there = find_http(http, profile) if state else ("", "", "")
-        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
-        words = {"queues": names, "bootstrap": job.bootstrap, "archive": archive, "topic": topic, "state": state,
-                 "grace": grace, "list": list_max}  # fmt: skip
+        place = evidence.open(job, options.profile)
+        words = {
+            "queues": names,
+            "bootstrap": job.bootstrap,
+            "archive": evidence.archive,
+            "topic": topic,
+            "state": evidence.state,
+            "grace": grace,
+            "list": list_max,
+        }
 
         def balance(name: str, at: Pass) -> Balance:
             if name not in at.known:
-                evidence = place.queue(name, at.period, topic)
-                found = reconcile(name, evidence, at.period, grace_ms=int(grace * 60_000), listed_max=list_max)
+                records = place.queue(name, at.period, topic)
+                found = reconcile(name, records, at.period, grace_ms=int(grace * 60_000), listed_max=list_max)
                 at.note(name, found._asdict())
             return Balance(**at.known[name])
 
-        for at in passes("reconcile", words, since, until, once=once, interval_s=interval, wait=job.wait):
+        for at in passes("reconcile", words, evidence, once=once, interval_s=interval, wait=job.wait):
             job.steps.say(at.resumed)
             found = []
             for number, name in enumerate(names):
@@ -79,15 +76,12 @@ def reconcile(
             balances[:] = found
             at.end()
             if not once:
-                _show(balances, output, transactions)
+                _show(balances, options.output, transactions)
 
-    with spark_job(
-        "reconcile", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
-        silent=output is Format.JSON, reaches=archive is None,
-    ) as job:  # fmt: skip
+    with options.start_job("reconcile", reaches=evidence.archive is None) as job:
         job.attend(lambda: look(job), once=once)
     if once:
-        _show(balances, output, transactions)
+        _show(balances, options.output, transactions)
     fine = all(each.is_complete(transactions) and not (strict and each.twice) for each in balances)
     raise typer.Exit(Exit.OK if fine else Exit.REFUSED)
 

@@ -6,34 +6,29 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, show_outcome
-from longhall.cli.pipeline.spark_job import BootstrapOption, MasterOption, SparkOption, spark_job
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import HttpOption
+from longhall.cli.output import show_outcome
+from longhall.cli.pipeline.spark_job import SparkOptions
 from longhall.cli.profiles import find_http
 
 
+@with_option_groups
 def redrive(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Whose dead letters, or the queue of dead letters.")],
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="SQL over dead_letters, messages, leases; it gives a message_id.")
     ],
+    options: SparkOptions,
     to: Annotated[str, typer.Option("--to", metavar="QUEUE", help="Where to; else each where it came from.")] = "",
     rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
-    bootstrap: BootstrapOption = None,
     http: HttpOption = None,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Send the dead letters back to work that a query chooses, by anything in them."""
     from longhall.pipeline.queue_tables import LIVE, QueueTables, redrive, run_query
 
-    silent = output is Format.JSON
-    with spark_job(
-        "redrive", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
-        there = find_http(http, profile)
+    with options.start_job("redrive") as job:
+        there = find_http(http, options.profile)
         tables = QueueTables(
             job.spark,
             queue,
@@ -53,4 +48,4 @@ def redrive(
             return moved
 
         moved = job.attend(work, once=True)
-    show_outcome({"queue": queue, "moved": moved}, f"moved {moved} messages", output)
+    show_outcome({"queue": queue, "moved": moved}, f"moved {moved} messages", options.output)

@@ -8,16 +8,9 @@ from typing import Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.spark_job import (
-    BootstrapOption,
-    MasterOption,
-    OnceOption,
-    SparkOption,
-    TopicsOption,
-    spark_job,
-)
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import OnceOption, SparkOptions, TopicsOption, split_names
 from longhall.cli.timestamps import parse_timestamp_ms
 
 ToOption = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic or queue that gets the messages.")]
@@ -44,11 +37,12 @@ NameOption = Annotated[
 INTERVAL_S = 10.0
 
 
+@with_option_groups
 def replay(
     topics: TopicsOption,
     to: ToOption,
+    options: SparkOptions,
     source: FromOption = "",
-    bootstrap: BootstrapOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     key: KeyOption = None,
@@ -58,10 +52,6 @@ def replay(
     rate: RateOption = 0.0,
     name: NameOption = "",
     once: OnceOption = True,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Replay messages of an archive or a topic into a topic or queue, each exactly once."""
     from longhall.pipeline.replay.job import Done, Options, replay
@@ -75,13 +65,10 @@ def replay(
         chosen = chosen._replace(since_ms=parse_timestamp_ms(since, now_ms))
     if until is not None:
         chosen = chosen._replace(until_ms=parse_timestamp_ms(until, now_ms))
-    silent = output is Format.JSON
-    with spark_job(
-        "replay", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
-        options = Options(
+    with options.start_job("replay") as job:
+        settings = Options(
             bootstrap=job.bootstrap,
-            topics=tuple(dict.fromkeys(each.strip() for each in topics.split(",") if each.strip())),
+            topics=tuple(dict.fromkeys(split_names(topics))),
             to=to,
             archive=source,
             selection=chosen,
@@ -98,7 +85,7 @@ def replay(
         def work() -> None:
             nonlocal done
             while True:
-                latest = replay(job.spark, options, job.steps.say, show, job.wait)
+                latest = replay(job.spark, settings, job.steps.say, show, job.wait)
                 done = Done(latest.name, done.messages + latest.messages)
                 if once or job.wait(INTERVAL_S):
                     return
@@ -106,7 +93,7 @@ def replay(
         job.attend(work, once=once)
         if once and not done.messages:
             job.steps.say(f"nothing was left of the replay {done.name}; another --name does it again")
-    show_facts({"replay": done.name, "to": to, "messages": done.messages}, output)
+    show_facts({"replay": done.name, "to": to, "messages": done.messages}, options.output)
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

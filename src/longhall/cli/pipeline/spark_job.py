@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar, final
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, final
 
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.output import print_note
+from longhall.cli.options import OutputOption, ProfileOption
+from longhall.cli.output import Format, print_note
 from longhall.cli.pipeline.interrupts import Interrupts
 from longhall.cli.profiles import find_address
 
@@ -123,17 +124,27 @@ class Job:
         return done
 
 
+class SparkOptions(NamedTuple):
+    """The options of a command that runs a job on Spark."""
+
+    bootstrap: BootstrapOption = None
+    master: MasterOption = None
+    spark: SparkOption = None
+    profile: ProfileOption = None
+    output: OutputOption = Format.TABLE
+
+    def start_job(self, name: str, *, reaches: bool = True) -> AbstractContextManager[Job]:
+        """A session for one job, as `spark_job` describes it."""
+        return spark_job(name, self, reaches=reaches)
+
+
+def split_names(names: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 @contextmanager
-def spark_job(
-    name: str,
-    *,
-    bootstrap: str | None = None,
-    profile: str | None = None,
-    master: str | None = None,
-    spark_settings: list[str] | None = None,
-    silent: bool = False,
-    reaches: bool = True,
-) -> Iterator[Job]:
+def spark_job(name: str, options: SparkOptions, *, reaches: bool = True) -> Iterator[Job]:
     """Start the Spark session of one job, report every failure in one line with an exit code, and stop Spark.
 
     With `reaches` false the job reads an archive, and the hall is not contacted. A session that this process has
@@ -141,15 +152,15 @@ def spark_job(
     """
     from longhall.pipeline.spark import session
 
-    address = find_address(bootstrap, profile)
-    steps = ProgressDisplay(silent)
+    address = find_address(options.bootstrap, options.profile)
+    steps = ProgressDisplay(options.output is Format.JSON)
     borrowed = _has_session()
     with failures_in_one_line(), Interrupts() as interrupts:
         try:
             if reaches:
                 check_reachable(address)
             steps.say("starting Spark")
-            spark = session(master, name=f"longhall {name}", settings=_settings(spark_settings), quiet=True)
+            spark = session(options.master, name=f"longhall {name}", settings=_settings(options.spark), quiet=True)
         except KeyboardInterrupt:
             raise CommandError("interrupted before anything was done", Exit.INTERRUPTED) from None
         try:

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.spark_job import (
-    BootstrapOption,
-    MasterOption,
-    OnceOption,
-    ProgressDisplay,
-    SparkOption,
-    failures_in_one_line,
-    spark_job,
-)
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import OnceOption, ProgressDisplay, SparkOptions, failures_in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -43,10 +35,11 @@ CheckpointOption = Annotated[
 ]
 
 
+@with_option_groups
 def sql(
     query: QueryArgument,
     to: ToOption,
-    bootstrap: BootstrapOption = None,
+    options: SparkOptions,
     once: OnceOption = False,
     schema: SchemaOption = None,
     watermark: WatermarkOption = None,
@@ -55,10 +48,6 @@ def sql(
         str, typer.Option("--mode", help="append, update or complete: which rows of groups are told.")
     ] = "append",
     starting: Annotated[str, typer.Option("--starting", help="earliest or latest, when it is run first.")] = "earliest",
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Run a query over topics continuously; its rows become JSON messages of a topic, each exactly once."""
     from longhall.pipeline.sql import SqlOptions, parse_schemas, parse_watermark, start
@@ -66,10 +55,7 @@ def sql(
     with failures_in_one_line():
         schemas = parse_schemas(schema or [])
         watermarks = tuple(parse_watermark(each) for each in watermark or [])
-    silent = output is Format.JSON
-    with spark_job(
-        "sql", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
+    with options.start_job("sql") as job:
         wish = SqlOptions(
             query=query,
             to=to,
@@ -85,7 +71,7 @@ def sql(
         job.spark.conf.set("spark.sql.shuffle.partitions", str(job.spark.sparkContext.defaultParallelism))
         done = job.attend(lambda: follow(start(job.spark, wish, job.steps.say), job.steps, job.wait), once=once)
         rows, batches = done or (0, 0)
-    show_facts({"to": to, "messages_read": rows, "batches": batches, "checkpoint": wish.place()}, output)
+    show_facts({"to": to, "messages_read": rows, "batches": batches, "checkpoint": wish.place()}, options.output)
 
 
 def follow(query: StreamingQuery, steps: ProgressDisplay, wait: Callable[[float], bool]) -> tuple[int, int]:
