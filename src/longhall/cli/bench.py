@@ -13,7 +13,7 @@ import typer
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import KafkaOptions
-from longhall.cli.output import Column, Format, Row, show_rows, text_of
+from longhall.cli.output import Format, Row, columns, show_rows, text_of
 from longhall.cli.produce import ACKS, Acks, Compression
 
 if TYPE_CHECKING:
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from longhall.cli.bench_load import Load, Phase, Show
     from longhall.client.hall import Hall
 
-_COLUMNS = (
-    Column("phase", "phase"),
-    Column("messages", "messages", right=True),
-    Column("seconds", "seconds", right=True),
-    Column("messages_per_second", "messages/s", right=True),
-    Column("megabytes_per_second", "MB/s", right=True),
-    Column("p50_ms", "p50 ms", right=True),
-    Column("p99_ms", "p99 ms", right=True),
-    Column("p999_ms", "p99.9 ms", right=True),
+_COLUMNS = columns(
+    "phase",
+    "messages",
+    "seconds",
+    "messages_per_second",
+    "megabytes_per_second",
+    "p50_ms",
+    "p99_ms",
+    "p999_ms",
+    right=("messages", "seconds", "messages_per_second", "megabytes_per_second", "p50_ms", "p99_ms", "p999_ms"),
+    titles={"messages_per_second": "messages/s", "megabytes_per_second": "MB/s", "p999_ms": "p99.9 ms"},
 )
 
 

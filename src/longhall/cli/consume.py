@@ -11,7 +11,7 @@ import typer
 from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, ProfileOption
-from longhall.cli.produce import LineFormat, unescape
+from longhall.cli.produce import LineFormat, LineOutputOption, unescape
 
 if TYPE_CHECKING:
     from longhall.cli.message_lines import LineStyle
@@ -53,9 +53,7 @@ def consume(
     ] = False,
     address: AddressOption = None,
     profile: ProfileOption = None,
-    output: Annotated[
-        LineFormat, typer.Option("--output", "-o", help="text, or one JSON object a line.")
-    ] = LineFormat.TEXT,
+    output: LineOutputOption = LineFormat.TEXT,
 ) -> None:
     """Print messages, up to what is there now, or for as long as they come (--follow)."""
     from longhall.cli.consumer import ConsumeOptions, consume_as_member, consume_partitions

@@ -13,7 +13,7 @@ from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_outcome, show_rows
+from longhall.cli.output import Format, Row, columns, print_note, show_facts, show_json, show_outcome, show_rows
 from longhall.cli.queue_browse import body_text
 from longhall.cli.timestamps import show_timestamp
 
@@ -35,22 +35,26 @@ QueueArgument = Annotated[
 ]
 MessageArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="The id of the message.")]
 
-_LETTERS = (
-    Column("message_id", "id"),
-    Column("died", "died"),
-    Column("reason", "reason"),
-    Column("source", "from"),
-    Column("attempts", "attempts", right=True),
-    Column("body", "body"),
+_LETTERS = columns(
+    "message_id",
+    "died",
+    "reason",
+    "source",
+    "attempts",
+    "body",
+    right=("attempts",),
+    titles={"message_id": "id", "source": "from"},
 )
-_MOVES = (
-    Column("task_id", "task"),
-    Column("state", "state"),
-    Column("target", "to"),
-    Column("moved", "moved", right=True),
-    Column("to_move", "of", right=True),
-    Column("started", "started"),
-    Column("failure", "failure"),
+_MOVES = columns(
+    "task_id",
+    "state",
+    "target",
+    "moved",
+    "to_move",
+    "started",
+    "failure",
+    right=("moved", "to_move"),
+    titles={"task_id": "task", "target": "to", "to_move": "of"},
 )
 
 
@@ -66,8 +70,7 @@ def list_letters(
     from longhall.console.api.letters import LettersOut
     from longhall.console.api.messages import COUNT_MAX
 
-    client = options.open_client()
-    name = _letters_of(client, queue)
+    client, name = _open(options, queue)
     found: list[LetterOut] = []
     after = ""
     while len(found) < count:
@@ -169,8 +172,7 @@ def redrive(
     from longhall.cli.api_client import queue_path
     from longhall.queues.messages import MoveTask
 
-    client = options.open_client()
-    name = _letters_of(client, queue)
+    client, name = _open(options, queue)
     value = {"target": target, "rate_max": rate, "ids": ids or [], "filter": filter}
     move = client.ask("POST", queue_path(name, "moves"), MoveTask, value)
     if no_wait:
@@ -229,8 +231,7 @@ def moves(
 ) -> None:
     """Show the redrives of a queue, the newest first."""
 
-    client = options.open_client()
-    name = _letters_of(client, queue)
+    client, name = _open(options, queue)
     rows = [_move_row(move) for move in _moves(client, name)]
     show_rows(rows, _MOVES, options.output, f"nothing was moved out of {name}")
 
@@ -244,13 +245,18 @@ def cancel(
     """Stop the redrive that runs; what was moved stays moved."""
     from longhall.queues.messages import MoveTask
 
-    client = options.open_client()
-    name = _letters_of(client, queue)
+    client, name = _open(options, queue)
     running = [move for move in _moves(client, name) if move.state not in ENDED]
     if not running:
         raise CommandError(f"nothing is moved out of {name} at the moment")
     move = client.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
     show_outcome(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", options.output)
+
+
+def _open(options: ApiOptions, queue: str) -> tuple[ApiClient, str]:
+    """A client, and the name of the dead-letter queue that is meant."""
+    client = options.open_client()
+    return client, _letters_of(client, queue)
 
 
 def _letters_of(client: ApiClient, queue: str) -> str:

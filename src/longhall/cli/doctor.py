@@ -12,22 +12,24 @@ import typer
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import OutputOption
-from longhall.cli.output import Column, Format, print_note, show_facts, show_json, show_rows
+from longhall.cli.output import Format, columns, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
     from longhall.cli.examination import Examination, Progress
 
-_COPY_COLUMNS = (
-    Column("node", "node", right=True),
-    Column("epoch", "epoch", right=True),
-    Column("last_index", "last index", right=True),
-    Column("committed_index", "committed", right=True),
-    Column("behind", "behind", right=True),
-    Column("partitions", "partitions", right=True),
-    Column("compared", "compared"),
-    Column("directory", "directory"),
+_COPY_COLUMNS = columns(
+    "node",
+    "epoch",
+    "last_index",
+    "committed_index",
+    "behind",
+    "partitions",
+    "compared",
+    "directory",
+    right=("node", "epoch", "last_index", "committed_index", "behind", "partitions"),
+    titles={"committed_index": "committed"},
 )
-_COLUMNS = (Column("severity", "severity"), Column("place", "place"), Column("text", "what"))
+_COLUMNS = columns("severity", "place", "text", titles={"text": "what"})
 
 
 def doctor(

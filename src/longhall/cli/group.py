@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.completion import complete_group
+from longhall.cli.confirmation import confirm, delete_by_name
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
-from longhall.cli.options import KafkaOptions
-from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_rows
+from longhall.cli.options import KafkaOptions, YesOption
+from longhall.cli.output import Format, Row, columns, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.groups import Place
@@ -21,27 +22,25 @@ app = typer.Typer(name="group", help="Consumer groups: list, describe, reset, de
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)]
 
-_LIST = (Column("group", "group"), Column("state", "state"), Column("protocol", "protocol"))
-_MEMBERS = (
-    Column("member", "member"),
-    Column("instance", "instance"),
-    Column("client", "client"),
-    Column("host", "host"),
-    Column("partitions", "partitions"),
+_LIST = columns("group", "state", "protocol")
+_MEMBERS = columns("member", "instance", "client", "host", "partitions")
+_OFFSETS = columns(
+    "topic",
+    "partition",
+    "committed",
+    "end_offset",
+    "lag",
+    "client",
+    right=("partition", "committed", "end_offset", "lag"),
+    titles={"end_offset": "end", "client": "read by"},
 )
-_OFFSETS = (
-    Column("topic", "topic"),
-    Column("partition", "partition", right=True),
-    Column("committed", "committed", right=True),
-    Column("end_offset", "end", right=True),
-    Column("lag", "lag", right=True),
-    Column("client", "read by"),
-)
-_RESET = (
-    Column("topic", "topic"),
-    Column("partition", "partition", right=True),
-    Column("committed", "now", right=True),
-    Column("target", "new", right=True),
+_RESET = columns(
+    "topic",
+    "partition",
+    "committed",
+    "target",
+    right=("partition", "committed", "target"),
+    titles={"committed": "now", "target": "new"},
 )
 
 
@@ -187,19 +186,10 @@ def reset(
 def delete(
     groups: Annotated[list[str], typer.Argument(metavar="GROUP...", autocompletion=complete_group)],
     options: KafkaOptions,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete groups without members, with their offsets."""
-    from longhall.cli.topic import confirm
 
     confirm(f"delete {', '.join(groups)} with the offsets?", yes)
 
-    async def ask(hall: Hall) -> None:
-        for group in groups:
-            await hall.groups.delete(group)
-
-    options.call_hall(ask)
-    if options.output is Format.JSON:
-        show_json({"deleted": groups})
-    else:
-        print_note(f"deleted {', '.join(groups)}")
+    delete_by_name(groups, lambda hall, group: hall.groups.delete(group), options)

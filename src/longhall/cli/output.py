@@ -9,11 +9,14 @@ from __future__ import annotations
 import enum
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+_NO_TITLES: Final[Mapping[str, str]] = {}
 
 
 class Format(enum.StrEnum):
@@ -29,6 +32,11 @@ class Column(NamedTuple):
     key: str
     title: str
     right: bool = False
+
+
+def columns(*keys: str, right: Collection[str] = (), titles: Mapping[str, str] = _NO_TITLES) -> tuple[Column, ...]:
+    """The columns of a table: a title is the key in words unless `titles` has another one."""
+    return tuple(Column(key, titles.get(key, key.replace("_", " ")), key in right) for key in keys)
 
 
 Row = Mapping[str, object]

@@ -28,6 +28,9 @@ class LineFormat(enum.StrEnum):
     JSON = "json"
 
 
+LineOutputOption = Annotated[LineFormat, typer.Option("--output", "-o", help="text, or one JSON object a line.")]
+
+
 class Compression(enum.StrEnum):
     """How batches are compressed."""
 
@@ -92,7 +95,7 @@ def produce(
     producer_options = Options(
         acks=ACKS[acks], idempotent=acks is Acks.ALL, compression=getattr(codecs, compression.name)
     )
-    _check_files(files or [])
+    check_files(files or [])
 
     def understand(line: bytes, number: int) -> Message:
         message = (
@@ -130,8 +133,8 @@ def _check_style(line_format: LineFormat, style: LineStyle) -> None:
         raise CommandError("--key-separator cannot be empty", Exit.USAGE)
 
 
-def _check_files(files: list[Path]) -> None:
-    """All of them before the first message, so that a misspelt name does not leave half of the work done."""
+def check_files(files: list[Path]) -> None:
+    """Open every file before the first message is sent, so that a misspelt name does not stop the work half done."""
     for file in files:
         try:
             file.open("rb").close()

@@ -9,13 +9,15 @@ import typer
 
 from longhall.cli import queue_browse, queue_rewind
 from longhall.cli.completion import complete_queue
+from longhall.cli.confirmation import confirm
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
-from longhall.cli.options import ApiOptions
+from longhall.cli.options import ApiOptions, YesOption
 from longhall.cli.output import (
     Column,
     Format,
     Row,
+    columns,
     short_age,
     short_size,
     show_facts,
@@ -25,7 +27,6 @@ from longhall.cli.output import (
 )
 from longhall.cli.queue_settings import Fields, nest_settings, show_settings, unset_settings, with_settings
 from longhall.cli.timestamps import show_timestamp
-from longhall.cli.topic import confirm
 from longhall.cli.watch import WatchOption, watch
 
 if TYPE_CHECKING:
@@ -40,16 +41,16 @@ app = typer.Typer(
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
 NewQueueArgument = Annotated[str, typer.Argument(metavar="QUEUE")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
-_LIST = (
-    Column("queue", "queue"),
-    Column("available", "available", right=True),
-    Column("in_flight", "in flight", right=True),
-    Column("delayed", "delayed", right=True),
-    Column("oldest", "oldest", right=True),
-    Column("size", "size", right=True),
-    Column("kind", "kind"),
+_LIST = columns(
+    "queue",
+    "available",
+    "in_flight",
+    "delayed",
+    "oldest",
+    "size",
+    "kind",
+    right=("available", "in_flight", "delayed", "oldest", "size"),
 )
 _FACTS = (Column("fact", "queue"), Column("value", "value"))
 

@@ -11,7 +11,7 @@ import typer
 from longhall.cli.completion import complete_queue
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Column, Format, Row, short_size, show_json, show_rows
+from longhall.cli.output import Format, Row, columns, short_size, show_json, show_rows
 from longhall.cli.timestamps import parse_timestamp_ms, show_timestamp
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=co
 CountOption = Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")]
 SettledOption = Annotated[bool, typer.Option("--settled", help="Show what is settled and still kept as well.")]
 
-_COLUMNS = (
-    Column("place", "place", right=True),
-    Column("state", "state"),
-    Column("sent", "sent"),
-    Column("attempts", "attempts", right=True),
-    Column("group", "group"),
-    Column("message_id", "id"),
-    Column("body", "body"),
+_COLUMNS = columns(
+    "place",
+    "state",
+    "sent",
+    "attempts",
+    "group",
+    "message_id",
+    "body",
+    right=("place", "attempts"),
+    titles={"message_id": "id"},
 )
 
 

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from longhall.cli.completion import complete_queue
+from longhall.cli.confirmation import confirm
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
-from longhall.cli.options import ApiOptions
+from longhall.cli.options import ApiOptions, YesOption
 from longhall.cli.output import Format, show_json, show_outcome
 from longhall.cli.queue_settings import Fields, nest_settings, with_settings
 from longhall.cli.timestamps import parse_timestamp_ms
-from longhall.cli.topic import confirm
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
 OffsetOption = Annotated[
@@ -28,7 +28,7 @@ def rewind(
     options: ApiOptions,
     place: Annotated[str, typer.Option("--to", help="start, or a time like 2026-01-31T12:00 or '2h ago'.")] = "start",
     offsets: OffsetOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Give out again, settled or not, everything from a place on; for queues that keep what is settled."""
     from longhall.cli.api_client import queue_path

@@ -10,7 +10,7 @@ from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, ProfileOption
 from longhall.cli.output import print_note
-from longhall.cli.produce import LineFormat
+from longhall.cli.produce import LineFormat, LineOutputOption
 from longhall.node.quantities import parse_duration_ms
 
 
@@ -32,9 +32,7 @@ def receive(
     raw: Annotated[bool, typer.Option("--raw", help="Bodies as they are, without line ends between them.")] = False,
     address: HttpOption = None,
     profile: ProfileOption = None,
-    output: Annotated[
-        LineFormat, typer.Option("--output", "-o", help="text, or one JSON object a line.")
-    ] = LineFormat.TEXT,
+    output: LineOutputOption = LineFormat.TEXT,
 ) -> None:
     """Receive messages, write each body as a line, and settle what was written.
 

@@ -11,7 +11,7 @@ import typer
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Column, Format, Row, print_note, short_age, short_size, show_rows
+from longhall.cli.output import Format, Row, columns, print_note, short_age, short_size, show_rows
 
 if TYPE_CHECKING:
     from longhall.cli.api_client import ApiClient
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 LOOK_AGAIN_S: Final = 0.3
 SILENCE_S_MAX: Final = 60.0
 
-_COLUMNS = (
-    Column("node", "node", right=True),
-    Column("wing", "wing"),
-    Column("done", "done", right=True),
-    Column("bytes", "of", right=True),
-    Column("damage", "damage", right=True),
-    Column("repaired", "repaired", right=True),
-    Column("damaged", "damaged now", right=True),
-    Column("last", "complete"),
+_COLUMNS = columns(
+    "node",
+    "wing",
+    "done",
+    "bytes",
+    "damage",
+    "repaired",
+    "damaged",
+    "last",
+    right=("node", "done", "bytes", "damage", "repaired", "damaged"),
+    titles={"bytes": "of", "damaged": "damaged now", "last": "complete"},
 )
 
 

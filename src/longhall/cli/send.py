@@ -13,7 +13,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
 from longhall.cli.output import Format, print_note, show_json
-from longhall.cli.produce import LineFormat
+from longhall.cli.produce import LineFormat, check_files
 from longhall.node.quantities import parse_duration_ms
 
 Fields = dict[str, object]
@@ -66,7 +66,7 @@ def send(
         fields["key"] = key
     if messages and files:
         raise CommandError("give messages or --file, not both", Exit.USAGE)
-    _check_files(files or [])
+    check_files([file for file in files or [] if str(file) != "-"])
     started = time.monotonic()
     sender = Sender(options.open_client(), queue, fields)
     failure: CommandError | None = None
@@ -107,13 +107,3 @@ def _duration(option: str, words: str | None) -> int:
         return max(parse_duration_ms(words), -1)
     except ValueError as failure:
         raise CommandError(f"{option}: {failure}", Exit.USAGE) from None
-
-
-def _check_files(files: list[Path]) -> None:
-    """All of them before the first message, so that a misspelt name does not leave half of the work done."""
-    for file in files:
-        if str(file) != "-":
-            try:
-                file.open("rb").close()
-            except OSError as failure:
-                raise CommandError(f"{file}: {failure.strerror}", Exit.USAGE) from None

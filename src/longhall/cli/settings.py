@@ -9,15 +9,10 @@ import typer
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import OutputOption
-from longhall.cli.output import Column, Format, show_rows
+from longhall.cli.output import Column, Format, columns, show_rows
 from longhall.errors import LonghallError
 
-_COLUMNS = (
-    Column("name", "setting"),
-    Column("kind", "kind"),
-    Column("shown", "default"),
-    Column("meaning", "meaning"),
-)
+_COLUMNS = columns("name", "kind", "shown", "meaning", titles={"name": "setting", "shown": "default"})
 
 
 def settings(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from longhall.cli.completion import complete_topic
+from longhall.cli.confirmation import confirm, delete_by_name
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
-from longhall.cli.options import KafkaOptions
-from longhall.cli.output import Column, Format, Row, short_size, show_facts, show_json, show_outcome, show_rows
+from longhall.cli.options import KafkaOptions, YesOption
+from longhall.cli.output import Column, Format, Row, columns, short_size, show_facts, show_json, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -26,20 +26,18 @@ SetOption = Annotated[
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A configuration, like retention.ms='2 weeks'; repeatable."),
 ]
 
-_LIST = (
-    Column("topic", "topic"),
-    Column("partitions", "partitions", right=True),
-    Column("size", "size", right=True),
-)
-_PARTITIONS = (
-    Column("partition", "partition", right=True),
-    Column("leader", "leader", right=True),
-    Column("replicas", "replicas"),
-    Column("in_sync", "in sync"),
-    Column("start_offset", "start", right=True),
-    Column("end_offset", "end", right=True),
-    Column("messages", "messages", right=True),
-    Column("size", "size", right=True),
+_LIST = columns("topic", "partitions", "size", right=("partitions", "size"))
+_PARTITIONS = columns(
+    "partition",
+    "leader",
+    "replicas",
+    "in_sync",
+    "start_offset",
+    "end_offset",
+    "messages",
+    "size",
+    right=("partition", "leader", "start_offset", "end_offset", "messages", "size"),
+    titles={"start_offset": "start", "end_offset": "end"},
 )
 
 
@@ -196,7 +194,7 @@ def truncate(
     before: Annotated[
         str, typer.Option(help="Give up what is before: end, an offset, or a time like '2h ago'.")
     ] = "end",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete the oldest messages of every partition, by default all of them."""
     from longhall.cli.start_position import find_offsets
@@ -217,18 +215,13 @@ def truncate(
 def delete(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)],
     options: KafkaOptions,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete topics with everything in them."""
 
     confirm(f"delete {', '.join(topics)} with everything in {'it' if len(topics) == 1 else 'them'}?", yes)
 
-    async def ask(hall: Hall) -> None:
-        for topic in topics:
-            await hall.topics.delete(topic)
-
-    options.call_hall(ask)
-    show_outcome({"deleted": topics}, f"deleted {', '.join(topics)}", options.output)
+    delete_by_name(topics, lambda hall, topic: hall.topics.delete(topic), options)
 
 
 def parse_settings(assignments: list[str]) -> dict[str, str]:
@@ -249,9 +242,3 @@ def parse_settings(assignments: list[str]) -> dict[str, str]:
             raise CommandError(f"--set {name}: {failure}", Exit.USAGE) from None
         settings[name] = value
     return settings
-
-
-def confirm(question: str, yes: bool) -> None:
-    """Ask a person; a script has said what it wants by running the command."""
-    if not yes and sys.stdin.isatty() and not typer.confirm(question):
-        raise CommandError("nothing was done", Exit.REFUSED)

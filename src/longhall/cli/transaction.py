@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.completion import complete_transactional_id
+from longhall.cli.confirmation import confirm
 from longhall.cli.option_groups import with_option_groups
-from longhall.cli.options import KafkaOptions
-from longhall.cli.output import Column, Format, Row, print_note, show_facts, show_json, show_rows
+from longhall.cli.options import KafkaOptions, YesOption
+from longhall.cli.output import Row, columns, show_facts, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -20,11 +21,7 @@ app = typer.Typer(name="transaction", help="Transactions: list, describe, abort.
 
 IdArgument = Annotated[str, typer.Argument(metavar="TRANSACTIONAL_ID", autocompletion=complete_transactional_id)]
 
-_LIST = (
-    Column("transactional_id", "transactional id"),
-    Column("state", "state"),
-    Column("producer_id", "producer", right=True),
-)
+_LIST = columns("transactional_id", "state", "producer_id", right=("producer_id",), titles={"producer_id": "producer"})
 
 
 @app.command("list")
@@ -74,10 +71,9 @@ def describe(
 def abort(
     transactional_id: IdArgument,
     options: KafkaOptions,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Abort a transaction that hangs. Its producer is fenced and must start anew."""
-    from longhall.cli.topic import confirm
 
     confirm(f"abort the transaction of {transactional_id} and fence its producer?", yes)
 
@@ -87,10 +83,8 @@ def abort(
         return before
 
     before = options.call_hall(ask)
-    if options.output is Format.JSON:
-        show_json({"transactional_id": transactional_id, "state_before": before, "fenced": True})
-    else:
-        print_note(f"{transactional_id} was {before}; its producer is fenced and nothing of it is open any more")
+    facts = {"transactional_id": transactional_id, "state_before": before, "fenced": True}
+    show_outcome(facts, f"{transactional_id} was {before}; its producer is fenced and nothing is open", options.output)
 
 
 def _facts(row: DescribeTransactionsResponseTransaction, now_ms: int) -> Row:

@@ -8,19 +8,21 @@ import typer
 
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Column, Format, Row, show_outcome, show_rows
+from longhall.cli.output import Column, Format, Row, columns, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.console.api.recovery import RecoveryView
 
-_COLUMNS: Final = (
-    Column("node", "node", right=True),
-    Column("role", "role"),
-    Column("copy", "copy"),
-    Column("epoch", "epoch", right=True),
-    Column("index", "last entry", right=True),
-    Column("committed", "committed", right=True),
-    Column("replicas", "replicas noted"),
+_COLUMNS: Final = columns(
+    "node",
+    "role",
+    "copy",
+    "epoch",
+    "index",
+    "committed",
+    "replicas",
+    right=("node", "epoch", "index", "committed"),
+    titles={"index": "last entry", "replicas": "replicas noted"},
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Column, Format, Row, print_note, short_age, short_size, show_rows
+from longhall.cli.output import Format, Row, columns, print_note, short_age, short_size, show_rows
 from longhall.cli.watch import WatchOption, watch
 
 if TYPE_CHECKING:
@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 TIMEOUT_S = 5.0
 LIVENESS = {True: "yes", False: "no", None: "unknown"}
 
-_COLUMNS = (
-    Column("node", "node", right=True),
-    Column("role", "role"),
-    Column("liveness", "alive"),
-    Column("in_sync", "in sync"),
-    Column("behind", "behind"),
-    Column("levels", "levels"),
-    Column("kafka", "kafka"),
-    Column("sqs", "sqs"),
-    Column("http", "http"),
-    Column("rack", "rack"),
+_COLUMNS = columns(
+    "node",
+    "role",
+    "liveness",
+    "in_sync",
+    "behind",
+    "levels",
+    "kafka",
+    "sqs",
+    "http",
+    "rack",
+    right=("node",),
+    titles={"liveness": "alive"},
 )
 
 

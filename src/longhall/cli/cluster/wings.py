@@ -12,19 +12,13 @@ from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Column, Row, show_rows
+from longhall.cli.output import Row, columns, show_rows
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, WingView
 
-_COLUMNS = (
-    Column("wing", "wing"),
-    Column("number", "number", right=True),
-    Column("leader", "leader", right=True),
-    Column("in_sync", "in sync"),
-    Column("keepers", "keepers"),
-    Column("reserved", "reserved"),
-    Column("placed", "placed", right=True),
+_COLUMNS = columns(
+    "wing", "number", "leader", "in_sync", "keepers", "reserved", "placed", right=("number", "leader", "placed")
 )
 
 app = typer.Typer(name="wing", help="Halls of their own beside the hall, on chosen hosts.", no_args_is_help=True)

@@ -21,10 +21,5 @@ app = typer.Typer(
     help="Jobs on Spark: archive, replay, sql, report, reconcile. They need longhall[spark] and Java.",
     no_args_is_help=True,
 )
-app.command()(check)
-app.command()(archive)
-app.command()(replay)
-app.command()(sql)
-app.command()(report)
-app.command()(reconcile)
-app.command()(redrive)
+for command in (check, archive, replay, sql, report, reconcile, redrive):
+    app.command()(command)

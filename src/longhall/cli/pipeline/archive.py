@@ -39,13 +39,7 @@ def archive(
 
     with options.start_job("archive") as job:
         settings = Options(
-            bootstrap=job.bootstrap,
-            topics=tuple(dict.fromkeys(split_names(topics))),
-            to=to,
-            once=once,
-            allow_loss=allow_loss,
-            merge=merge,
-            interval_s=interval,
+            job.bootstrap, split_names(topics), to, once=once, allow_loss=allow_loss, merge=merge, interval_s=interval
         )
         archiver = Archiver(
             job.spark,

@@ -68,7 +68,7 @@ def replay(
     with options.start_job("replay") as job:
         settings = Options(
             bootstrap=job.bootstrap,
-            topics=tuple(dict.fromkeys(split_names(topics))),
+            topics=split_names(topics),
             to=to,
             archive=source,
             selection=chosen,

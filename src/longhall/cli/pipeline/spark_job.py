@@ -138,9 +138,9 @@ class SparkOptions(NamedTuple):
         return spark_job(name, self, reaches=reaches)
 
 
-def split_names(names: str) -> list[str]:
-    """The names in a list with commas."""
-    return [name.strip() for name in names.split(",") if name.strip()]
+def split_names(names: str) -> tuple[str, ...]:
+    """The names in a list with commas, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
 @contextmanager
