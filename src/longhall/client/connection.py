@@ -8,7 +8,7 @@ Time is the loop's alone, so that virtual time works.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, TypeVar, final
+from typing import Final, TypedDict, TypeVar, final
 
 from longhall.client.refusals import Unreachable, check
 from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_request
@@ -24,6 +24,13 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 UNSUPPORTED_VERSION: Final = 35
 
 _R = TypeVar("_R", bound=Message)
+
+
+class CallLimits(TypedDict, total=False):
+    """The bounds of one call: the newest version of the request that may be used, and how long the answer may take."""
+
+    version_max: int | None
+    timeout_ms: int
 
 
 @final

@@ -5,9 +5,9 @@ Membership itself is in `member`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, final
 
 from longhall.client.records import LATEST
 from longhall.client.refusals import Refused, check
@@ -116,22 +116,12 @@ class Groups:
     ) -> None:
         """Raises Refused with the first error of any partition."""
         who = membership or Membership()
-        topics: dict[str, c.OffsetCommitRequestTopic] = {}
-        for (topic, partition), committed in offsets.items():
-            topics.setdefault(topic, c.OffsetCommitRequestTopic(name=topic)).partitions.append(
-                c.OffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=committed.offset,
-                    committed_leader_epoch=committed.leader_epoch,
-                    committed_metadata=committed.metadata,
-                )
-            )
         request = c.OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=who.generation_id,
             member_id=who.member_id,
             group_instance_id=who.instance_id,
-            topics=list(topics.values()),
+            topics=topics_of(offsets, c.OffsetCommitRequestTopic, c.OffsetCommitRequestPartition),
         )
 
         async def attempt() -> None:
@@ -190,6 +180,30 @@ class Groups:
         if error_code in (14, 15, 16):
             self._hall.forget_coordinator(GROUP, group_id)
         check(error_code, message or f"group {group_id}")
+
+
+class _TopicRow(Protocol):
+    partitions: list[Any]
+
+
+_Topic = TypeVar("_Topic", bound=_TopicRow)
+
+
+def topics_of(
+    offsets: dict[Place, Committed], topic_row: Callable[..., _Topic], partition_row: Callable[..., object]
+) -> list[_Topic]:
+    """Offsets as the rows of a request that commits them, within a transaction or outside."""
+    topics: dict[str, _Topic] = {}
+    for (topic, partition), committed in offsets.items():
+        topics.setdefault(topic, topic_row(name=topic)).partitions.append(
+            partition_row(
+                partition_index=partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return list(topics.values())
 
 
 def assignment_of(member: g.DescribeGroupsResponseMember) -> ConsumerProtocolAssignment:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, TypeVar, final
+from typing import Final, TypeVar, Unpack, final
 
-from longhall.client.connection import REQUEST_TIMEOUT_MS, Connection
+from longhall.client.connection import CallLimits, Connection
 from longhall.client.groups import Groups
 from longhall.client.records import Records
 from longhall.client.refusals import Refused, Unreachable, check
@@ -222,13 +222,12 @@ class Hall:
         request: Message,
         expected: type[_R],
         *,
-        version_max: int | None = None,
-        timeout_ms: int = REQUEST_TIMEOUT_MS,
         line: str = "",
+        **limits: Unpack[CallLimits],
     ) -> _R:
-        """One request to one broker, once."""
+        """Send one request to one broker, once."""
         connection = await self.connection(node_id, line)
-        return await connection.call(request, expected, version_max=version_max, timeout_ms=timeout_ms)
+        return await connection.call(request, expected, **limits)
 
     async def ask_coordinator(
         self,
@@ -237,14 +236,13 @@ class Hall:
         request: Message,
         expected: type[_R],
         *,
-        version_max: int | None = None,
-        timeout_ms: int = REQUEST_TIMEOUT_MS,
         line: str = "",
+        **limits: Unpack[CallLimits],
     ) -> _R:
-        """One request to a coordinator, once; where that fails, the next one asks anew who it is."""
+        """Send one request to a coordinator, once. After a failure the next request looks the coordinator up again."""
         try:
             node_id = await self.coordinator_of(kind, key)
-            return await self.ask(node_id, request, expected, version_max=version_max, timeout_ms=timeout_ms, line=line)
+            return await self.ask(node_id, request, expected, line=line, **limits)
         except LonghallError:
             self.forget_coordinator(kind, key)
             raise

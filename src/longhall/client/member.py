@@ -11,7 +11,7 @@ on by the next poll, so that assignments change only while nobody is inside one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from longhall.client.assignment import assign_by_range
 from longhall.client.groups import GROUP, Committed, Membership, Place
@@ -27,6 +27,7 @@ from longhall.doors.kafka.wire.messages.membership import (
     decode_subscription,
     encode_membership,
 )
+from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import LonghallError
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _UNKNOWN_MEMBER: Final = 25
 _REBALANCE: Final = 27
 _MEMBER_ID_REQUIRED: Final = 79
 _JOIN_AGAIN: Final = (_ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE)
+
+_R = TypeVar("_R", bound=Message)
 
 
 @final
@@ -160,14 +163,7 @@ class GroupMember:
                 protocol_type="consumer",
                 protocols=[g.JoinGroupRequestProtocol(name=_RANGE, metadata=metadata)],
             )
-            answer = await self._hall.ask_coordinator(
-                GROUP,
-                self.group_id,
-                request,
-                g.JoinGroupResponse,
-                timeout_ms=self._rebalance_timeout_ms + 5_000,
-                line=self._line,
-            )
+            answer = await self._rebalance(request, g.JoinGroupResponse)
             if answer.error_code != _MEMBER_ID_REQUIRED:
                 break
             self._member_id = answer.member_id
@@ -189,17 +185,17 @@ class GroupMember:
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        answer = await self._hall.ask_coordinator(
-            GROUP,
-            self.group_id,
-            request,
-            g.SyncGroupResponse,
-            timeout_ms=self._rebalance_timeout_ms + 5_000,
-            line=self._line,
-        )
+        answer = await self._rebalance(request, g.SyncGroupResponse)
         check(answer.error_code, f"group {self.group_id}")
         given = decode_assignment(answer.assignment).assigned_partitions
         return [(topic.topic, partition) for topic in given for partition in topic.partitions]
+
+    async def _rebalance(self, request: Message, expected: type[_R]) -> _R:
+        """Send a request that the coordinator answers when the whole group has joined."""
+        timeout_ms = self._rebalance_timeout_ms + 5_000
+        return await self._hall.ask_coordinator(
+            GROUP, self.group_id, request, expected, timeout_ms=timeout_ms, line=self._line
+        )
 
     async def _assign(self, joined: g.JoinGroupResponse) -> list[g.SyncGroupRequestAssignment]:
         wishes = {member.member_id: decode_subscription(member.metadata).topics for member in joined.members}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from longhall.client.groups import Committed, Membership, Place
+from longhall.client.groups import Committed, Membership, Place, topics_of
 from longhall.client.refusals import check
 from longhall.doors.kafka.wire.messages import transaction_admin as a
 from longhall.doors.kafka.wire.messages import transactions as t
@@ -111,16 +111,6 @@ class Transactions:
         *,
         rising: bool,
     ) -> None:
-        topics: dict[str, t.TxnOffsetCommitRequestTopic] = {}
-        for (topic, partition), committed in offsets.items():
-            topics.setdefault(topic, t.TxnOffsetCommitRequestTopic(name=topic)).partitions.append(
-                t.TxnOffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=committed.offset,
-                    committed_leader_epoch=committed.leader_epoch,
-                    committed_metadata=committed.metadata,
-                )
-            )
         request = t.TxnOffsetCommitRequest(
             transactional_id=transactional_id,
             group_id=group_id,
@@ -129,7 +119,7 @@ class Transactions:
             generation_id=membership.generation_id,
             member_id=membership.member_id,
             group_instance_id=membership.instance_id,
-            topics=list(topics.values()),
+            topics=topics_of(offsets, t.TxnOffsetCommitRequestTopic, t.TxnOffsetCommitRequestPartition),
         )
 
         async def attempt() -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Final, Self, TypeVar, final
+from typing import Final, TypeVar, final
 
 from longhall.client.hall import Hall
 from longhall.client.refusals import Refused, Unreachable
 from longhall.errors import Code
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.resource import Resource
 from longhall.world.real.network import RealNetwork
 
 PATIENCE_MS: Final = 30_000
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 @final
-class Conversation:
+class Conversation(Resource):
     """One hall for one thread: `with Conversation(bootstrap) as hall: hall.ask(lambda hall: hall.topics.list())`."""
 
     def __init__(self, bootstrap: str, *, client_id: str = "longhall-spark", patience_ms: int = PATIENCE_MS) -> None:
@@ -96,14 +96,6 @@ class Conversation:
         self._thread.join()
         loop.close()
         self._hall = self._loop = self._thread = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _words(failure: Refused) -> str:

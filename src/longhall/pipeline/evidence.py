@@ -40,17 +40,19 @@ class LivePlace:
                     return False
                 raise
 
+    def tables(self, name: str) -> QueueTables:
+        """The tables of a queue, which the HTTP API fills."""
+        return QueueTables(
+            self._spark,
+            name,
+            bootstrap=self._bootstrap,
+            http=self._http,
+            access_key=self._access_key,
+            secret=self._secret,
+        )
+
     def queue(self, name: str, period: Period, topic: str = "") -> Evidence:
-        state: DataFrame | None = None
-        if self._http:
-            state = QueueTables(
-                self._spark,
-                name,
-                bootstrap=self._bootstrap,
-                http=self._http,
-                access_key=self._access_key,
-                secret=self._secret,
-            ).messages
+        state = self.tables(name).messages if self._http else None
         return live_evidence(self._spark, self._bootstrap, name, period, state, topic)
 
     def topic(self, name: str, period: Period) -> Evidence:

@@ -7,8 +7,7 @@ asks a few things of a hall, or writes to it, has `conversation` instead. Raises
 from __future__ import annotations
 
 import socket
-from types import TracebackType
-from typing import Final, Self, TypeVar, final
+from typing import Final, TypeVar, final
 
 from longhall.client.connection import FRAME_BYTES_MAX, UNSUPPORTED_VERSION
 from longhall.client.refusals import Refused, Unreachable, check
@@ -16,6 +15,7 @@ from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_requ
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_response_header
 from longhall.doors.kafka.wire.messages.versions import ApiVersionsRequest, ApiVersionsResponse
 from longhall.doors.kafka.wire.schema import Message, decode
+from longhall.pipeline.resource import Resource
 
 CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 40.0
@@ -25,7 +25,7 @@ _R = TypeVar("_R", bound=Message)
 
 
 @final
-class Line:
+class Line(Resource):
     """Made by `Line.open`."""
 
     def __init__(self, name: str, connected: socket.socket) -> None:
@@ -146,11 +146,3 @@ class Line:
 
     def close(self) -> None:
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -28,6 +28,11 @@ AUDIT_SLACK_MS: Final = (
 )  # A producer's clock may be ahead: its message may be settled "before" it was sent.
 
 
+_LOST_COLUMNS: Final = ("message_id", "partition", "offset", "sent_ms", "key", "deliveries", "last_delivered_ms")
+_DELIVERY_COLUMNS: Final = ("deliveries", "first_delivered_ms", "last_delivered_ms", "settles")
+_TWICE_COLUMNS: Final = ("message_id", "partition", "offset", *_DELIVERY_COLUMNS)
+
+
 class Evidence(NamedTuple):
     """What a reconciliation looks at: records of two topics, and the queue's messages now if it could be asked."""
 
@@ -186,30 +191,12 @@ def _first(rows: DataFrame, there: int, listed_max: int) -> list[Row]:
 
 
 def _lost(row: Row) -> dict[str, Any]:
-    return {
-        "message_id": row["message_id"],
-        "partition": row["partition"],
-        "offset": row["offset"],
-        "sent_ms": row["sent_ms"],
-        "key": row["key"],
-        "deliveries": row["deliveries"],
-        "last_delivered_ms": row["last_delivered_ms"],
-    }
+    return {name: row[name] for name in _LOST_COLUMNS}
 
 
 def _twice(row: Row) -> dict[str, Any]:
-    return {
-        "message_id": row["message_id"],
-        "partition": row["partition"],
-        "offset": row["offset"],
-        "deliveries": row["deliveries"],
-        "first_delivered_ms": row["first_delivered_ms"],
-        "last_delivered_ms": row["last_delivered_ms"],
-        "settles": row["settles"],
-        "after_settle": row["late"],
-        "after_rewind": row["rewound"],
-        "fate": row["fate"],
-    }
+    found = {name: row[name] for name in _TWICE_COLUMNS}
+    return {**found, "after_settle": row["late"], "after_rewind": row["rewound"], "fate": row["fate"]}
 
 
 def _named(offsets: dict[str, dict[int, int]]) -> dict[str, dict[str, int]]:

@@ -134,7 +134,7 @@ def test_a_new_file_holds_after_a_hangup_and_a_bad_one_does_not(own: Node, tmp_p
     assert "QueueUrls" not in later.list_queues()
     file.write_text("[nobody]\nnonsense = secret-word\n")
     os.kill(own.pid, signal.SIGHUP)
-    eventually(lambda: own.log_text().count("the old ones hold") == WORKERS, "the log says what is wrong")
+    eventually(lambda: own.log_text().count("the old ones stay in force") == WORKERS, "the log says what is wrong")
     assert "QueueUrls" not in first.list_queues()
     assert "secret-word" not in own.log_text()
     file.write_text("[later]\naws_access_key_id = later\naws_secret_access_key = changed\n")

@@ -25,18 +25,11 @@ def redrive(
     http: HttpOption = None,
 ) -> None:
     """Send the dead letters back to work that a query chooses, by anything in them."""
-    from longhall.pipeline.queue_tables import LIVE, QueueTables, redrive, run_query
+    from longhall.pipeline.evidence import LivePlace
+    from longhall.pipeline.queue_tables import LIVE, redrive, run_query
 
     with options.start_job("redrive") as job:
-        there = find_http(http, options.profile)
-        tables = QueueTables(
-            job.spark,
-            queue,
-            bootstrap=job.bootstrap,
-            http=there.address,
-            access_key=there.access_key,
-            secret=there.secret,
-        )
+        tables = LivePlace(job.spark, job.bootstrap, *find_http(http, options.profile)).tables(queue)
 
         def work() -> int:
             chosen = run_query(job.spark, tables.register(prefix="", names=LIVE), query)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from longhall.client.groups import Committed, Place
@@ -26,6 +26,7 @@ from longhall.pipeline.archive.planning import next_round
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.archive.work import Merging, Writing, do
 from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Offsets, Subscription
 from longhall.pipeline.plan import Range
 from longhall.pipeline.reading import Work
@@ -39,10 +40,6 @@ ROUND_TRIES_MAX: Final = 3
 PIECES_A_CORE: Final = 2  # In one round, so that a slow task does not leave the other cores idle.
 RETIRED_MS: Final = 3_600_000
 INTERVAL_S: Final = 10.0
-
-Say = Callable[[str], None]
-Show = Callable[[int, int], None]
-Wait = Callable[[float], bool]
 
 
 class Options(NamedTuple):

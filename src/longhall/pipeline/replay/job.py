@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
@@ -24,6 +24,7 @@ from longhall.pipeline.archive.manifest import Piece
 from longhall.pipeline.archive.parquet import COLUMNS
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.reading import Work
 from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 
 TRIES_MAX: Final = 3
 LOOK_S: Final = 2.0
-
-Say = Callable[[str], None]
-Show = Callable[[int, int], None]
-Wait = Callable[[float], bool]
 
 
 class Options(NamedTuple):
