@@ -23,15 +23,8 @@ if TYPE_CHECKING:
     from longhall.client.hall import Hall
 
 _COLUMNS = columns(
-    "phase",
-    "messages",
-    "seconds",
-    "messages_per_second",
-    "megabytes_per_second",
-    "p50_ms",
-    "p99_ms",
-    "p999_ms",
-    right=("messages", "seconds", "messages_per_second", "megabytes_per_second", "p50_ms", "p99_ms", "p999_ms"),
+    "phase messages seconds messages_per_second megabytes_per_second p50_ms p99_ms p999_ms",
+    right="messages seconds messages_per_second megabytes_per_second p50_ms p99_ms p999_ms",
     titles={"messages_per_second": "messages/s", "megabytes_per_second": "MB/s", "p999_ms": "p99.9 ms"},
 )
 

@@ -36,24 +36,11 @@ QueueArgument = Annotated[
 MessageArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="The id of the message.")]
 
 _LETTERS = columns(
-    "message_id",
-    "died",
-    "reason",
-    "source",
-    "attempts",
-    "body",
-    right=("attempts",),
-    titles={"message_id": "id", "source": "from"},
+    "message_id died reason source attempts body", right="attempts", titles={"message_id": "id", "source": "from"}
 )
 _MOVES = columns(
-    "task_id",
-    "state",
-    "target",
-    "moved",
-    "to_move",
-    "started",
-    "failure",
-    right=("moved", "to_move"),
+    "task_id state target moved to_move started failure",
+    right="moved to_move",
     titles={"task_id": "task", "target": "to", "to_move": "of"},
 )
 

@@ -18,18 +18,11 @@ if TYPE_CHECKING:
     from longhall.cli.examination import Examination, Progress
 
 _COPY_COLUMNS = columns(
-    "node",
-    "epoch",
-    "last_index",
-    "committed_index",
-    "behind",
-    "partitions",
-    "compared",
-    "directory",
-    right=("node", "epoch", "last_index", "committed_index", "behind", "partitions"),
+    "node epoch last_index committed_index behind partitions compared directory",
+    right="node epoch last_index committed_index behind partitions",
     titles={"committed_index": "committed"},
 )
-_COLUMNS = columns("severity", "place", "text", titles={"text": "what"})
+_COLUMNS = columns("severity place text", titles={"text": "what"})
 
 
 def doctor(

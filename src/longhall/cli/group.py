@@ -22,25 +22,15 @@ app = typer.Typer(name="group", help="Consumer groups: list, describe, reset, de
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)]
 
-_LIST = columns("group", "state", "protocol")
-_MEMBERS = columns("member", "instance", "client", "host", "partitions")
+_LIST = columns("group state protocol")
+_MEMBERS = columns("member instance client host partitions")
 _OFFSETS = columns(
-    "topic",
-    "partition",
-    "committed",
-    "end_offset",
-    "lag",
-    "client",
-    right=("partition", "committed", "end_offset", "lag"),
+    "topic partition committed end_offset lag client",
+    right="partition committed end_offset lag",
     titles={"end_offset": "end", "client": "read by"},
 )
 _RESET = columns(
-    "topic",
-    "partition",
-    "committed",
-    "target",
-    right=("partition", "committed", "target"),
-    titles={"committed": "now", "target": "new"},
+    "topic partition committed target", right="partition committed target", titles={"committed": "now", "target": "new"}
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -34,9 +34,13 @@ class Column(NamedTuple):
     right: bool = False
 
 
-def columns(*keys: str, right: Collection[str] = (), titles: Mapping[str, str] = _NO_TITLES) -> tuple[Column, ...]:
-    """The columns of a table: a title is the key in words unless `titles` has another one."""
-    return tuple(Column(key, titles.get(key, key.replace("_", " ")), key in right) for key in keys)
+def columns(keys: str, right: str = "", titles: Mapping[str, str] = _NO_TITLES) -> tuple[Column, ...]:
+    """The columns of a table, by their keys with spaces between.
+
+    The columns in `right` are aligned to the right. A title is the key in words unless `titles` has another one.
+    """
+    numbers = right.split()
+    return tuple(Column(key, titles.get(key, key.replace("_", " ")), key in numbers) for key in keys.split())
 
 
 Row = Mapping[str, object]

@@ -42,16 +42,7 @@ app = typer.Typer(
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
 NewQueueArgument = Annotated[str, typer.Argument(metavar="QUEUE")]
 
-_LIST = columns(
-    "queue",
-    "available",
-    "in_flight",
-    "delayed",
-    "oldest",
-    "size",
-    "kind",
-    right=("available", "in_flight", "delayed", "oldest", "size"),
-)
+_LIST = columns("queue available in_flight delayed oldest size kind", right="available in_flight delayed oldest size")
 _FACTS = (Column("fact", "queue"), Column("value", "value"))
 
 

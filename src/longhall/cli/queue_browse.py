@@ -26,15 +26,7 @@ CountOption = Annotated[int, typer.Option("--count", "-n", min=1, help="So many 
 SettledOption = Annotated[bool, typer.Option("--settled", help="Show what is settled and still kept as well.")]
 
 _COLUMNS = columns(
-    "place",
-    "state",
-    "sent",
-    "attempts",
-    "group",
-    "message_id",
-    "body",
-    right=("place", "attempts"),
-    titles={"message_id": "id"},
+    "place state sent attempts group message_id body", right="place attempts", titles={"message_id": "id"}
 )
 
 

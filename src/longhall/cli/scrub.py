@@ -21,15 +21,8 @@ LOOK_AGAIN_S: Final = 0.3
 SILENCE_S_MAX: Final = 60.0
 
 _COLUMNS = columns(
-    "node",
-    "wing",
-    "done",
-    "bytes",
-    "damage",
-    "repaired",
-    "damaged",
-    "last",
-    right=("node", "done", "bytes", "damage", "repaired", "damaged"),
+    "node wing done bytes damage repaired damaged last",
+    right="node done bytes damage repaired damaged",
     titles={"bytes": "of", "damaged": "damaged now", "last": "complete"},
 )
 

@@ -26,17 +26,10 @@ SetOption = Annotated[
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A configuration, like retention.ms='2 weeks'; repeatable."),
 ]
 
-_LIST = columns("topic", "partitions", "size", right=("partitions", "size"))
+_LIST = columns("topic partitions size", right="partitions size")
 _PARTITIONS = columns(
-    "partition",
-    "leader",
-    "replicas",
-    "in_sync",
-    "start_offset",
-    "end_offset",
-    "messages",
-    "size",
-    right=("partition", "leader", "start_offset", "end_offset", "messages", "size"),
+    "partition leader replicas in_sync start_offset end_offset messages size",
+    right="partition leader start_offset end_offset messages size",
     titles={"start_offset": "start", "end_offset": "end"},
 )
 

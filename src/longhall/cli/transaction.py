@@ -21,7 +21,7 @@ app = typer.Typer(name="transaction", help="Transactions: list, describe, abort.
 
 IdArgument = Annotated[str, typer.Argument(metavar="TRANSACTIONAL_ID", autocompletion=complete_transactional_id)]
 
-_LIST = columns("transactional_id", "state", "producer_id", right=("producer_id",), titles={"producer_id": "producer"})
+_LIST = columns("transactional_id state producer_id", right="producer_id", titles={"producer_id": "producer"})
 
 
 @app.command("list")

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
 
 from longhall.client.groups import Committed, Membership, Place, topics_of
 from longhall.client.refusals import check
 from longhall.doors.kafka.wire.messages import transaction_admin as a
 from longhall.doors.kafka.wire.messages import transactions as t
+from longhall.doors.kafka.wire.schema import Message
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -23,6 +24,8 @@ _CLIENTS_VERSION_MAX: Final = 3  # Later versions of AddPartitionsToTxn are for 
 _KEEPS_EPOCH_VERSION_MAX: Final = (
     4  # From the next EndTxn and TxnOffsetCommit on, the epoch rises with each transaction.
 )
+
+_R = TypeVar("_R", bound=Message)
 
 
 class Identity(NamedTuple):
@@ -56,9 +59,7 @@ class Transactions:
             if transactional_id is None:
                 answer = await self._hall.ask(None, request, t.InitProducerIdResponse)
             else:
-                answer = await self._hall.ask_coordinator(
-                    TRANSACTION, transactional_id, request, t.InitProducerIdResponse
-                )
+                answer = await self._ask(transactional_id, request, t.InitProducerIdResponse)
                 self._check(transactional_id, answer.error_code)
             check(answer.error_code)
             return Identity(answer.producer_id, answer.producer_epoch)
@@ -77,13 +78,7 @@ class Transactions:
         )
 
         async def attempt() -> None:
-            answer = await self._hall.ask_coordinator(
-                TRANSACTION,
-                transactional_id,
-                request,
-                t.AddPartitionsToTxnResponse,
-                version_max=_CLIENTS_VERSION_MAX,
-            )
+            answer = await self._ask(transactional_id, request, t.AddPartitionsToTxnResponse, _CLIENTS_VERSION_MAX)
             for topic in answer.results_by_topic_v3_and_below:
                 for part in topic.results_by_partition:
                     self._check(transactional_id, part.partition_error_code)
@@ -96,7 +91,7 @@ class Transactions:
         )
 
         async def attempt() -> None:
-            answer = await self._hall.ask_coordinator(TRANSACTION, transactional_id, request, t.AddOffsetsToTxnResponse)
+            answer = await self._ask(transactional_id, request, t.AddOffsetsToTxnResponse)
             self._check(transactional_id, answer.error_code)
 
         await self._hall.persist(attempt)
@@ -148,12 +143,8 @@ class Transactions:
         )
 
         async def attempt() -> Identity:
-            answer = await self._hall.ask_coordinator(
-                TRANSACTION,
-                transactional_id,
-                request,
-                t.EndTxnResponse,
-                version_max=None if rising else _KEEPS_EPOCH_VERSION_MAX,
+            answer = await self._ask(
+                transactional_id, request, t.EndTxnResponse, None if rising else _KEEPS_EPOCH_VERSION_MAX
             )
             self._check(transactional_id, answer.error_code)
             if answer.producer_id < 0:
@@ -161,6 +152,14 @@ class Transactions:
             return Identity(answer.producer_id, answer.producer_epoch)
 
         return await self._hall.persist(attempt)
+
+    async def _ask(
+        self, transactional_id: str, request: Message, expected: type[_R], version_max: int | None = None
+    ) -> _R:
+        """Send a request to the coordinator of a transactional id, once."""
+        return await self._hall.ask_coordinator(
+            TRANSACTION, transactional_id, request, expected, version_max=version_max
+        )
 
     # What an administrator asks.
 

@@ -20,7 +20,9 @@ from longhall.errors import LonghallError
 from longhall.pipeline.answer import VERSION_MIN, Answer, read_answer
 from longhall.pipeline.line import Line
 from longhall.pipeline.opening import Opening
+from longhall.pipeline.plan import Range
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.survey import Topic
 from longhall.pipeline.table import Shape
 from longhall.records.header import scan_headers
 from longhall.records.varint import INT64_MAX, INT64_MIN
@@ -49,6 +51,21 @@ class Work(NamedTuple):
     fail_on_data_loss: bool = True
     first_ms: int = INT64_MIN
     last_ms: int = INT64_MAX
+
+
+def committed_range(bootstrap: str, topic: Topic, part: Range, columns: tuple[str, ...]) -> Work:
+    """The work of reading the committed messages of a range."""
+    return Work(
+        bootstrap=bootstrap,
+        topic=part.topic,
+        topic_id=topic.id,
+        partition=part.partition,
+        start=part.start,
+        end=part.end,
+        columns=columns,
+        leader=topic.leaders.get(part.partition),
+        read_committed=True,
+    )
 
 
 def read(work: Work) -> Iterator[Any]:

@@ -14,14 +14,8 @@ if TYPE_CHECKING:
     from longhall.console.api.recovery import RecoveryView
 
 _COLUMNS: Final = columns(
-    "node",
-    "role",
-    "copy",
-    "epoch",
-    "index",
-    "committed",
-    "replicas",
-    right=("node", "epoch", "index", "committed"),
+    "node role copy epoch index committed replicas",
+    right="node epoch index committed",
     titles={"index": "last entry", "replicas": "replicas noted"},
 )
 

@@ -18,18 +18,7 @@ TIMEOUT_S = 5.0
 LIVENESS = {True: "yes", False: "no", None: "unknown"}
 
 _COLUMNS = columns(
-    "node",
-    "role",
-    "liveness",
-    "in_sync",
-    "behind",
-    "levels",
-    "kafka",
-    "sqs",
-    "http",
-    "rack",
-    right=("node",),
-    titles={"liveness": "alive"},
+    "node role liveness in_sync behind levels kafka sqs http rack", right="node", titles={"liveness": "alive"}
 )
 
 

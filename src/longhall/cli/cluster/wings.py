@@ -17,9 +17,7 @@ from longhall.cli.output import Row, columns, show_rows
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, WingView
 
-_COLUMNS = columns(
-    "wing", "number", "leader", "in_sync", "keepers", "reserved", "placed", right=("number", "leader", "placed")
-)
+_COLUMNS = columns("wing number leader in_sync keepers reserved placed", right="number leader placed")
 
 app = typer.Typer(name="wing", help="Halls of their own beside the hall, on chosen hosts.", no_args_is_help=True)
 

@@ -29,7 +29,7 @@ from longhall.pipeline.conversation import Conversation
 from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Offsets, Subscription
 from longhall.pipeline.plan import Range
-from longhall.pipeline.reading import Work
+from longhall.pipeline.reading import committed_range
 from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
 from longhall.pipeline.survey import Survey, Topic
 
@@ -166,17 +166,7 @@ class Archiver:
         raise worn_out(failure, ROUND_TRIES_MAX) from failure
 
     def _writing(self, each: Range, topic: Topic) -> Writing:
-        work = Work(
-            bootstrap=self._options.bootstrap,
-            topic=each.topic,
-            topic_id=topic.id,
-            partition=each.partition,
-            start=each.start,
-            end=each.end,
-            columns=COLUMNS,
-            leader=topic.leaders.get(each.partition),
-            read_committed=True,
-        )
+        work = committed_range(self._options.bootstrap, topic, each, COLUMNS)
         return Writing(self._options.to, work)
 
     def _do(self, tasks: Sequence[Writing | Merging]) -> list[tuple[str, int, list[Piece]]]:

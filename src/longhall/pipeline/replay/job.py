@@ -26,7 +26,8 @@ from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.conversation import Conversation
 from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Subscription
-from longhall.pipeline.reading import Work
+from longhall.pipeline.plan import Range
+from longhall.pipeline.reading import committed_range
 from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.player import SPARK_SCHEMA, Play, play_rows, play_sources, reached
@@ -139,20 +140,10 @@ class Replayer:
         found = survey.topics()
         first, last = survey.earliest(found), survey.latest(found)
         for name, each in found.items():
-            for number, leader in each.leaders.items():
+            for number in each.leaders:
                 start = max(first[name][number], self._start(conversation, play, name, number))
                 end = last[name][number]
-                work = Work(
-                    bootstrap=options.bootstrap,
-                    topic=name,
-                    topic_id=each.id,
-                    partition=number,
-                    start=start,
-                    end=end,
-                    columns=COLUMNS,
-                    leader=leader,
-                    read_committed=True,
-                )
+                work = committed_range(options.bootstrap, each, Range(name, number, start, end), COLUMNS)
                 yield Source(name, number, start, end, options.selection, work=work)
 
     def _archived(self, topic: str, number: int, start: int, pieces: list[Piece]) -> Source:
