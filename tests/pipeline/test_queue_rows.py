@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from longhall.pipeline.audited import FIELDS, id_prefix
-from longhall.pipeline.desk import Desk
+from longhall.pipeline.api_client import ApiClient
+from longhall.pipeline.audit_frames import FIELDS, id_prefix
 from longhall.pipeline.queue_rows import ROWS, TABLES, arrow_batch
 from longhall.pipeline.refusals import PipelineError
 from longhall.queues.audit import Audited
@@ -60,6 +60,6 @@ def test_ids_made_of_places_are_the_queue_s_own(lane: int) -> None:
 
 def test_nobody_at_the_address_is_one_line() -> None:
     with pytest.raises(PipelineError, match=r"no node answers at 127\.0\.0\.1:9; is it running"):
-        Desk("127.0.0.1:9").ask("GET", "queues/x")
+        ApiClient("127.0.0.1:9").ask("GET", "queues/x")
     with pytest.raises(PipelineError, match="is no address; write HOST:PORT"):
-        Desk("nowhere").ask("GET", "queues/x")
+        ApiClient("nowhere").ask("GET", "queues/x")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longhall.pipeline.queue_tables import QueueTables, redrive
-from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.refusals import PipelineError, one_line_reason
 from soak.node import Node
 from tests.pipeline.conftest import FreshName
 from tests.pipeline.shop import Shop, open_shop
@@ -64,4 +64,6 @@ def test_a_queue_that_is_not_there_is_one_line(spark: SparkSession, node: Node) 
     tables = QueueTables(spark, "no-such-queue", bootstrap=node.bootstrap, http=node.http)
     with pytest.raises(Exception, match="no-such-queue") as failure:
         tables.messages.collect()
-    assert clear_line(failure.value) == "there is no queue 'no-such-queue'; `longhall queue list` shows what there is"
+    assert (
+        one_line_reason(failure.value) == "there is no queue 'no-such-queue'; `longhall queue list` shows what there is"
+    )

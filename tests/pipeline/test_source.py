@@ -56,11 +56,13 @@ def test_offsets_bound_what_is_read(make_topic: MakeTopic, produce: Produce, rea
 
 
 def test_a_topic_that_is_not_there_is_one_clear_line(spark: SparkSession, read_topic: ReadTopic) -> None:
-    from longhall.pipeline.refusals import clear_line
+    from longhall.pipeline.refusals import one_line_reason
 
     with pytest.raises(Exception, match="there is no topic") as failure:
         read_topic("no-such-topic").collect()
-    assert clear_line(failure.value) == "there is no topic no-such-topic; `longhall topic list` shows what there is"
+    assert (
+        one_line_reason(failure.value) == "there is no topic no-such-topic; `longhall topic list` shows what there is"
+    )
 
 
 def test_only_the_columns_that_are_asked_for(make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic) -> None:

@@ -64,15 +64,15 @@ def consume(
     if group is not None and partition:
         raise CommandError("a group shares out the partitions itself: leave --partition or --group out", Exit.USAGE)
     place = parse_start_position(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
-    wish = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
+    options = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
     style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)
     write = _LineWriter(output, style)
 
     async def ask(hall: Hall) -> None:
         if group is None:
-            await consume_partitions(hall, wish, write)
+            await consume_partitions(hall, options, write)
         else:
-            await consume_as_member(hall, group, wish, write)
+            await consume_as_member(hall, group, options, write)
 
     call_hall(address, profile, ask)
 

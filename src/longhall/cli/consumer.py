@@ -44,22 +44,22 @@ class ConsumeOptions(NamedTuple):
         return READ_UNCOMMITTED if self.uncommitted else READ_COMMITTED
 
 
-async def consume_partitions(hall: Hall, wish: ConsumeOptions, write: Write) -> None:
+async def consume_partitions(hall: Hall, options: ConsumeOptions, write: Write) -> None:
     """Until the end that was there at the beginning, or the limit, or for ever."""
     positions: dict[PartitionPlace, int] = {}
     ends: dict[PartitionPlace, int] = {}
-    for topic in wish.topics:
-        partitions = await _chosen(hall, topic, wish.partitions)
-        begin = await offsets_at(hall, topic, wish.place, partitions, wish.isolation_level)
+    for topic in options.topics:
+        partitions = await _chosen(hall, topic, options.partitions)
+        begin = await offsets_at(hall, topic, options.place, partitions, options.isolation_level)
         positions.update({(topic, number): offset for number, offset in begin.items()})
-        if not wish.follow:
-            ends.update(await _ends(hall, wish, topic, partitions))
-    reader = Reader(hall, positions, isolation_level=wish.isolation_level, filter=wish.filter)
-    left = wish.limit
+        if not options.follow:
+            ends.update(await _ends(hall, options, topic, partitions))
+    reader = Reader(hall, positions, isolation_level=options.isolation_level, filter=options.filter)
+    left = options.limit
     try:
         _forget_finished(reader, ends)
         while reader.positions and left != 0:
-            consumed = _within(wish, await reader.poll(), ends, left)
+            consumed = _within(options, await reader.poll(), ends, left)
             write(consumed)
             left = None if left is None else left - len(consumed)
             _forget_finished(reader, ends)
@@ -67,30 +67,30 @@ async def consume_partitions(hall: Hall, wish: ConsumeOptions, write: Write) -> 
         reader.close()
 
 
-async def consume_as_member(hall: Hall, group: str, wish: ConsumeOptions, write: Write) -> None:
+async def consume_as_member(hall: Hall, group: str, options: ConsumeOptions, write: Write) -> None:
     """The same for the partitions that the group gives to this member."""
     member = GroupMember(
         hall,
         group,
-        wish.topics,
-        start=_start(wish.place),
-        isolation_level=wish.isolation_level,
-        filter=wish.filter,
+        options.topics,
+        start=_start(options.place),
+        isolation_level=options.isolation_level,
+        filter=options.filter,
     )
     ends: dict[PartitionPlace, int] = {}
-    if not wish.follow:
-        for topic in wish.topics:
-            ends.update(await _ends(hall, wish, topic, await partitions_of(hall, topic)))
-    left = wish.limit
+    if not options.follow:
+        for topic in options.topics:
+            ends.update(await _ends(hall, options, topic, await partitions_of(hall, topic)))
+    left = options.limit
     try:
         while left != 0:
-            consumed = _within(wish, await member.poll(), ends, left)
+            consumed = _within(options, await member.poll(), ends, left)
             write(consumed)
             left = None if left is None else left - len(consumed)
             if consumed:
                 behind = {(topic, number): Committed(record.offset + 1) for topic, number, record in consumed}
                 await hall.groups.commit(group, behind, member.membership)
-            if not wish.follow and all(at.offset >= ends.get(place, 0) for place, at in member.positions.items()):
+            if not options.follow and all(at.offset >= ends.get(place, 0) for place, at in member.positions.items()):
                 break
     finally:
         await member.leave()
@@ -104,8 +104,8 @@ async def _chosen(hall: Hall, topic: str, wanted: list[int] | None) -> list[int]
     return wanted or there
 
 
-async def _ends(hall: Hall, wish: ConsumeOptions, topic: str, partitions: list[int]) -> dict[PartitionPlace, int]:
-    found = await offsets_at(hall, topic, StartPosition(Anchor.END), partitions, wish.isolation_level)
+async def _ends(hall: Hall, options: ConsumeOptions, topic: str, partitions: list[int]) -> dict[PartitionPlace, int]:
+    found = await offsets_at(hall, topic, StartPosition(Anchor.END), partitions, options.isolation_level)
     return {(topic, number): offset for number, offset in found.items()}
 
 
@@ -116,11 +116,11 @@ def _forget_finished(reader: Reader, ends: dict[PartitionPlace, int]) -> None:
 
 
 def _within(
-    wish: ConsumeOptions, consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None
+    options: ConsumeOptions, consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None
 ) -> list[Consumed]:
     """Without what does not fit or came after the beginning, unless following, and no more than was asked for."""
-    if wish.fits is not None:
-        consumed = [each for each in consumed if wish.wants(each)]
+    if options.fits is not None:
+        consumed = [each for each in consumed if options.wants(each)]
     if ends:
         consumed = [each for each in consumed if each.record.offset < ends.get((each.topic, each.partition), 0)]
     return consumed if left is None else consumed[:left]

@@ -59,14 +59,14 @@ def search(
     """Find messages by what is in them, without taking them."""
 
     now_ms = int(time.time() * 1000)
-    wish: dict[str, object] = {
+    criteria: dict[str, object] = {
         "text": text,
         "filter": filter,
         "from_ms": 0 if since is None else parse_timestamp_ms(since, now_ms),
         "until_ms": 0 if until is None else parse_timestamp_ms(until, now_ms),
         "settled": settled,
     }
-    found = _search(options.open_client(), queue, count, wish)
+    found = _search(options.open_client(), queue, count, criteria)
     _show(list(found), options.output, "nothing was found")
 
 
@@ -86,7 +86,7 @@ def _peek(client: ApiClient, queue: str, count: int, settled: bool) -> Iterator[
             return
 
 
-def _search(client: ApiClient, queue: str, count: int, wish: dict[str, object]) -> Iterator[SeenOut]:
+def _search(client: ApiClient, queue: str, count: int, criteria: dict[str, object]) -> Iterator[SeenOut]:
     """Page after page: one may come back empty-handed and still know where to go on."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.browsing import PageOut
@@ -94,7 +94,7 @@ def _search(client: ApiClient, queue: str, count: int, wish: dict[str, object]) 
 
     after = ""
     while count > 0:
-        value = {**wish, "count": min(count, COUNT_MAX), "after": after}
+        value = {**criteria, "count": min(count, COUNT_MAX), "after": after}
         page = client.ask("POST", queue_path(queue, "search"), PageOut, value)
         yield from page.messages
         count -= len(page.messages)

@@ -43,7 +43,7 @@ def receive(
 
     if everything and follow:
         raise CommandError("say --all or --follow, not both", Exit.USAGE)
-    wish = ReceiveOptions(
+    options = ReceiveOptions(
         limit=None if everything or follow else count,
         follow=follow,
         wait_ms=_duration("--wait", wait),
@@ -53,7 +53,7 @@ def receive(
         as_json=output is LineFormat.JSON,
         ending=b"" if raw else b"\n",
     )
-    receiver = Receiver(open_client(address, profile), queue, wish)
+    receiver = Receiver(open_client(address, profile), queue, options)
     if not receiver.run():
         print_note(f"nothing is available in {queue}")
 

@@ -36,26 +36,26 @@ class ReceiveOptions(NamedTuple):
 class Receiver:
     """Receives from one queue."""
 
-    def __init__(self, client: ApiClient, queue: str, wish: ReceiveOptions) -> None:
+    def __init__(self, client: ApiClient, queue: str, options: ReceiveOptions) -> None:
         self._client = client
         self._queue = queue
-        self._wish = wish
-        self._printable = sys.stdout.isatty() and not wish.as_json
+        self._options = options
+        self._printable = sys.stdout.isatty() and not options.as_json
 
     def run(self) -> int:
         """Until there were enough, or no more; how many there were."""
         done = 0
-        wait_ms = self._wish.wait_ms
-        while self._wish.limit is None or done < self._wish.limit:
-            wanted = COUNT_MAX if self._wish.limit is None else min(self._wish.limit - done, COUNT_MAX)
-            got = self._receive(wanted, max(wait_ms, FOLLOW_WAIT_MS if self._wish.follow else 0))
+        wait_ms = self._options.wait_ms
+        while self._options.limit is None or done < self._options.limit:
+            wanted = COUNT_MAX if self._options.limit is None else min(self._options.limit - done, COUNT_MAX)
+            got = self._receive(wanted, max(wait_ms, FOLLOW_WAIT_MS if self._options.follow else 0))
             if not got:
                 wait_ms -= WAIT_MS_MAX
-                if self._wish.follow or wait_ms > 0:
+                if self._options.follow or wait_ms > 0:
                     continue
                 break
             self._write(got)
-            if not self._wish.keep:
+            if not self._options.keep:
                 self._settle(got)
             done += len(got)
             wait_ms = 0
@@ -63,14 +63,14 @@ class Receiver:
 
     def _receive(self, count: int, wait_ms: int) -> list[MessageOut]:
         wait_ms = min(wait_ms, WAIT_MS_MAX)
-        value = {"count": count, "wait_ms": wait_ms, "lease_ms": self._wish.lease_ms, "filter": self._wish.filter}
+        value = {"count": count, "wait_ms": wait_ms, "lease_ms": self._options.lease_ms, "filter": self._options.filter}
         path = queue_path(self._queue, "receive")
         return self._client.ask("POST", path, Received, value, wait_s=wait_ms / 1000).messages
 
     def _write(self, messages: list[MessageOut]) -> None:
         out = sys.stdout.buffer
         for message in messages:
-            if self._wish.as_json:
+            if self._options.as_json:
                 if message.parts:
                     message.body = shown(b"".join(self._part(message, at) for at in range(message.parts)))
                 out.write(json.dumps(msgspec.to_builtins(message), ensure_ascii=False).encode() + b"\n")
@@ -78,9 +78,9 @@ class Receiver:
             if message.parts:
                 for at in range(message.parts):
                     out.write(self._part(message, at))
-                out.write(self._wish.ending)
+                out.write(self._options.ending)
                 continue
-            body = understood(message.body) + self._wish.ending
+            body = understood(message.body) + self._options.ending
             out.write(printable(body) if self._printable else body)
         out.flush()
 

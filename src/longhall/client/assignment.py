@@ -5,11 +5,11 @@ from __future__ import annotations
 from longhall.client.groups import Place
 
 
-def assign_by_range(wishes: dict[str, list[str]], partition_counts: dict[str, int]) -> dict[str, list[Place]]:
+def assign_by_range(subscriptions: dict[str, list[str]], partition_counts: dict[str, int]) -> dict[str, list[Place]]:
     """Of each topic, neighbouring partitions to each member that wants it, by their ids; the first get one more."""
-    assigned: dict[str, list[Place]] = {member: [] for member in sorted(wishes)}
+    assigned: dict[str, list[Place]] = {member: [] for member in sorted(subscriptions)}
     for topic in sorted(partition_counts):
-        members = [member for member in assigned if topic in wishes[member]]
+        members = [member for member in assigned if topic in subscriptions[member]]
         if not members:
             continue
         each, more = divmod(partition_counts[topic], len(members))

@@ -198,16 +198,16 @@ class GroupMember:
         )
 
     async def _assign(self, joined: g.JoinGroupResponse) -> list[g.SyncGroupRequestAssignment]:
-        wishes = {member.member_id: decode_subscription(member.metadata).topics for member in joined.members}
+        subscriptions = {member.member_id: decode_subscription(member.metadata).topics for member in joined.members}
         counts: dict[str, int] = {}
-        for topic in sorted({topic for wish in wishes.values() for topic in wish}):
+        for topic in sorted({topic for topics in subscriptions.values() for topic in topics}):
             try:
                 counts[topic] = len((await self._hall.topics.describe(topic)).partitions)
             except Refused:
                 counts[topic] = 0  # Nobody can read what is not there; a later generation may.
         return [
             g.SyncGroupRequestAssignment(member_id=member, assignment=encode_membership(_as_message(places)))
-            for member, places in assign_by_range(wishes, counts).items()
+            for member, places in assign_by_range(subscriptions, counts).items()
         ]
 
     async def _begin(self, places: list[Place]) -> dict[Place, int]:

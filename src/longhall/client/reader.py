@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.groups import Place
 from longhall.client.records import (
     FETCH_BYTES_MAX,
@@ -130,7 +130,7 @@ class Reader:
         place = (fetched.topic, fetched.partition)
         if place not in self.positions:
             return []
-        opened = open_fetched(fetched, self.positions[place])
+        opened = decode_fetched(fetched, self.positions[place])
         committed_only = self._isolation_level == READ_COMMITTED
         self.ends[place] = fetched.last_stable_offset if committed_only else fetched.high_watermark
         self.positions[place] = opened.next_offset

@@ -42,7 +42,7 @@ class Period(NamedTuple):
         return (f.col(column) >= self.from_ms) & (f.col(column) < self.until_ms)
 
 
-class Sweep(NamedTuple):
+class QueueCut(NamedTuple):
     """A purge or a rewind of one lane: what stands before, or from, `offset`."""
 
     partition: int
@@ -50,17 +50,17 @@ class Sweep(NamedTuple):
     time_ms: int
 
 
-class Known(NamedTuple):
+class AuditSummary(NamedTuple):
     """What has to be known about the records before a single message can be judged."""
 
     audit_first_ms: int  # When the audit begins; 0 if nothing of it is gone.
     end_ms: int  # When the records end.
-    purges: tuple[Sweep, ...]
-    rewinds: tuple[Sweep, ...]
+    purges: tuple[QueueCut, ...]
+    rewinds: tuple[QueueCut, ...]
     has_lanes: bool  # Whether there are lanes of priority.
 
 
-def look_over(sent: DataFrame, audit: DataFrame, audit_is_cut: bool) -> Known:
+def summarise_audit(sent: DataFrame, audit: DataFrame, audit_is_cut: bool) -> AuditSummary:
     """Collect that. `audit_is_cut`: the first records of the audit topic are gone."""
     from pyspark.sql import functions as f
 
@@ -72,17 +72,17 @@ def look_over(sent: DataFrame, audit: DataFrame, audit_is_cut: bool) -> Known:
     rows = swept.limit(SWEEPS_MAX + 1).collect()
     if len(rows) > SWEEPS_MAX:
         raise PipelineError(f"there are more than {SWEEPS_MAX} purges and rewinds in the audit; choose a later period")
-    return Known(
+    return AuditSummary(
         audit_first_ms=int(bounds[0] or 0) if audit_is_cut else 0,
         end_ms=max(int(bounds[1] or 0), int(last_sent[0] or 0)),
-        purges=tuple(Sweep(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "purged"),
-        rewinds=tuple(Sweep(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "rewound"),
+        purges=tuple(QueueCut(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "purged"),
+        rewinds=tuple(QueueCut(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "rewound"),
         has_lanes=int(bounds[2] or 0) < 0,
     )
 
 
 def fates(
-    sent: DataFrame, audit: DataFrame, known: Known, state: DataFrame | None = None, grace_ms: int = GRACE_MS
+    sent: DataFrame, audit: DataFrame, known: AuditSummary, state: DataFrame | None = None, grace_ms: int = GRACE_MS
 ) -> DataFrame:
     """All messages that either frame knows, each with its fate. `state` is the table `messages` of the queue."""
     from pyspark.sql import functions as f
@@ -175,7 +175,7 @@ def _with_state(rows: DataFrame, state: DataFrame | None) -> DataFrame:
     return rows.withColumn("there", there).drop("at", "in_lane")
 
 
-def _fate(known: Known, looked: bool, grace_ms: int) -> Column:
+def _fate(known: AuditSummary, looked: bool, grace_ms: int) -> Column:
     from pyspark.sql import functions as f
 
     col = f.col
@@ -194,7 +194,7 @@ def _fate(known: Known, looked: bool, grace_ms: int) -> Column:
     )
 
 
-def swept(purges: tuple[Sweep, ...]) -> Column:
+def swept(purges: tuple[QueueCut, ...]) -> Column:
     """Whether a purge went past a message that was there by then."""
     from pyspark.sql import functions as f
 
@@ -205,7 +205,7 @@ def swept(purges: tuple[Sweep, ...]) -> Column:
     return reduce(lambda one, other: one | other, each, f.lit(False))
 
 
-def rewound(rewinds: tuple[Sweep, ...]) -> Column:
+def rewound(rewinds: tuple[QueueCut, ...]) -> Column:
     """Whether a rewind stands between the first and the last delivery of a message."""
     from pyspark.sql import functions as f
 

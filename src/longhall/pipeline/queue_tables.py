@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
-from longhall.pipeline.audited import audit_of, audit_topic, deliveries_of, read_live, settlements_of
-from longhall.pipeline.desk import DEFAULT_HTTP, Desk, of_queue
+from longhall.pipeline.api_client import DEFAULT_HTTP, ApiClient, queue_path
+from longhall.pipeline.audit_frames import audit_of, audit_topic, deliveries_of, read_live, settlements_of
 from longhall.pipeline.refusals import PipelineError
 
 if TYPE_CHECKING:
@@ -77,16 +77,16 @@ class QueueTables:
         """Where its dead letters are: the queue itself if others' letters go there."""
         if not self._letters:
             desk = self.desk()
-            described = desk.ask("GET", of_queue(self.queue))
+            described = desk.ask("GET", queue_path(self.queue))
             desk.close()
             target = described["settings"].get("dead_letters")
             own = bool(described["dead_letters_of"]) or not target
             self._letters = self.queue if own else str(target["queue"])
         return self._letters
 
-    def desk(self) -> Desk:
+    def desk(self) -> ApiClient:
         """The API of the node, for questions about this queue."""
-        return Desk(self._http["http"], self._http["accessKey"], self._http["secret"])
+        return ApiClient(self._http["http"], self._http["accessKey"], self._http["secret"])
 
     @property
     def audit(self) -> DataFrame:
@@ -130,8 +130,8 @@ def redrive(
     desk = tables.desk()
     moved = 0
     for at in range(0, len(ids), CHOSEN_MAX):
-        wish = {"target": target, "rate_max": rate_max, "ids": ids[at : at + CHOSEN_MAX]}
-        move = desk.ask("POST", of_queue(tables.letters_queue, "moves"), wish)
+        request = {"target": target, "rate_max": rate_max, "ids": ids[at : at + CHOSEN_MAX]}
+        move = desk.ask("POST", queue_path(tables.letters_queue, "moves"), request)
         move = _wait(desk, tables.letters_queue, move, patience_s)
         moved += int(move["moved"])
         yield moved
@@ -155,14 +155,14 @@ def run_query(spark: SparkSession, tables: QueueTables, query: str) -> DataFrame
         raise PipelineError(f"the query about {tables.queue} is not understood: {said}") from None
 
 
-def _wait(desk: Desk, queue: str, move: dict[str, Any], patience_s: float) -> dict[str, Any]:
+def _wait(desk: ApiClient, queue: str, move: dict[str, Any], patience_s: float) -> dict[str, Any]:
     deadline = time.monotonic() + patience_s
     while move["state"] not in _ENDED:
         if time.monotonic() > deadline:
             raise PipelineError(f"the move goes on by itself; `longhall dlq moves {queue}` shows how far")
         time.sleep(LOOK_AGAIN_S)
         found = [
-            each for each in desk.ask("GET", of_queue(queue, "moves"))["moves"] if each["task_id"] == move["task_id"]
+            each for each in desk.ask("GET", queue_path(queue, "moves"))["moves"] if each["task_id"] == move["task_id"]
         ]
         if not found:
             raise PipelineError("the node does not know the move any more")

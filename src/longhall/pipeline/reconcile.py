@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from longhall.pipeline.audited import audit_of, audit_topic, lanes_of, no_audit, sent_of
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.fates import FATES, GRACE_MS, Period, fates, gaps, look_over, rewound
+from longhall.pipeline.audit_frames import audit_of, audit_topic, lanes_of, no_audit, sent_of
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.fates import FATES, GRACE_MS, Period, fates, gaps, rewound, summarise_audit
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -33,7 +33,7 @@ _DELIVERY_COLUMNS: Final = ("deliveries", "first_delivered_ms", "last_delivered_
 _TWICE_COLUMNS: Final = ("message_id", "partition", "offset", *_DELIVERY_COLUMNS)
 
 
-class Evidence(NamedTuple):
+class InputRecords(NamedTuple):
     """What a reconciliation looks at: records of two topics, and the queue's messages now if it could be asked."""
 
     sent: DataFrame
@@ -82,15 +82,15 @@ class Balance(NamedTuple):
         }
 
 
-def live_evidence(
+def read_live_input(
     spark: SparkSession, bootstrap: str, queue: str, period: Period, state: DataFrame | None, topic: str = ""
-) -> Evidence:
+) -> InputRecords:
     """Of a running hall. `state` is looked at here, once, between the end of the topic and the audit."""
     topic = topic or queue
-    with Conversation(bootstrap) as conversation:
-        survey = Survey(conversation, Subscription(names=(topic,)), read_committed=True)
+    with BlockingClient(bootstrap) as client:
+        survey = SubscriptionMetadata(client, Subscription(names=(topic,)), read_committed=True)
         ends = survey.latest(survey.topics())
-        audit = Survey(conversation, Subscription(names=(audit_topic(queue),)))
+        audit = SubscriptionMetadata(client, Subscription(names=(audit_topic(queue),)))
         try:
             first = audit.earliest(audit.topics())
         except PipelineError as failure:
@@ -110,11 +110,11 @@ def live_evidence(
         told = told.option("startingTimestamp", str(period.from_ms - AUDIT_SLACK_MS))
         told = told.option("startingOffsetsByTimestampStrategy", "latest")
     cut = any(offset > 0 for parts in first.values() for offset in parts.values())
-    return Evidence(records, told.load(), state, cut)
+    return InputRecords(records, told.load(), state, cut)
 
 
 def reconcile(
-    queue: str, evidence: Evidence, period: Period, *, grace_ms: int = GRACE_MS, listed_max: int = LISTED_MAX
+    queue: str, evidence: InputRecords, period: Period, *, grace_ms: int = GRACE_MS, listed_max: int = LISTED_MAX
 ) -> Balance:
     """Hold them against each other."""
     audit = audit_of(evidence.audit).persist()
@@ -130,14 +130,14 @@ def balance_of(
     queue: str,
     sent: DataFrame,
     audit: DataFrame,
-    evidence: Evidence,
+    evidence: InputRecords,
     period: Period,
     *,
     grace_ms: int = GRACE_MS,
     listed_max: int = LISTED_MAX,
 ) -> Balance:
     """The same of frames that `audited` made already."""
-    known = look_over(sent, audit, evidence.audit_is_cut)
+    known = summarise_audit(sent, audit, evidence.audit_is_cut)
     rows = fates(sent, audit, known, evidence.state, grace_ms).persist()
     try:
         return _balance(queue, rows, period, rewound(known.rewinds), listed_max)

@@ -1,7 +1,7 @@
 """What keeps a job from going on, as one line for people.
 
 A failure on an executor or in the planner's process comes to the driver wrapped in two exceptions of Spark with their
-stack traces, as text. `clear_line` finds the line that was meant. An end of a job that this room foresees is a
+stack traces, as text. `one_line_reason` finds the line that was meant. An end of a job that this room foresees is a
 `PipelineError`; everything else is a bug or Spark's own business.
 """
 
@@ -22,7 +22,7 @@ class PipelineError(Exception):
     """A job cannot go on, or not begin. The message says in one line what is wrong, then what to do."""
 
 
-def clear_line(failure: BaseException) -> str | None:
+def one_line_reason(failure: BaseException) -> str | None:
     """What a failure means, in one line; None if nobody foresaw it."""
     seen: BaseException | None = failure
     while seen is not None:
@@ -35,7 +35,7 @@ def clear_line(failure: BaseException) -> str | None:
     return None
 
 
-def worn_out(failure: BaseException, tries: int) -> PipelineError:
+def too_many_failures(failure: BaseException, tries: int) -> PipelineError:
     """For a job whose tasks failed again and again of what nobody foresaw: dead workers, or a bug of ours."""
     said = str(failure)
     thrown = _THROWN.findall(said) or said.strip().splitlines() or [type(failure).__name__]

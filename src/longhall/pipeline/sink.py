@@ -22,14 +22,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.leftovers import is_time_to_look, run_name, sweep
-from longhall.pipeline.outgoing import Layout, layout_of
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.sealing import Batch, Step, no_step, seal
+from longhall.pipeline.sink_columns import Layout, layout_of
+from longhall.pipeline.sink_commit import Batch, Step, commit_batch, no_step
 from longhall.pipeline.sink_options import EXACTLY_ONCE, STAGE_PREFIX, SinkOptions
-from longhall.pipeline.staging import Staged, remove
-from longhall.pipeline.writing import Outlet, direct_outlet, stage_outlet, write_rows
+from longhall.pipeline.stage import Staged, remove
+from longhall.pipeline.stage_cleanup import is_cleanup_due, remove_orphans, run_name
+from longhall.pipeline.task_writer import Outlet, direct_outlet, stage_outlet, write_rows
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -73,9 +73,9 @@ class LonghallWriter(DataSourceArrowWriter):
         stage = f"{STAGE_PREFIX}{self._run}"
         with (
             suppress(PipelineError),
-            Conversation(self._options.bootstrap, patience_ms=ABORT_PATIENCE_MS) as conversation,
+            BlockingClient(self._options.bootstrap, patience_ms=ABORT_PATIENCE_MS) as client,
         ):
-            conversation.ask(lambda hall: remove(hall, stage))
+            client.ask(lambda hall: remove(hall, stage))
 
 
 class LonghallStreamWriter(DataSourceStreamArrowWriter):
@@ -120,13 +120,13 @@ def staged_of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 def commit(options: SinkOptions, batch: Batch, staged: Sequence[Staged], step: Step = no_step) -> bool:
     async def sealing(hall: Hall) -> bool:
-        committed = await seal(hall, batch, staged, _now_ms(), step)
-        if is_time_to_look(batch.number):
-            await sweep(hall, _now_ms())
+        committed = await commit_batch(hall, batch, staged, _now_ms(), step)
+        if is_cleanup_due(batch.number):
+            await remove_orphans(hall, _now_ms())
         return committed
 
-    with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
-        return conversation.ask(sealing)
+    with BlockingClient(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as client:
+        return client.ask(sealing)
 
 
 def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterator[Any]) -> tuple[int, Staged | None]:
@@ -139,8 +139,8 @@ def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterat
             return await stage_outlet(hall, stage, task)
         return await direct_outlet(hall)
 
-    with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
-        return write_rows(conversation, outlet, layout, options.compression, task, batches)
+    with BlockingClient(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as client:
+        return write_rows(client, outlet, layout, options.compression, task, batches)
 
 
 def _now_ms() -> int:

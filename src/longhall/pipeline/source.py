@@ -19,15 +19,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.arrow_table import SPARK_TYPES
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.filters import FilterWanted
 from longhall.pipeline.options import Given, Offsets, SourceOptions, read_options
+from longhall.pipeline.partition_reader import ReadTask, read
 from longhall.pipeline.plan import Range, ranges_between, split
-from longhall.pipeline.reading import Work, read
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.sink_options import read_sink_options
-from longhall.pipeline.survey import Survey, Topic
-from longhall.pipeline.table import SPARK_TYPES
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata, Topic
 from longhall.records.varint import INT64_MIN
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class LonghallReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options, wanted = self._options, self._wanted
-        with Conversation(options.bootstrap) as conversation:
-            survey = Survey(conversation, options.subscription, options.read_committed)
+        with BlockingClient(options.bootstrap) as client:
+            survey = SubscriptionMetadata(client, options.subscription, options.read_committed)
             topics = survey.topics()
             start = survey.resolve(options.starting, topics, is_end=False)
             end = survey.resolve(options.ending, topics, is_end=True)
@@ -87,7 +87,7 @@ class LonghallReader(DataSourceReader):
             split(ranges, options.partitions_min, options.partition_rows_max), topics, options, self._columns, wanted
         )
 
-    def _filtered(self, survey: Survey, start: Offsets, end: Offsets) -> list[Range]:
+    def _filtered(self, survey: SubscriptionMetadata, start: Offsets, end: Offsets) -> list[Range]:
         wanted = self._wanted
         ranges = [
             each._replace(start=max(each.start, wanted.first_offset), end=min(each.end, wanted.end_offset))
@@ -138,7 +138,7 @@ def tasks(
     """Ranges as Spark hands them to executors."""
     return [
         InputPartition(
-            Work(
+            ReadTask(
                 bootstrap=options.bootstrap,
                 topic=each.topic,
                 topic_id=topics[each.topic].id,

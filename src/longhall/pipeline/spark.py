@@ -121,7 +121,7 @@ def is_local(master: str) -> bool:
 
 
 def _shipped() -> dict[str, str]:
-    from longhall.pipeline.shipping import settings_for_executors
+    from longhall.pipeline.executor_package import settings_for_executors
 
     return settings_for_executors()
 

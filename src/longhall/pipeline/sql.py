@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.spark import register
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -88,24 +88,26 @@ def parse_schemas(given: list[str]) -> dict[str, str]:
     return schemas
 
 
-def start(spark: SparkSession, wish: SqlOptions, say: Callable[[str], None] = lambda words: None) -> StreamingQuery:
+def start(spark: SparkSession, options: SqlOptions, say: Callable[[str], None] = lambda words: None) -> StreamingQuery:
     """Begin it. With `once` it ends by itself when everything that is there now has been through."""
-    if wish.mode not in MODES:
-        raise PipelineError(f"the mode {wish.mode!r} is none of {', '.join(MODES)}")
+    if options.mode not in MODES:
+        raise PipelineError(f"the mode {options.mode!r} is none of {', '.join(MODES)}")
     register(spark)
     made: set[str] = set()
     try:
-        with Conversation(wish.bootstrap) as conversation:
-            Survey(conversation, Subscription(names=(wish.to,))).topics()  # A target that is not there is told at once.
-            result = _resolve(spark, wish, conversation, say, made)
-        if wish.to in made:
-            raise PipelineError(f"{wish.to} is read by the query itself; choose another topic to write to")
-        place = wish.place()
+        with BlockingClient(options.bootstrap) as client:
+            SubscriptionMetadata(
+                client, Subscription(names=(options.to,))
+            ).topics()  # A target that is not there is told at once.
+            result = _resolve(spark, options, client, say, made)
+        if options.to in made:
+            raise PipelineError(f"{options.to} is read by the query itself; choose another topic to write to")
+        place = options.place()
         say(f"checkpoint in {place}")
-        writer = _outgoing(result).writeStream.format("longhall").outputMode(wish.mode)
-        writer = writer.option("kafka.bootstrap.servers", wish.bootstrap).option("topic", wish.to)
+        writer = _outgoing(result).writeStream.format("longhall").outputMode(options.mode)
+        writer = writer.option("kafka.bootstrap.servers", options.bootstrap).option("topic", options.to)
         writer = writer.option("checkpointLocation", place)
-        return (writer.trigger(availableNow=True) if wish.once else writer).start()
+        return (writer.trigger(availableNow=True) if options.once else writer).start()
     finally:
         for topic in made:  # The query has its plan; views of topics would be in the way of others.
             spark.catalog.dropTempView(topic)
@@ -116,7 +118,7 @@ def _quoted(topic: str) -> str:
 
 
 def _resolve(
-    spark: SparkSession, wish: SqlOptions, conversation: Conversation, say: Callable[[str], None], made: set[str]
+    spark: SparkSession, options: SqlOptions, client: BlockingClient, say: Callable[[str], None], made: set[str]
 ) -> DataFrame:
     """The query over views of the topics that it names: what Spark misses is made, one after another."""
     from pyspark.errors import AnalysisException, ParseException
@@ -124,7 +126,7 @@ def _resolve(
     _hush()
     while len(made) <= TOPICS_MAX:
         try:
-            result = spark.sql(wish.query)
+            result = spark.sql(options.query)
             _ = result.schema
             return result
         except ParseException as failure:
@@ -133,7 +135,7 @@ def _resolve(
             topic = _missing(failure)
             if topic is None or topic in made:
                 raise PipelineError(f"the query is not understood: {_first_line(failure)}") from None
-        _view(spark, wish, topic, conversation, say)
+        _view(spark, options, topic, client, say)
         made.add(topic)
     raise PipelineError(f"the query names more than {TOPICS_MAX} topics")
 
@@ -153,19 +155,19 @@ def _missing(failure: Any) -> str | None:
 
 
 def _view(
-    spark: SparkSession, wish: SqlOptions, topic: str, conversation: Conversation, say: Callable[[str], None]
+    spark: SparkSession, options: SqlOptions, topic: str, client: BlockingClient, say: Callable[[str], None]
 ) -> None:
-    survey = Survey(conversation, Subscription(names=(topic,)))
+    survey = SubscriptionMetadata(client, Subscription(names=(topic,)))
     found = survey.topics()
-    schema = wish.schemas.get(topic)
+    schema = options.schemas.get(topic)
     if schema is None:
-        schema = infer(spark, wish.bootstrap, topic, survey.earliest(found)[topic], survey.latest(found)[topic])
+        schema = infer(spark, options.bootstrap, topic, survey.earliest(found)[topic], survey.latest(found)[topic])
         say(f"{topic}: {schema}")
-    stream = spark.readStream.format("longhall").option("kafka.bootstrap.servers", wish.bootstrap)
-    stream = stream.option("subscribe", topic).option("startingOffsets", wish.starting)
+    stream = spark.readStream.format("longhall").option("kafka.bootstrap.servers", options.bootstrap)
+    stream = stream.option("subscribe", topic).option("startingOffsets", options.starting)
     stream = stream.option("kafka.isolation.level", "read_committed")
     rows = columns_of(stream.load(), schema, topic)
-    for mark in wish.watermarks:
+    for mark in options.watermarks:
         if mark.topic in ("", topic) and (mark.topic or mark.column in rows.columns):
             rows = _marked(rows, mark, topic)
     rows.createOrReplaceTempView(_quoted(topic))

@@ -24,13 +24,13 @@ from pyspark.sql.streaming.datasource import (
 from longhall.client.groups import Committed
 from longhall.client.hall import Hall
 from longhall.errors import LonghallError
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.filters import FilterWanted
 from longhall.pipeline.options import Offsets, SourceOptions
 from longhall.pipeline.plan import from_json, limit_bytes, limit_rows, ranges_between, split, to_json
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.source import check_begin, read_task, tasks
-from longhall.pipeline.survey import Survey, Topic
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata, Topic
 
 
 class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -39,13 +39,13 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._conversation: Conversation | None = None
+        self._client: BlockingClient | None = None
         self._target: Offsets | None = None  # With Trigger.AvailableNow: what there was when it began.
         self._published: Offsets = {}
         self._began = time.monotonic()  # When the batch before was let through.
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_conversation": None}
+        return {**self.__dict__, "_client": None}
 
     # What Spark calls.
 
@@ -103,18 +103,18 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._publish(from_json(end)[0])
 
     def stop(self) -> None:
-        if self._conversation is not None:
-            self._conversation.close()
-            self._conversation = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     # What they are made of.
 
-    def _survey(self) -> Survey:
-        if self._conversation is None:
-            self._conversation = Conversation(self._options.bootstrap)
-        return Survey(self._conversation, self._options.subscription, self._options.read_committed)
+    def _survey(self) -> SubscriptionMetadata:
+        if self._client is None:
+            self._client = BlockingClient(self._options.bootstrap)
+        return SubscriptionMetadata(self._client, self._options.subscription, self._options.read_committed)
 
-    def _begin(self, start: dict[str, Any], topics: dict[str, Topic], survey: Survey) -> Offsets:
+    def _begin(self, start: dict[str, Any], topics: dict[str, Topic], survey: SubscriptionMetadata) -> Offsets:
         """Where the next batch begins: as far as it was read, and at their beginning for partitions that are new."""
         begin, ids = from_json(start)
         earliest = survey.earliest(topics)
@@ -131,7 +131,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_begin(begin, earliest, self._options.fail_on_data_loss)
         return begin
 
-    def _available(self, survey: Survey, topics: dict[str, Topic]) -> Offsets:
+    def _available(self, survey: SubscriptionMetadata, topics: dict[str, Topic]) -> Offsets:
         latest = survey.latest(topics)
         if self._target is None:
             return latest
@@ -167,7 +167,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _publish(self, offsets: Offsets) -> None:
         """Tell the group. A group that somebody else uses, or a broker that is away, does not stop a query."""
         group_id = self._options.group_id
-        if not group_id or offsets == self._published or self._conversation is None:
+        if not group_id or offsets == self._published or self._client is None:
             return
         places = {
             (topic, part): Committed(offset) for topic, parts in offsets.items() for part, offset in parts.items()
@@ -177,7 +177,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             await hall.groups.commit(group_id, places)
 
         try:
-            self._conversation.try_to(commit)
+            self._client.try_to(commit)
             self._published = offsets
         except LonghallError:
             pass

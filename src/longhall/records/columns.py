@@ -8,8 +8,8 @@ value begin and end, as 32-bit numbers one after another:
                   the key    what lies between: no row
 
 Read as the offsets of a binary column, every second entry is a row, so that gathering the rows out of the bytes is one
-call to native code (`pipeline.table`). Offsets and times are plain 64-bit columns. What was not asked for is walked
-over. What a batch must look like is what `records.record` says, and a test holds both to the same answers.
+call to native code (`pipeline.arrow_table`). Offsets and times are plain 64-bit columns. Columns that were not asked
+for are skipped. What a batch must look like is what `records.record` says, and a test holds both to the same answers.
 
 Positions count through all bytes of one chunk; where a chunk has several pieces (bodies that were decompressed), they
 are joined by whoever takes it. This module knows neither where batches come from nor what a table is.

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from longhall.pipeline.archive.job import ROUND_TRIES_MAX, Archiver, Options
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import PIECES_MERGED_MIN, Piece, extended, piece_path
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.options import Offsets
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.survey import Topic
+from longhall.pipeline.subscription_metadata import Topic
 
 TOPIC = Topic("t", bytes(16), {0: ("127.0.0.1", 1)})
 DIED = "Job aborted: Lost task\norg.apache.spark.SparkException: Python worker exited (crashed). Consider this.\n\tat x"
@@ -88,6 +88,6 @@ def test_a_merge_is_left_for_later(archiver: Archiver, said: list[str], tmp_path
     archiver._publish("t", extended(archiver._manifests["t"], {0: pieces}))
     archiver._merge("t")
     assert said == ["a task failed; small files are merged later"]
-    kept = Ledger(Storage(str(tmp_path)), "t").latest()
+    kept = ManifestLog(Storage(str(tmp_path)), "t").latest()
     assert kept is not None
     assert kept.pieces(0) == pieces

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from longhall.pipeline.archive.hadoop import prepare_hadoop
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import Piece, extended
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
 from longhall.records.batch import Record
 from tests.left_out import leave_out
@@ -114,7 +114,7 @@ def test_files_are_put_listed_read_and_deleted(storage: Storage) -> None:
 
 
 def test_one_writer_publishes_at_a_time(storage: Storage) -> None:
-    ledger = Ledger(storage, "t")
+    ledger = ManifestLog(storage, "t")
     first = ledger.publish(extended(ledger.claim("a1", "aa"), {0: [Piece(base=0, end=5)]}))
     second = ledger.claim("b2", "aa")
     with pytest.raises(PipelineError, match="another archiver has taken over"):
@@ -128,7 +128,7 @@ def test_an_archive_in_s3_is_written_and_replayed(
     command: Command,
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
 ) -> None:
     """By the commands, run by run. The keys are in the URL, for tasks wherever they run, and are told to nobody."""
     source, target = make_topic(2), make_topic(2)
@@ -150,7 +150,7 @@ def test_an_archive_in_s3_is_written_and_replayed(
     again = command("replay", "--topics", source, "--from", place, "--to", target, "-o", "json")
     assert (again.code, json.loads(again.out)["messages"]) == (0, 81), again.err
     for partition in (0, 1):
-        assert content(conversation, target, partition) == content(conversation, source, partition)
+        assert content(blocking_client, target, partition) == content(blocking_client, source, partition)
 
 
 def test_a_store_that_pyarrow_cannot_reach_is_one_line() -> None:

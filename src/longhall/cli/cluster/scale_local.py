@@ -1,6 +1,6 @@
 """`longhall cluster scale-local`: a hook for hosts that really starts and drains them, on this machine.
 
-Made to be named as the setting `scale_hook` of nodes that run here. It reads one wish from its standard input
+Made to be named as the setting `scale_hook` of nodes that run here. It reads one request from its standard input
 (`node.scaler.ScaleRequest`). For more it starts another `longhall serve` in the same cluster, on a directory of its
 own, waits until it is ready and has it keep the hall (`cluster add`); for fewer it drains (`cluster drain`) and stops
 the last one that it has started and no other. What it has started is written down in a file, so the next call, whoever
@@ -27,7 +27,7 @@ from longhall.cli.exits import CommandError, Exit
 if TYPE_CHECKING:
     from longhall.node.scaler import ScaleRequest
 
-WISH_BYTES_MAX: Final = 64 * 1024
+REQUEST_BYTES_MAX: Final = 64 * 1024
 TIMEOUT_S: Final = 50.0  # The node that asks waits for a minute.
 HOSTS: Final = "hosts.json"
 
@@ -42,23 +42,23 @@ def scale_local(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of new hosts; may be repeated.")
     ] = None,
 ) -> None:
-    """Start a host of the same cluster on this machine, or drain one: the wish comes as JSON on standard input.
+    """Start a host of the same cluster on this machine, or drain one: the request comes as JSON on standard input.
 
     Say `--set scale_hook="longhall cluster scale-local"` to nodes of a cluster on one machine.
     """
-    wish = _read()
-    place = Path(home).absolute() if home is not None else Path(wish.data).absolute().parent / "scaled"
+    request = _read()
+    place = Path(home).absolute() if home is not None else Path(request.data).absolute().parent / "scaled"
     place.mkdir(parents=True, exist_ok=True)
     hosts = [host for host in _known(place) if _lives(host)]
-    if wish.want == "more":
-        for _ in range(wish.hosts_wanted - wish.hosts):
-            hosts.append(_start(place, wish, assignments or []))
+    if request.want == "more":
+        for _ in range(request.hosts_wanted - request.hosts):
+            hosts.append(_start(place, request, assignments or []))
             _write(place, hosts)
-            add(node=int(str(hosts[-1]["number"])), wait=False, address=wish.http)
+            add(node=int(str(hosts[-1]["number"])), wait=False, address=request.http)
     elif not hosts:
         raise CommandError("there is no host that this command has started")
     else:
-        drain(node=int(str(hosts[-1]["number"])), wait=True, address=wish.http)
+        drain(node=int(str(hosts[-1]["number"])), wait=True, address=request.http)
         _end(hosts[-1])
         _write(place, hosts[:-1])
 
@@ -68,14 +68,14 @@ def _read() -> ScaleRequest:
 
     from longhall.node.scaler import ScaleRequest
 
-    text = sys.stdin.buffer.read(WISH_BYTES_MAX)
+    text = sys.stdin.buffer.read(REQUEST_BYTES_MAX)
     try:
-        wish = msgspec.json.decode(text, type=ScaleRequest)
+        request = msgspec.json.decode(text, type=ScaleRequest)
     except msgspec.DecodeError as failure:
-        raise CommandError(f"standard input is no wish for hosts: {failure}", Exit.USAGE) from None
-    if not wish.coordinator:
+        raise CommandError(f"standard input is not a scale request: {failure}", Exit.USAGE) from None
+    if not request.coordinator:
         raise CommandError("the node is alone; hosts can be added to a node of a cluster (--coordinator)")
-    return wish
+    return request
 
 
 def _known(place: Path) -> Hosts:
@@ -101,17 +101,17 @@ def _lives(host: dict[str, object]) -> bool:
     return str(host.get("data")).encode() in command.split(b"\0")
 
 
-def _start(place: Path, wish: ScaleRequest, settings: list[str]) -> dict[str, object]:
-    number = max([host.node for host in ask(wish.http).hosts], default=0) + 1  # One that nobody has had.
+def _start(place: Path, request: ScaleRequest, settings: list[str]) -> dict[str, object]:
+    number = max([host.node for host in ask(request.http).hosts], default=0) + 1  # One that nobody has had.
     data = str(place / f"host{number}")
     command = [sys.executable, "-m", "longhall.cli", "serve", "--data", data]
-    command += ["--coordinator", wish.coordinator, "--node-id", str(number)]
+    command += ["--coordinator", request.coordinator, "--node-id", str(number)]
     for door in ("kafka", "sqs", "http"):
         command += [f"--{door}", "127.0.0.1:0"]
-    if wish.cluster_secret:
-        command += ["--cluster-secret", wish.cluster_secret]
-    if wish.coordinator_auth:
-        command += ["--coordinator-auth", wish.coordinator_auth]
+    if request.cluster_secret:
+        command += ["--cluster-secret", request.cluster_secret]
+    if request.coordinator_auth:
+        command += ["--coordinator-auth", request.coordinator_auth]
     for word in settings:
         command += ["--set", word]
     child = Child(number, place, command)

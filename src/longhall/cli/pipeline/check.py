@@ -11,7 +11,7 @@ from longhall.cli.pipeline.spark_job import SparkOptions, failures_in_one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from longhall.pipeline.visit import Visit
+    from longhall.pipeline.executor_check import ExecutorReport
 
 
 @with_option_groups
@@ -27,10 +27,10 @@ def check(
         context = job.spark.sparkContext
         address = job.bootstrap
 
-        def look(_: Iterable[int]) -> Iterable[Visit]:
-            from longhall.pipeline.visit import visit
+        def look(_: Iterable[int]) -> Iterable[ExecutorReport]:
+            from longhall.pipeline.executor_check import check_executor
 
-            yield visit(address)
+            yield check_executor(address)
 
         # Two visits, so that a cluster sends them to two executors.
         seen = context.parallelize(range(2), 2).mapPartitions(look).collect()

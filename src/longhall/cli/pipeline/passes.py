@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, final
 
 import typer
 
-from longhall.cli.pipeline.period import period_of
+from longhall.cli.pipeline.input_options import period_of
 from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
-    from longhall.cli.pipeline.period import EvidenceOptions
+    from longhall.cli.pipeline.input_options import InputOptions
     from longhall.pipeline.fates import Period
 
 RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a pass begins anew.
@@ -33,7 +33,7 @@ IntervalOption = Annotated[
 def passes(
     job: str,
     words: Mapping[str, Any],
-    evidence: EvidenceOptions,
+    evidence: InputOptions,
     *,
     once: bool,
     interval_s: float,

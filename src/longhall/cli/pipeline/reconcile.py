@@ -9,8 +9,8 @@ import typer
 from longhall.cli.exits import Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.output import Column, Format, print_note, show_json, show_rows
+from longhall.cli.pipeline.input_options import InputOptions
 from longhall.cli.pipeline.passes import IntervalOption, Pass, passes
-from longhall.cli.pipeline.period import EvidenceOptions
 from longhall.cli.pipeline.spark_job import Job, OnceOption, SparkOptions, split_names
 from longhall.cli.timestamps import show_timestamp
 
@@ -28,7 +28,7 @@ _COLUMNS = tuple(
 def reconcile(
     queues: Annotated[str, typer.Option("--queues", "-q", metavar="A,B", help="Queues, by name, with commas between.")],
     options: SparkOptions,
-    evidence: EvidenceOptions,
+    evidence: InputOptions,
     topic: Annotated[str, typer.Option("--topic", help="The topic of a queue that was declared over one.")] = "",
     grace: Annotated[
         float, typer.Option("--grace", metavar="MINUTES", help="Without that: what is younger counts as open.")

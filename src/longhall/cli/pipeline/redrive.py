@@ -25,11 +25,11 @@ def redrive(
     http: HttpOption = None,
 ) -> None:
     """Send the dead letters back to work that a query chooses, by anything in them."""
-    from longhall.pipeline.evidence import LivePlace
+    from longhall.pipeline.job_input import LiveInput
     from longhall.pipeline.queue_tables import LIVE, redrive, run_query
 
     with options.start_job("redrive") as job:
-        tables = LivePlace(job.spark, job.bootstrap, *find_http(http, options.profile)).tables(queue)
+        tables = LiveInput(job.spark, job.bootstrap, *find_http(http, options.profile)).tables(queue)
 
         def work() -> int:
             chosen = run_query(job.spark, tables.register(prefix="", names=LIVE), query)

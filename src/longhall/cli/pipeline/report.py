@@ -11,20 +11,20 @@ import typer
 
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.output import Format, show_json
+from longhall.cli.pipeline.input_options import InputOptions
 from longhall.cli.pipeline.passes import IntervalOption, passes
-from longhall.cli.pipeline.period import EvidenceOptions
 from longhall.cli.pipeline.spark_job import Job, OnceOption, SparkOptions, TopicsOption, split_names
 
 if TYPE_CHECKING:
     from longhall.pipeline.fates import Period
-    from longhall.pipeline.reconcile import Evidence
+    from longhall.pipeline.reconcile import InputRecords
 
 
 @with_option_groups
 def report(
     topics: TopicsOption,
     options: SparkOptions,
-    evidence: EvidenceOptions,
+    evidence: InputOptions,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The HTML file.")] = Path("report.html"),
     once: OnceOption = True,
     interval: IntervalOption = 300.0,
@@ -42,7 +42,7 @@ def report(
         for at in passes("report", words, evidence, once=once, interval_s=interval, wait=job.wait):
             job.steps.say(at.resumed)
 
-            def gather(name: str, period: Period = at.period) -> tuple[Evidence, bool]:
+            def gather(name: str, period: Period = at.period) -> tuple[InputRecords, bool]:
                 is_queue = place.has_audit(name)
                 return (place.queue(name, period) if is_queue else place.topic(name, period)), is_queue
 

@@ -174,14 +174,14 @@ def spark_job(name: str, options: SparkOptions, *, reaches: bool = True) -> Iter
 @contextmanager
 def failures_in_one_line() -> Iterator[None]:
     """Spark's failures come with pages of Java; what was meant is one line of them."""
-    from longhall.pipeline.refusals import clear_line
+    from longhall.pipeline.refusals import one_line_reason
 
     try:
         yield
     except (CommandError, KeyboardInterrupt, typer.Exit):
         raise
     except Exception as failure:
-        line = clear_line(failure)
+        line = one_line_reason(failure)
         if line is None or os.environ.get("LONGHALL_DEBUG"):
             raise
         unreachable = line.startswith("no broker answers")
@@ -191,13 +191,13 @@ def failures_in_one_line() -> Iterator[None]:
 def check_reachable(address: str) -> None:
     """Ask the broker for a sign of life before Spark takes its seconds to start."""
     from longhall.client.hall import Hall
-    from longhall.pipeline.conversation import Conversation
+    from longhall.pipeline.blocking_client import BlockingClient
 
     async def sign_of_life(hall: Hall) -> None:
         await hall.metadata([])
 
-    with Conversation(address) as conversation:
-        conversation.ask(sign_of_life)
+    with BlockingClient(address) as client:
+        client.ask(sign_of_life)
 
 
 def _has_session() -> bool:

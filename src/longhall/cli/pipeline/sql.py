@@ -56,7 +56,7 @@ def sql(
         schemas = parse_schemas(schema or [])
         watermarks = tuple(parse_watermark(each) for each in watermark or [])
     with options.start_job("sql") as job:
-        wish = SqlOptions(
+        query_options = SqlOptions(
             query=query,
             to=to,
             bootstrap=job.bootstrap,
@@ -69,9 +69,13 @@ def sql(
         )
         # A micro-batch of a small query is not worth two hundred tasks.
         job.spark.conf.set("spark.sql.shuffle.partitions", str(job.spark.sparkContext.defaultParallelism))
-        done = job.attend(lambda: follow(start(job.spark, wish, job.steps.say), job.steps, job.wait), once=once)
+        done = job.attend(
+            lambda: follow(start(job.spark, query_options, job.steps.say), job.steps, job.wait), once=once
+        )
         rows, batches = done or (0, 0)
-    show_facts({"to": to, "messages_read": rows, "batches": batches, "checkpoint": wish.place()}, options.output)
+    show_facts(
+        {"to": to, "messages_read": rows, "batches": batches, "checkpoint": query_options.place()}, options.output
+    )
 
 
 def follow(query: StreamingQuery, steps: ProgressDisplay, wait: Callable[[float], bool]) -> tuple[int, int]:

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 from longhall.client.groups import Committed, Place
 from longhall.client.hall import Hall
 from longhall.names import ARCHIVE_GROUP
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended, merged, to_merge, without_retired
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS, FILE_BYTES_MAX
-from longhall.pipeline.archive.planning import next_round
+from longhall.pipeline.archive.plan import next_round
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.archive.work import Merging, Writing, do
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.archive.tasks import MergeTask, WriteTask, run_task
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Offsets, Subscription
+from longhall.pipeline.partition_reader import committed_read_task
 from longhall.pipeline.plan import Range
-from longhall.pipeline.reading import committed_range
-from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
-from longhall.pipeline.survey import Survey, Topic
+from longhall.pipeline.refusals import PipelineError, one_line_reason, too_many_failures
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,26 +82,26 @@ class Archiver:
         self._show = show
         self._wait = wait or _sleep
         self._storage = Storage(options.to)
-        self._ledgers = {topic: Ledger(self._storage, topic) for topic in options.topics}
+        self._ledgers = {topic: ManifestLog(self._storage, topic) for topic in options.topics}
         self._manifests: dict[str, ArchiveManifest] = {}
         self._told: dict[Place, int] = {}
         self._silent: set[str] = set()  # Topics whose broker hears of another archive.
 
     def run(self) -> Done:
         """Until all that was there at the start is archived, or until an end is wanted. Raises PipelineError."""
-        with Conversation(self._options.bootstrap) as conversation:
-            survey = Survey(conversation, Subscription(names=self._options.topics), read_committed=True)
+        with BlockingClient(self._options.bootstrap) as client:
+            survey = SubscriptionMetadata(client, Subscription(names=self._options.topics), read_committed=True)
             topics = survey.topics()
             self._storage.check()
             self._claim(topics)
-            self._listen(conversation, topics)
-            self._tell(conversation, topics)
+            self._listen(client, topics)
+            self._tell(client, topics)
             until = survey.latest(topics)
             total = self._behind(until) if self._options.once else 0
             while True:
                 worked = self._round(survey, topics, until)
                 if worked:
-                    self._tell(conversation, topics)
+                    self._tell(client, topics)
                     self._show(self.done.messages, total)
                 elif self._options.once:
                     break
@@ -133,7 +133,7 @@ class Archiver:
 
     # One round
 
-    def _round(self, survey: Survey, topics: dict[str, Topic], until: Offsets) -> bool:
+    def _round(self, survey: SubscriptionMetadata, topics: dict[str, Topic], until: Offsets) -> bool:
         for name, topic in topics.items():
             if topic.id.hex() != self._manifests[name].topic_id:
                 raise PipelineError(f"topic {name} was deleted and made anew while it was archived; start again")
@@ -155,7 +155,7 @@ class Archiver:
             except Exception as failed:  # A worker died; the round is planned anew, and what was written is recognised.
                 if self._wait(0.0):
                     return False
-                if clear_line(failed) is not None and not self._options.allow_loss:
+                if one_line_reason(failed) is not None and not self._options.allow_loss:
                     raise
                 failure = failed
                 self._say("a task failed; this round is done again")
@@ -163,17 +163,17 @@ class Archiver:
             self._take(planned.lost, written)
             return True
         assert failure is not None
-        raise worn_out(failure, ROUND_TRIES_MAX) from failure
+        raise too_many_failures(failure, ROUND_TRIES_MAX) from failure
 
-    def _writing(self, each: Range, topic: Topic) -> Writing:
-        work = committed_range(self._options.bootstrap, topic, each, COLUMNS)
-        return Writing(self._options.to, work)
+    def _writing(self, each: Range, topic: Topic) -> WriteTask:
+        work = committed_read_task(self._options.bootstrap, topic, each, COLUMNS)
+        return WriteTask(self._options.to, work)
 
-    def _do(self, tasks: Sequence[Writing | Merging]) -> list[tuple[str, int, list[Piece]]]:
+    def _do(self, tasks: Sequence[WriteTask | MergeTask]) -> list[tuple[str, int, list[Piece]]]:
         """On the executors; what they wrote must be seen from here before it counts."""
         if not tasks:
             return []
-        written = self._context.parallelize(tasks, len(tasks)).map(do).collect()
+        written = self._context.parallelize(tasks, len(tasks)).map(run_task).collect()
         for _, _, pieces in written:
             for piece in pieces:
                 if piece.path and self._storage.size_bytes(piece.path) != piece.size_bytes:
@@ -207,7 +207,7 @@ class Archiver:
         """Small files of one topic into larger ones."""
         manifest = self._manifests[name]
         tasks = [
-            Merging(self._options.to, name, manifest.topic_id, int(part), run)
+            MergeTask(self._options.to, name, manifest.topic_id, int(part), run)
             for part, pieces in manifest.partitions.items()
             for run in to_merge(pieces, self._options.file_bytes_max)
         ]
@@ -216,7 +216,7 @@ class Archiver:
         try:
             written = self._do(tasks)
         except Exception as failed:  # A worker died. The small files stay as they are until the next time.
-            if clear_line(failed) is not None:
+            if one_line_reason(failed) is not None:
                 raise
             if not self._wait(0.0):
                 self._say("a task failed; small files are merged later")
@@ -229,14 +229,14 @@ class Archiver:
 
     # What the broker is told
 
-    def _listen(self, conversation: Conversation, topics: dict[str, Topic]) -> None:
+    def _listen(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
         """Whom the broker believes now: nobody, this archive, or another one."""
 
         async def ask(hall: Hall) -> dict[Place, Committed]:
             places = [(name, part) for name, topic in topics.items() for part in topic.leaders]
             return await hall.groups.offsets(ARCHIVE_GROUP, places)
 
-        for (name, part), known in conversation.ask(ask).items():
+        for (name, part), known in client.ask(ask).items():
             words = known.metadata.split(" ")
             if words[0] != topics[name].id.hex():
                 continue
@@ -248,7 +248,7 @@ class Archiver:
             elif known.offset > (self._manifests[name].end(part) or 0):
                 self._say(f"{name}-{part}: the archive has less than was told; nothing more is released until it has")
 
-    def _tell(self, conversation: Conversation, topics: dict[str, Topic]) -> None:
+    def _tell(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
         """The manifest is durable: what it has may be truncated."""
         offsets: dict[Place, Committed] = {}
         for name, manifest in self._manifests.items():
@@ -262,7 +262,7 @@ class Archiver:
             await hall.groups.commit(ARCHIVE_GROUP, offsets)
 
         if offsets:
-            conversation.ask(commit)
+            client.ask(commit)
             self._told.update({place: each.offset for place, each in offsets.items()})
 
 

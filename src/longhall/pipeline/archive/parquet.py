@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from longhall.pipeline.archive.manifest import DAY_MS, Piece, piece_path
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.table import TYPES
+from longhall.pipeline.arrow_table import TYPES
 
 COLUMNS: Final = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 SCHEMA: Final = pa.schema([pa.field(name, TYPES[name]) for name in COLUMNS])

@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from longhall.client.groups import Committed
 from longhall.client.hall import Hall
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import Piece
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Subscription
+from longhall.pipeline.partition_reader import committed_read_task
 from longhall.pipeline.plan import Range
-from longhall.pipeline.reading import committed_range
-from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
+from longhall.pipeline.refusals import PipelineError, one_line_reason, too_many_failures
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.player import SPARK_SCHEMA, Play, play_rows, play_sources, reached
 from longhall.pipeline.replay.selection import Selection
 from longhall.pipeline.replay.source import SPARK_SCHEMA as ROWS
 from longhall.pipeline.replay.source import Source, read_sources
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,32 +83,32 @@ class Replayer:
         self._wait = wait
 
     def run(self) -> Done:
-        with Conversation(self._options.bootstrap) as conversation:
-            play = self._play(conversation)
+        with BlockingClient(self._options.bootstrap) as client:
+            play = self._play(client)
             sent = tries = reached_before = 0
             while True:
-                sources = list(self._sources(conversation, play))
+                sources = list(self._sources(client, play))
                 reached_now = sum(source.start for source in sources)
                 tries = tries if reached_now == reached_before else 0  # Who gets on may go on failing.
                 reached_before = reached_now
                 try:
-                    sent += self._send(conversation, play, sources)
+                    sent += self._send(client, play, sources)
                 except Exception as failed:  # A worker died; what it had not committed is sent by the next.
                     if self._wait(0.0):
                         return Done(self._name, sent)
                     tries += 1
-                    if clear_line(failed) is not None:
+                    if one_line_reason(failed) is not None:
                         raise
                     if tries == TRIES_MAX:
-                        raise worn_out(failed, tries) from failed
+                        raise too_many_failures(failed, tries) from failed
                     self._say("a task failed; the replay goes on where it was")
                     continue
-                self._finish(conversation, play, sources)
+                self._finish(client, play, sources)
                 return Done(self._name, sent)
 
-    def _play(self, conversation: Conversation) -> Play:
+    def _play(self, client: BlockingClient) -> Play:
         options = self._options
-        topics = Survey(conversation, Subscription(names=(options.to,))).topics()
+        topics = SubscriptionMetadata(client, Subscription(names=(options.to,))).topics()
         if not options.archive and options.to in options.topics:
             raise PipelineError(f"{options.to} cannot be replayed into itself; it would never end")
         partitions = len(topics[options.to].leaders)
@@ -124,26 +124,26 @@ class Replayer:
 
     # Sources
 
-    def _sources(self, conversation: Conversation, play: Play) -> Iterator[Source]:
+    def _sources(self, client: BlockingClient, play: Play) -> Iterator[Source]:
         options = self._options
         if options.archive:
             storage = Storage(options.archive)
             for topic in options.topics:
-                manifest = Ledger(storage, topic).latest()
+                manifest = ManifestLog(storage, topic).latest()
                 if manifest is None:
                     raise PipelineError(f"there is no archive of {topic} at {storage.name}")
                 for number in manifest.ends():
-                    start = self._start(conversation, play, topic, number)
+                    start = self._start(client, play, topic, number)
                     yield self._archived(topic, number, start, manifest.pieces(number))
             return
-        survey = Survey(conversation, Subscription(names=options.topics), read_committed=True)
+        survey = SubscriptionMetadata(client, Subscription(names=options.topics), read_committed=True)
         found = survey.topics()
         first, last = survey.earliest(found), survey.latest(found)
         for name, each in found.items():
             for number in each.leaders:
-                start = max(first[name][number], self._start(conversation, play, name, number))
+                start = max(first[name][number], self._start(client, play, name, number))
                 end = last[name][number]
-                work = committed_range(options.bootstrap, each, Range(name, number, start, end), COLUMNS)
+                work = committed_read_task(options.bootstrap, each, Range(name, number, start, end), COLUMNS)
                 yield Source(name, number, start, end, options.selection, work=work)
 
     def _archived(self, topic: str, number: int, start: int, pieces: list[Piece]) -> Source:
@@ -152,17 +152,17 @@ class Replayer:
         end = pieces[-1].end if pieces else 0
         return Source(topic, number, start, end, selection, url=self._options.archive, pieces=left)
 
-    def _start(self, conversation: Conversation, play: Play, topic: str, number: int) -> int:
+    def _start(self, client: BlockingClient, play: Play, topic: str, number: int) -> int:
         """Where to begin, or how far it is: a task passes over what a transaction sends that is still open now."""
 
         async def ask(hall: Hall) -> int:
             return await reached(hall, play, play.group(topic, number))
 
-        return conversation.ask(ask)
+        return client.ask(ask)
 
     # Sending
 
-    def _send(self, conversation: Conversation, play: Play, sources: list[Source]) -> int:
+    def _send(self, client: BlockingClient, play: Play, sources: list[Source]) -> int:
         todo = [source for source in sources if source.end > source.start and (source.work or source.pieces)]
         if not todo:
             return 0
@@ -187,7 +187,7 @@ class Replayer:
         total = sum(source.end - source.start for source in todo)
         while worker.is_alive():
             worker.join(LOOK_S)
-            now = [self._start(conversation, play, source.topic, source.partition) for source in todo]
+            now = [self._start(client, play, source.topic, source.partition) for source in todo]
             done = sum(max(0, at - source.start) for at, source in zip(now, todo, strict=True))
             self._show(min(done, total), total)
         if isinstance(outcome[0], Exception):
@@ -223,7 +223,7 @@ class Replayer:
             rows = rows.sortWithinPartitions("due", "topic", "partition", "offset").select(*names)
         return rows
 
-    def _finish(self, conversation: Conversation, play: Play, sources: list[Source]) -> None:
+    def _finish(self, client: BlockingClient, play: Play, sources: list[Source]) -> None:
         """All is sent: what the filters left out need not be looked at again."""
 
         async def commit(hall: Hall) -> None:
@@ -232,7 +232,7 @@ class Replayer:
                     ends = {(play.target, 0): Committed(source.end, -1, play.fingerprint)}
                     await hall.groups.commit(play.group(source.topic, source.partition), ends)
 
-        conversation.ask(commit)
+        client.ask(commit)
 
 
 def replay(spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait = lambda seconds: False) -> Done:

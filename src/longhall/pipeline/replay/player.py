@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from longhall.client.groups import Committed, Membership
 from longhall.client.hall import Hall
 from longhall.client.transactions import Identity
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.delivery import Delivery
-from longhall.pipeline.outgoing import Layout, rows_of
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.source import NAMES, read_sources
+from longhall.pipeline.sink_columns import Layout, rows_of
 from longhall.records.packing import Packer
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024  # Of one transaction, or the batch that goes beyond it.
@@ -61,10 +61,10 @@ class Play(NamedTuple):
 class Track:
     """One partition of the source, as one producer."""
 
-    def __init__(self, play: Play, conversation: Conversation, topic: str, partition: int) -> None:
+    def __init__(self, play: Play, client: BlockingClient, topic: str, partition: int) -> None:
         self.sent = 0
         self._play = play
-        self._conversation = conversation
+        self._client = client
         self._name = play.group(topic, partition)
         self._partition = partition
         self._rows: list[Any] = []
@@ -72,8 +72,8 @@ class Track:
         self._fresh = True
         self._packer = Packer(partition)
         self._packer.learn(play.target, play.target_partitions)
-        self._identity: Identity = conversation.ask(self._identify)
-        self.next_offset = conversation.ask(self._reached)
+        self._identity: Identity = client.ask(self._identify)
+        self.next_offset = client.ask(self._reached)
 
     async def _identify(self, hall: Hall) -> Identity:
         return await hall.transactions.identify(self._name, TRANSACTION_MS)
@@ -101,7 +101,7 @@ class Track:
         self._rows, self._bytes = [], 0
         next_offset = batch.column(_COLUMN["offset"])[-1].as_py() + 1
         placed = batch.set_column(_COLUMN["partition"], "partition", self._partitions(batch))
-        self._conversation.ask(lambda hall: self._transaction(hall, placed, next_offset))
+        self._client.ask(lambda hall: self._transaction(hall, placed, next_offset))
         self.next_offset = next_offset
         self.sent += batch.num_rows
 
@@ -151,11 +151,11 @@ async def reached(hall: Hall, play: Play, group: str, *, stable: bool = False) -
 def play_rows(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
     """Send what comes: rows of a partition in the order of their offsets; with a timing, all in that of their time."""
     tracks: dict[tuple[str, int], Track] = {}
-    with Conversation(play.bootstrap) as conversation:
+    with BlockingClient(play.bootstrap) as client:
 
         def track_of(topic: str, partition: int) -> Track:
             if (topic, partition) not in tracks:
-                tracks[topic, partition] = Track(play, conversation, topic, partition)
+                tracks[topic, partition] = Track(play, client, topic, partition)
             return tracks[topic, partition]
 
         for batch in batches:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from longhall.pipeline.archive.manifest import Piece
 from longhall.pipeline.archive.parquet import COLUMNS, read_piece
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.reading import Work, read
+from longhall.pipeline.arrow_table import SPARK_TYPES, TYPES
+from longhall.pipeline.partition_reader import ReadTask, read
 from longhall.pipeline.replay.selection import Selection
-from longhall.pipeline.table import SPARK_TYPES, TYPES
 
 NAMES: Final = ("topic", "partition", *COLUMNS)
 SPARK_SCHEMA: Final = ", ".join(f"{name} {SPARK_TYPES[name]}" for name in NAMES)
@@ -33,7 +33,7 @@ class Source(NamedTuple):
     selection: Selection
     url: str = ""
     pieces: tuple[Piece, ...] = ()
-    work: Work | None = None
+    work: ReadTask | None = None
 
     def batches(self) -> Iterator[Any]:
         """What is wanted of it, in the order of offsets."""

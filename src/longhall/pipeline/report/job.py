@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.fates import Period
-from longhall.pipeline.reconcile import Evidence
+from longhall.pipeline.reconcile import InputRecords
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.report.measures import measure
 from longhall.pipeline.report.page import page
 
 GROUPS_MAX: Final = 1000
 
-Gather = Callable[[str], tuple[Evidence, bool]]  # What there is of a name, and whether it is a queue with an audit.
+Gather = Callable[[str], tuple[InputRecords, bool]]  # What there is of a name, and whether it is a queue with an audit.
 
 
 def make_report(
@@ -59,8 +59,8 @@ def lags(bootstrap: str, topics: Sequence[str]) -> list[dict[str, Any]]:
         rows = [{"group": group, "topic": topic, "lag": behind} for (group, topic), behind in found.items()]
         return sorted(rows, key=lambda row: -int(row["lag"]))
 
-    with Conversation(bootstrap) as conversation:
-        return conversation.ask(ask)
+    with BlockingClient(bootstrap) as client:
+        return client.ask(ask)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from longhall.pipeline.audited import audit_of, lanes_of, sent_of
+from longhall.pipeline.audit_frames import audit_of, lanes_of, sent_of
 from longhall.pipeline.fates import GRACE_MS, Period
-from longhall.pipeline.reconcile import Evidence, balance_of
+from longhall.pipeline.reconcile import InputRecords, balance_of
 from longhall.pipeline.report.forecast import look_ahead
 from longhall.pipeline.report.svg import STEPS_MS
 
@@ -35,7 +35,13 @@ def step_of(period: Period) -> int:
 
 
 def measure(
-    name: str, evidence: Evidence, period: Period, *, is_queue: bool, disk_free_bytes: int = 0, grace_ms: int = GRACE_MS
+    name: str,
+    evidence: InputRecords,
+    period: Period,
+    *,
+    is_queue: bool,
+    disk_free_bytes: int = 0,
+    grace_ms: int = GRACE_MS,
 ) -> dict[str, Any]:
     """Everything about one queue or topic."""
     steps = _Steps(period)

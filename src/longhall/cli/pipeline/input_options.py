@@ -14,8 +14,8 @@ from longhall.cli.timestamps import parse_timestamp_ms
 
 if TYPE_CHECKING:
     from longhall.cli.pipeline.spark_job import Job
-    from longhall.pipeline.evidence import ArchivePlace, LivePlace
     from longhall.pipeline.fates import Period
+    from longhall.pipeline.job_input import ArchiveInput, LiveInput
 
 SinceOption = Annotated[
     str, typer.Option("--since", metavar="TIME", help="Of messages sent from then on: 2026-01-31T12:00 or '2h ago'.")
@@ -31,7 +31,7 @@ StateOption = Annotated[
 ]
 
 
-class EvidenceOptions(NamedTuple):
+class InputOptions(NamedTuple):
     """The options that choose the messages of a job and where they are read."""
 
     since: SinceOption = "24h ago"
@@ -48,13 +48,13 @@ class EvidenceOptions(NamedTuple):
         """The HTTP API that is asked for the state of queues; an empty address if none is to be asked."""
         return find_http(self.http, profile) if self.state else HttpTarget("")
 
-    def open(self, job: Job, profile: str | None) -> LivePlace | ArchivePlace:
+    def open(self, job: Job, profile: str | None) -> LiveInput | ArchiveInput:
         """The running hall, or the archive if one is named."""
-        from longhall.pipeline.evidence import ArchivePlace, LivePlace
+        from longhall.pipeline.job_input import ArchiveInput, LiveInput
 
         if self.archive:
-            return ArchivePlace(job.spark, self.archive)
-        return LivePlace(job.spark, job.bootstrap, *self.http_target(profile))
+            return ArchiveInput(job.spark, self.archive)
+        return LiveInput(job.spark, job.bootstrap, *self.http_target(profile))
 
 
 def period_of(since: str, until: str) -> Period:

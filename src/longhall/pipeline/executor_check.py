@@ -6,12 +6,12 @@ import platform
 from typing import NamedTuple
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.shipping import is_shipped
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.executor_package import is_shipped
 from longhall.records.native import COMPILED
 
 
-class Visit(NamedTuple):
+class ExecutorReport(NamedTuple):
     """Its Python, how Longhall came there and in which form, and how many topics it sees."""
 
     python: str
@@ -20,11 +20,11 @@ class Visit(NamedTuple):
     topics: int
 
 
-def visit(bootstrap: str) -> Visit:
+def check_executor(bootstrap: str) -> ExecutorReport:
     """Asked on an executor."""
 
     async def count(hall: Hall) -> int:
         return len(await hall.topics.list())
 
-    with Conversation(bootstrap) as conversation:
-        return Visit(platform.python_version(), is_shipped(), COMPILED, conversation.ask(count))
+    with BlockingClient(bootstrap) as client:
+        return ExecutorReport(platform.python_version(), is_shipped(), COMPILED, client.ask(count))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.records import Fetched
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record, build_batch
@@ -38,32 +38,32 @@ def test_aborted_ranges_are_left_out_between_their_ends() -> None:
             build_marker(True, 2, 0, 0, 0, base_offset=8),
         ]
     )
-    opened = open_fetched(fetched(log, [(2, 1), (1, 0)]), 0)
+    opened = decode_fetched(fetched(log, [(2, 1), (1, 0)]), 0)
     assert values(opened.records) == [b"a1", b"plain", b"b1"]
     assert opened.next_offset == 9
-    assert values(open_fetched(fetched(log), 0).records) == [b"a0", b"b0", b"a1", b"plain", b"b1"]
+    assert values(decode_fetched(fetched(log), 0).records) == [b"a0", b"b0", b"a1", b"plain", b"b1"]
 
 
 def test_reading_goes_on_inside_a_batch() -> None:
-    opened = open_fetched(fetched(batch(10, [b"x", b"y", b"z"])), 11)
+    opened = decode_fetched(fetched(batch(10, [b"x", b"y", b"z"])), 11)
     assert values(opened.records) == [b"y", b"z"]
     assert opened.next_offset == 13
 
 
 def test_a_batch_that_is_cut_off_waits_for_the_next_fetch() -> None:
-    opened = open_fetched(fetched(batch(0, [b"x"]) + batch(1, [b"y"])[:65]), 0)
+    opened = decode_fetched(fetched(batch(0, [b"x"]) + batch(1, [b"y"])[:65]), 0)
     assert values(opened.records) == [b"x"]
     assert opened.next_offset == 1
 
 
 def test_nothing_is_nothing() -> None:
-    assert open_fetched(fetched(b""), 5) == ([], 5)
+    assert decode_fetched(fetched(b""), 5) == ([], 5)
 
 
 @pytest.mark.parametrize("cut", [30, 65])
 def test_less_than_one_batch_is_an_error(cut: int) -> None:
     with pytest.raises(LonghallError) as refusal:
-        open_fetched(fetched(batch(0, [b"x"])[:cut]), 0)
+        decode_fetched(fetched(batch(0, [b"x"])[:cut]), 0)
     assert refusal.value.code is Code.CORRUPT_MESSAGE
 
 
@@ -71,5 +71,5 @@ def test_a_wrong_checksum_is_an_error() -> None:
     damaged = bytearray(batch(0, [b"x" * 50]))
     damaged[-5] ^= 1
     with pytest.raises(LonghallError) as refusal:
-        open_fetched(fetched(bytes(damaged)), 0)
+        decode_fetched(fetched(bytes(damaged)), 0)
     assert refusal.value.code is Code.CORRUPT_MESSAGE

@@ -1,4 +1,4 @@
-"""What tasks of the archiver do: read one range from its leader and write its files, or make one of small files."""
+"""The tasks of an archiver: read a range from its leader and write its files, or merge small files into one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from longhall.pipeline.archive.manifest import Piece
 from longhall.pipeline.archive.parquet import Writer, read_piece
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.reading import Work, read
+from longhall.pipeline.partition_reader import ReadTask, read
 
 
-class Writing(NamedTuple):
+class WriteTask(NamedTuple):
     """Read from a hall."""
 
     url: str
-    work: Work
+    work: ReadTask
 
     def pieces(self) -> tuple[str, int, list[Piece]]:
         work = self.work
@@ -23,7 +23,7 @@ class Writing(NamedTuple):
         return work.topic, work.partition, _written(writer, read(work), work.end)
 
 
-class Merging(NamedTuple):
+class MergeTask(NamedTuple):
     """Read from the archive."""
 
     url: str
@@ -50,6 +50,6 @@ def _written(writer: Writer, batches: Iterable[Any], end: int) -> list[Piece]:
     return writer.pieces
 
 
-def do(task: Writing | Merging) -> tuple[str, int, list[Piece]]:
+def run_task(task: WriteTask | MergeTask) -> tuple[str, int, list[Piece]]:
     """Topic, partition and what was written. Raises PipelineError."""
     return task.pieces()

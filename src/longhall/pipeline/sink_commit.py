@@ -30,7 +30,7 @@ from longhall.errors import LonghallError
 from longhall.pipeline.delivery import PATIENCE_MS, Delivery
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.sink_options import SINK_PREFIX
-from longhall.pipeline.staging import Staged, clear, ensure_topic, remove, unstage
+from longhall.pipeline.stage import Staged, clear, ensure_topic, read_staged, remove
 from longhall.records.batch import Record, build_batch
 
 TIMEOUT_MIN_MS: Final = 60_000
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
     keeps_stage: bool = True  # Whether another batch will use the same stage.
 
 
-class Note(NamedTuple):
+class CommitMarker(NamedTuple):
     """The last commit of a sink."""
 
     query: str
@@ -63,7 +63,7 @@ def no_step(name: str) -> None:
     """Nobody listens."""
 
 
-async def seal(hall: Hall, batch: Batch, staged: Sequence[Staged], now_ms: int, step: Step = no_step) -> bool:
+async def commit_batch(hall: Hall, batch: Batch, staged: Sequence[Staged], now_ms: int, step: Step = no_step) -> bool:
     """Commit a batch, unless it is committed already: then False. `step` is told what was done, for those who test.
 
     Raises PipelineError, Refused and Unreachable; then the batch may be committed or not, and is to be run again.
@@ -73,20 +73,20 @@ async def seal(hall: Hall, batch: Batch, staged: Sequence[Staged], now_ms: int, 
     step("taken")
     if batch.number is not None:
         await ensure_topic(hall, transactional_id, 1, _NOTE_CONFIGS)
-        note = await last_note(hall, batch.sink)
+        note = await last_commit_marker(hall, batch.sink)
         if note is not None and note.query == batch.query and note.batch >= batch.number:
             await _clear(hall, batch, staged, note.offset)
             return False
     step("looked")
     await _write(hall, transactional_id, identity, batch, staged, now_ms, step)
     step("committed")
-    note = await last_note(hall, batch.sink) if batch.number is not None else None
+    note = await last_commit_marker(hall, batch.sink) if batch.number is not None else None
     await _clear(hall, batch, staged, note.offset if note is not None else 0)
     step("cleared")
     return True
 
 
-async def last_note(hall: Hall, sink: str) -> Note | None:
+async def last_commit_marker(hall: Hall, sink: str) -> CommitMarker | None:
     """The last commit of a sink whose transactional id was taken, so that nothing of it is open."""
     topic = SINK_PREFIX + sink
     first, stable, end = [
@@ -95,13 +95,13 @@ async def last_note(hall: Hall, sink: str) -> Note | None:
     ]
     if stable != end:
         raise PipelineError(f"another driver is writing for the sink {sink}; is the query running twice?")
-    found: Note | None = None
+    found: CommitMarker | None = None
     reader = Reader(hall, {(topic, 0): first}, max_wait_ms=0)
     try:
         while reader.positions[topic, 0] < end:
             for consumed in await reader.poll():
                 document = json.loads(consumed.record.value or b"{}")
-                found = Note(document["query"], document["batch"], consumed.record.offset)
+                found = CommitMarker(document["query"], document["batch"], consumed.record.offset)
     finally:
         reader.close()
     return found
@@ -137,7 +137,7 @@ async def _write(
     """Copy, note, commit. A failure aborts what it can, so that readers need not wait until the hall does."""
     delivery = Delivery(hall, identity, transactional_id)
     try:
-        async for parcel in unstage(hall, staged):
+        async for parcel in read_staged(hall, staged):
             await delivery.send(parcel.place, parcel.batch)
             step("sent")
         await delivery.flush()

@@ -1,7 +1,7 @@
-"""One blocking connection to one broker, for tasks that do nothing but read: no loop, no thread, no copy of an answer.
+"""One blocking connection to one broker, for tasks that only read: no loop, no thread, no copy of an answer.
 
-Requests may go out before the answer to the one before has come (`send`, `receive`): a broker answers in order. Whoever
-asks a few things of a hall, or writes to it, has `conversation` instead. Raises Unreachable and Refused, as `client`.
+Requests can be pipelined (`send`, `receive`): a broker answers in order. For a few requests, or to write, there is
+`blocking_client`. Raises Unreachable and Refused, as `longhall.client` does.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _R = TypeVar("_R", bound=Message)
 
 
 @final
-class Line(Resource):
-    """Made by `Line.open`."""
+class BrokerConnection(Resource):
+    """Made by `BrokerConnection.open`."""
 
     def __init__(self, name: str, connected: socket.socket) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Line(Resource):
         self._sent: list[tuple[int, Api, int]] = []  # In the order in which they will be answered.
 
     @classmethod
-    def open(cls, host: str, port: int) -> Line:
+    def open(cls, host: str, port: int) -> BrokerConnection:
         """Connect and learn which versions the broker speaks."""
         name = f"{host}:{port}"
         try:

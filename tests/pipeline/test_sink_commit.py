@@ -21,13 +21,13 @@ from longhall.client.hall import Hall
 from longhall.client.reader import Reader
 from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED
 from longhall.client.refusals import Refused
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.outgoing import Layout
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.sealing import Batch, last_note, seal
+from longhall.pipeline.sink_columns import Layout
+from longhall.pipeline.sink_commit import Batch, commit_batch, last_commit_marker
 from longhall.pipeline.sink_options import SINK_PREFIX, STAGE_PREFIX
-from longhall.pipeline.staging import Staged
-from longhall.pipeline.writing import direct_outlet, stage_outlet, write_rows
+from longhall.pipeline.stage import Staged
+from longhall.pipeline.task_writer import direct_outlet, stage_outlet, write_rows
 from soak.node import Node
 from tests.pipeline.conftest import FreshName, MakeTopic
 
@@ -62,9 +62,9 @@ class Query:
 
     def task(self, batches: Iterator[Any], number: int) -> Staged | None:
         layout = LAYOUT._replace(fixed_topic=self.topic)
-        with Conversation(self.bootstrap) as conversation:
+        with BlockingClient(self.bootstrap) as blocking_client:
             _, staged = write_rows(
-                conversation,
+                blocking_client,
                 lambda hall: stage_outlet(hall, STAGE_PREFIX + self.name, number),
                 layout,
                 0,
@@ -92,9 +92,9 @@ class Query:
             if next(counter) == die_at:
                 raise Died
 
-        with Conversation(self.bootstrap, patience_ms=60_000) as conversation:
-            return conversation.try_to(
-                lambda hall: seal(hall, Batch(self.name, f"query of {self.name}", batch), staged, NOW_MS, step)
+        with BlockingClient(self.bootstrap, patience_ms=60_000) as blocking_client:
+            return blocking_client.try_to(
+                lambda hall: commit_batch(hall, Batch(self.name, f"query of {self.name}", batch), staged, NOW_MS, step)
             )
 
     def run(self, batch: int, rows: Sequence[int]) -> bool:
@@ -102,8 +102,8 @@ class Query:
 
     def visible(self) -> Counter[int]:
         """The rows that a reader of committed messages gets, up to the end."""
-        with Conversation(self.bootstrap) as conversation:
-            return conversation.ask(self._visible)
+        with BlockingClient(self.bootstrap) as blocking_client:
+            return blocking_client.ask(self._visible)
 
     async def _visible(self, hall: Hall) -> Counter[int]:
         parts = [part.partition_index for part in (await hall.topics.describe(self.topic)).partitions]
@@ -194,10 +194,10 @@ def test_what_is_kept_does_not_grow_with_the_batches(query: Query) -> None:
             first = await hall.records.list_offsets(topic, dict.fromkeys(range(parts), EARLIEST))
             end = await hall.records.list_offsets(topic, dict.fromkeys(range(parts), LATEST))
             held.append(sum(end[part].offset - first[part].offset for part in range(parts)))
-        return held[0], held[1], await last_note(hall, query.name)
+        return held[0], held[1], await last_commit_marker(hall, query.name)
 
-    with Conversation(query.bootstrap) as conversation:
-        notes, staged, note = conversation.ask(kept)
+    with BlockingClient(query.bootstrap) as blocking_client:
+        notes, staged, note = blocking_client.ask(kept)
     assert notes <= 2, "the last note and the marker behind it"
     assert staged == 0
     assert note.batch == 4
@@ -207,18 +207,18 @@ def test_another_query_under_the_same_name_counts_its_batches_anew(query: Query)
     query.run(7, range(10))
     again = Batch(query.name, "a query with another checkpoint", 0)
     staged = query.tasks(range(10, 20))
-    with Conversation(query.bootstrap) as conversation:
-        assert conversation.ask(lambda hall: seal(hall, again, staged, NOW_MS))
+    with BlockingClient(query.bootstrap) as blocking_client:
+        assert blocking_client.ask(lambda hall: commit_batch(hall, again, staged, NOW_MS))
     assert query.visible() == once(range(20))
 
 
 def test_a_topic_that_went_between_writing_and_committing(query: Query) -> None:
     staged = query.tasks(range(10))
-    with Conversation(query.bootstrap) as conversation:
-        conversation.ask(lambda hall: hall.topics.delete(query.topic))
+    with BlockingClient(query.bootstrap) as blocking_client:
+        blocking_client.ask(lambda hall: hall.topics.delete(query.topic))
         batch = Batch(query.name, "", 0)
         with pytest.raises(PipelineError, match=f"there is no topic {query.topic}"):
-            conversation.ask(lambda hall: seal(hall, batch, staged, NOW_MS))
+            blocking_client.ask(lambda hall: commit_batch(hall, batch, staged, NOW_MS))
 
 
 def test_a_batch_larger_than_what_may_be_under_way(
@@ -239,14 +239,14 @@ def test_a_batch_larger_than_what_may_be_under_way(
             rows += len(await reader.poll())
         return rows
 
-    with Conversation(bootstrap) as conversation:
-        assert conversation.ask(count) == 200
+    with BlockingClient(bootstrap) as blocking_client:
+        assert blocking_client.ask(count) == 200
 
 
 def test_at_least_once_goes_to_the_topic_itself(query: Query) -> None:
     layout = LAYOUT._replace(fixed_topic=query.topic)
-    with Conversation(query.bootstrap) as conversation:
-        assert write_rows(conversation, direct_outlet, layout, 4, 0, tables(range(40))) == (40, None)
+    with BlockingClient(query.bootstrap) as blocking_client:
+        assert write_rows(blocking_client, direct_outlet, layout, 4, 0, tables(range(40))) == (40, None)
     assert query.visible() == once(range(40))
 
 
@@ -254,8 +254,8 @@ def test_at_least_once_goes_to_the_topic_itself(query: Query) -> None:
 def test_a_broker_that_dies_between_any_two_steps(tmp_path: Path) -> None:
     """Killed and started again behind every step in turn; tasks and driver go on by themselves."""
     with Node(tmp_path / "data") as node:
-        with Conversation(node.bootstrap) as conversation:
-            conversation.ask(lambda hall: hall.topics.create("target", partitions=3))
+        with BlockingClient(node.bootstrap) as blocking_client:
+            blocking_client.ask(lambda hall: hall.topics.create("target", partitions=3))
         query = Query(node.bootstrap, "target", "sink")
         rows: list[int] = []
         for batch, name in enumerate(("taken", "looked", "sent", "copied", "noted", "committed")):

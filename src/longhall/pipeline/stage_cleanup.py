@@ -18,10 +18,10 @@ from longhall.client.hall import Hall
 from longhall.client.records import EARLIEST, LATEST, MAX_TIMESTAMP
 from longhall.errors import LonghallError
 from longhall.pipeline.sink_options import SINK_PREFIX, STAGE_PREFIX
-from longhall.pipeline.staging import RETENTION_MS, remove
+from longhall.pipeline.stage import RETENTION_MS, remove
 
-LOOKED_AT_MAX: Final = 100  # Stages, in one look.
-COMMITS_A_LOOK: Final = 100
+STAGES_MAX: Final = 100  # Stages, in one look.
+COMMITS_A_CLEANUP: Final = 100
 
 _RUN: Final = re.compile(r"run-(\d{13})-[0-9a-f]{32}")
 
@@ -31,12 +31,12 @@ def run_name(now_ms: int) -> str:
     return f"run-{now_ms:013}-{uuid.uuid4().hex}"
 
 
-def is_time_to_look(batch: int | None) -> bool:
+def is_cleanup_due(batch: int | None) -> bool:
     """With a write that stands for itself, and with some of the batches of a stream."""
-    return batch is None or batch % COMMITS_A_LOOK == 0
+    return batch is None or batch % COMMITS_A_CLEANUP == 0
 
 
-async def sweep(hall: Hall, now_ms: int) -> int:
+async def remove_orphans(hall: Hall, now_ms: int) -> int:
     """Remove the stages that nobody comes back to; returns how many."""
     removed = 0
     try:
@@ -47,7 +47,7 @@ async def sweep(hall: Hall, now_ms: int) -> int:
             if topic.name is not None and topic.name.startswith(STAGE_PREFIX)
         }
         there = {topic.name for topic in topics}
-        for stage in sorted(stages)[:LOOKED_AT_MAX]:
+        for stage in sorted(stages)[:STAGES_MAX]:
             name = stage.removeprefix(STAGE_PREFIX)
             last_ms = await _last_sign_ms(hall, name, there)
             if last_ms is None or now_ms - last_ms < RETENTION_MS:

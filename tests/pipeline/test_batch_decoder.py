@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.errors import LonghallError
-from longhall.pipeline.opening import CHUNK_BYTES, Opening
-from longhall.pipeline.table import TYPES, Shape
+from longhall.pipeline.arrow_table import TYPES, Shape
+from longhall.pipeline.batch_decoder import CHUNK_BYTES, PartitionDecoder
 from longhall.records.batch import Record, build_batch
 from longhall.records.control import build_marker
 
@@ -24,7 +24,7 @@ def opened(
     end: int = 1 << 40,
     aborted: list[tuple[int, int]] | None = None,
 ) -> list[Any]:
-    return list(Opening(Shape(columns, "t", 7), start, end).open(fetched, aborted or []))
+    return list(PartitionDecoder(Shape(columns, "t", 7), start, end).open(fetched, aborted or []))
 
 
 def values(batches: list[Any]) -> list[bytes | None]:
@@ -75,7 +75,7 @@ def test_batches_are_about_a_megabyte() -> None:
 
 def test_what_is_cut_off_waits_for_the_next_answer() -> None:
     first, second = batch_of(b"a"), batch_of(b"b", at=1)
-    opening = Opening(Shape(("value",), "t", 0), 0, 10)
+    opening = PartitionDecoder(Shape(("value",), "t", 0), 0, 10)
     assert values(list(opening.open(first + second[:-1], []))) == [b"a"]
     assert opening.next_offset == 1
     assert values(list(opening.open(second, []))) == [b"b"]
@@ -95,7 +95,7 @@ def test_aborted_messages_and_markers_are_no_rows() -> None:
     fetched += of(1, b"later", 5) + build_marker(True, 1, 0, 0, 5, base_offset=6) + batch_of(b"plain", at=7)
     assert values(opened(fetched, aborted=[(1, 0)])) == [b"kept", b"later", b"plain"]
     # What is aborted is remembered from one answer to the next.
-    opening = Opening(Shape(("value",), "t", 0), 0, 10)
+    opening = PartitionDecoder(Shape(("value",), "t", 0), 0, 10)
     seen = values(list(opening.open(of(1, b"aborted", 0), [(1, 0)])))
     seen += values(list(opening.open(of(1, b"aborted too", 1) + build_marker(False, 1, 0, 0, 5, base_offset=2), [])))
     assert seen == []

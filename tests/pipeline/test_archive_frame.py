@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longhall.pipeline.archive.job import Options, archive
-from longhall.pipeline.archived import read_archive
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.evidence import ArchivePlace, LivePlace
+from longhall.pipeline.archive_frame import read_archive
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.fates import Period
+from longhall.pipeline.job_input import ArchiveInput, LiveInput
 from longhall.pipeline.reconcile import reconcile
 from longhall.pipeline.refusals import PipelineError
 from longhall.records.batch import Record
@@ -42,7 +42,7 @@ def test_an_archive_is_a_frame_like_the_topic(
     archived: Callable[..., str],
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
 ) -> None:
     topic = make_topic(2)
     produce(topic, 0, [Record(-1, MORNING_MS + number, b"k", b"%d" % number, (("h", b"x"),)) for number in range(5)])
@@ -69,11 +69,11 @@ def test_an_archive_that_begins_late_says_so(
     archived: Callable[..., str],
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
 ) -> None:
     topic = make_topic()
     produce(topic, 0, [Record(-1, MORNING_MS, None, b"%d" % number) for number in range(3)])
-    conversation.ask(lambda hall: hall.topics.delete_records(topic, {0: 2}))
+    blocking_client.ask(lambda hall: hall.topics.delete_records(topic, {0: 2}))
     cut = read_archive(spark, archived(topic), topic)
     assert cut.is_cut
     assert [row.offset for row in cut.records.collect()] == [2]
@@ -87,7 +87,7 @@ def test_what_is_not_archived_is_said_in_one_line(
     place = archived(topic)
     with pytest.raises(PipelineError, match="there is nothing of other in the archive"):
         read_archive(spark, place, "other")
-    evidence = ArchivePlace(spark, place)
+    evidence = ArchiveInput(spark, place)
     assert not evidence.has_audit(topic)
     with pytest.raises(PipelineError, match=f"has no audit topic {topic}.deliveries; archive it beside {topic}"):
         evidence.queue(topic, Period())
@@ -98,8 +98,8 @@ def test_an_archived_day_is_judged_like_a_live_one(
     spark: SparkSession, bootstrap: str, archived: Callable[..., str], day: tuple[str, Day]
 ) -> None:
     queue, made = day
-    live = LivePlace(spark, bootstrap)
-    place = ArchivePlace(spark, archived(queue, f"{queue}.deliveries"))
+    live = LiveInput(spark, bootstrap)
+    place = ArchiveInput(spark, archived(queue, f"{queue}.deliveries"))
     assert live.has_audit(queue)
     assert place.has_audit(queue)
     assert not live.has_audit(f"{queue}.none")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from longhall.pipeline.archived import read_archive
-from longhall.pipeline.audited import audit_topic, read_live
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.archive_frame import read_archive
+from longhall.pipeline.audit_frames import audit_topic, read_live
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.fates import Period
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.queue_tables import QueueTables
-from longhall.pipeline.reconcile import AUDIT_SLACK_MS, Evidence, live_evidence
+from longhall.pipeline.reconcile import AUDIT_SLACK_MS, InputRecords, read_live_input
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @final
-class LivePlace:
+class LiveInput:
     """A running hall. Without `http` nobody asks the queues what they have now."""
 
     def __init__(
@@ -32,9 +32,9 @@ class LivePlace:
         self._secret = secret
 
     def has_audit(self, name: str) -> bool:
-        with Conversation(self._bootstrap) as conversation:
+        with BlockingClient(self._bootstrap) as client:
             try:
-                return bool(Survey(conversation, Subscription(names=(audit_topic(name),))).topics())
+                return bool(SubscriptionMetadata(client, Subscription(names=(audit_topic(name),))).topics())
             except PipelineError as failure:
                 if "there is no topic" in str(failure):
                     return False
@@ -51,17 +51,17 @@ class LivePlace:
             secret=self._secret,
         )
 
-    def queue(self, name: str, period: Period, topic: str = "") -> Evidence:
+    def queue(self, name: str, period: Period, topic: str = "") -> InputRecords:
         state = self.tables(name).messages if self._http else None
-        return live_evidence(self._spark, self._bootstrap, name, period, state, topic)
+        return read_live_input(self._spark, self._bootstrap, name, period, state, topic)
 
-    def topic(self, name: str, period: Period) -> Evidence:
+    def topic(self, name: str, period: Period) -> InputRecords:
         records = read_live(self._spark, self._bootstrap, name, period.from_ms)
-        return Evidence(records, records)
+        return InputRecords(records, records)
 
 
 @final
-class ArchivePlace:
+class ArchiveInput:
     """What was archived of it: of a queue, its own topic and its audit topic."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
@@ -69,22 +69,22 @@ class ArchivePlace:
         self._url = url
 
     def has_audit(self, name: str) -> bool:
-        from longhall.pipeline.archive.ledger import Ledger
+        from longhall.pipeline.archive.manifest_log import ManifestLog
         from longhall.pipeline.archive.storage import Storage
 
-        return Ledger(Storage(self._url), audit_topic(name)).latest() is not None
+        return ManifestLog(Storage(self._url), audit_topic(name)).latest() is not None
 
-    def queue(self, name: str, period: Period, topic: str = "") -> Evidence:
+    def queue(self, name: str, period: Period, topic: str = "") -> InputRecords:
         if not self.has_audit(name):
             raise PipelineError(
                 f"the archive {self._url} has no audit topic {audit_topic(name)}; archive it beside {topic or name}"
             )
         audit = read_archive(self._spark, self._url, audit_topic(name), period.from_ms - AUDIT_SLACK_MS)
-        return Evidence(self._records(topic or name, period), audit.records, None, audit.is_cut)
+        return InputRecords(self._records(topic or name, period), audit.records, None, audit.is_cut)
 
-    def topic(self, name: str, period: Period) -> Evidence:
+    def topic(self, name: str, period: Period) -> InputRecords:
         records = self._records(name, period)
-        return Evidence(records, records)
+        return InputRecords(records, records)
 
     def _records(self, topic: str, period: Period) -> DataFrame:
         return read_archive(self._spark, self._url, topic, period.from_ms).records

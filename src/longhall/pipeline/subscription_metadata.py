@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, final
 
 from longhall.client.hall import Hall
 from longhall.client.records import READ_COMMITTED, READ_UNCOMMITTED
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.options import EARLIEST, LATEST, Bound, Offsets, Subscription
 from longhall.pipeline.refusals import PipelineError
 
@@ -26,11 +26,11 @@ class Topic(NamedTuple):
 
 
 @final
-class Survey:
+class SubscriptionMetadata:
     """Questions about what one subscription takes. Raises PipelineError."""
 
-    def __init__(self, conversation: Conversation, subscription: Subscription, read_committed: bool = False) -> None:
-        self._conversation = conversation
+    def __init__(self, client: BlockingClient, subscription: Subscription, read_committed: bool = False) -> None:
+        self._client = client
         self._subscription = subscription
         self._isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
 
@@ -53,7 +53,7 @@ class Survey:
                 found[name] = Topic(name, topic.topic_id, self._assigned(name, leaders))
             return found
 
-        return self._conversation.ask(ask)
+        return self._client.ask(ask)
 
     def _assigned(self, name: str, leaders: dict[int, tuple[str, int] | None]) -> dict[int, tuple[str, int] | None]:
         asked = self._subscription.assigned.get(name)
@@ -89,7 +89,7 @@ class Survey:
                     found[topic] = {part: each.offset for part, each in sorted(listed.items())}
             return found
 
-        return self._conversation.ask(ask)
+        return self._client.ask(ask)
 
     def resolve(self, bound: Bound, topics: Mapping[str, Topic], *, is_end: bool) -> Offsets:
         """A bound as offsets of the partitions that there are."""
@@ -133,7 +133,7 @@ class Survey:
         async def ask(hall: Hall) -> dict[tuple[str, int], int]:
             return await hall.topics.sizes()
 
-        sizes = self._conversation.ask(ask)
+        sizes = self._client.ask(ask)
         first, last = self.earliest(topics), self.latest(topics)
         return {
             (name, part): sizes.get((name, part), 0) / max(1, last[name][part] - first[name][part])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.schema import encode
-from longhall.pipeline.answer import read_answer
+from longhall.pipeline.fetch_response import read_fetch_response
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -44,7 +44,7 @@ def test_an_answer_read_in_place(
     )
     topic = data.FetchResponseTopic(topic="t", topic_id=bytes(range(16)), partitions=[part])
     frame = b"\0\0" + encode(data.FetchResponse(responses=[topic]), version)
-    answer = read_answer(frame, 2, version)
+    answer = read_fetch_response(frame, 2, version)
     assert (answer.error_code, answer.last_stable_offset, answer.log_start_offset) == (
         error_code,
         last_stable,
@@ -56,6 +56,6 @@ def test_an_answer_read_in_place(
 
 def test_an_answer_that_is_an_error_as_a_whole() -> None:
     frame = encode(data.FetchResponse(error_code=87, responses=[]), 13)
-    assert read_answer(frame, 0, 13).error_code == 87
+    assert read_fetch_response(frame, 0, 13).error_code == 87
     with pytest.raises(WireError):
-        read_answer(frame[:3], 0, 13)
+        read_fetch_response(frame[:3], 0, 13)

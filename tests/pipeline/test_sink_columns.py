@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType
 
-from longhall.pipeline.outgoing import Layout, layout_of, rows_of
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.sink_columns import Layout, layout_of, rows_of
 from longhall.records.batch import Record, build_batch, check_batch, read_records, with_producer
 from longhall.records.compression import CODEC_MAX
 from longhall.records.packing import OPEN_BYTES_MAX, Packer

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import Piece
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS, read_piece
 from longhall.pipeline.archive.storage import Storage
+from longhall.pipeline.arrow_table import SPARK_TYPES, TYPES
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.table import SPARK_TYPES, TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ class Portion(NamedTuple):
 def read_archive(spark: SparkSession, url: str, topic: str, from_ms: int = 0) -> Archived:
     """Everything of a topic in an archive; files that end before a time are not opened. Raises PipelineError."""
     storage = Storage(url)
-    manifest = Ledger(storage, topic).latest()
+    manifest = ManifestLog(storage, topic).latest()
     if manifest is None:
         raise PipelineError(
             f"there is nothing of {topic} in the archive {storage.name}; is it there, and that its name?"

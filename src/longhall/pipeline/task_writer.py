@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from longhall.client.groups import Place
 from longhall.client.hall import Hall
 from longhall.errors import LonghallError
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.delivery import PATIENCE_MS, Delivery
-from longhall.pipeline.outgoing import Layout, rows_of
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.staging import Stage, Staged
+from longhall.pipeline.sink_columns import Layout, rows_of
+from longhall.pipeline.stage import Stage, Staged
 from longhall.records.packing import Packer, Rows
 
 
@@ -52,7 +52,7 @@ async def direct_outlet(hall: Hall) -> Outlet:
 
 
 def write_rows(
-    conversation: Conversation,
+    client: BlockingClient,
     outlet: Callable[[Hall], Awaitable[Outlet]],
     layout: Layout,
     compression: int,
@@ -70,17 +70,17 @@ def write_rows(
             continue
         count += rows.count
         if there is None:
-            there = conversation.ask(outlet)
-        _learn(conversation, packer, rows)
+            there = client.ask(outlet)
+        _learn(client, packer, rows)
         at = 0
         while at < rows.count:
             at = _pack(packer, rows, at, now_ms)
-            _hand_over(conversation, there, packer, compression, now_ms, everything=False)
+            _hand_over(client, there, packer, compression, now_ms, everything=False)
     if there is None:
         return 0, None
-    _hand_over(conversation, there, packer, compression, time.time_ns() // 1_000_000, everything=True)
+    _hand_over(client, there, packer, compression, time.time_ns() // 1_000_000, everything=True)
     last = there
-    return count, conversation.ask(lambda hall: last.close())
+    return count, client.ask(lambda hall: last.close())
 
 
 def _pack(packer: Packer, rows: Rows, at: int, now_ms: int) -> int:
@@ -90,7 +90,7 @@ def _pack(packer: Packer, rows: Rows, at: int, now_ms: int) -> int:
         raise PipelineError(str(failure)) from failure
 
 
-def _learn(conversation: Conversation, packer: Packer, rows: Rows) -> None:
+def _learn(client: BlockingClient, packer: Packer, rows: Rows) -> None:
     """How many partitions the topics have; one that is not there is made if the hall makes topics by itself."""
     for topic in rows.topics:
         if packer.knows(topic):
@@ -100,11 +100,11 @@ def _learn(conversation: Conversation, packer: Packer, rows: Rows) -> None:
             found = await hall.persist(lambda: hall.topic(topic, create=True), patience_ms=PATIENCE_MS)
             return len(found.partitions)
 
-        packer.learn(topic, conversation.ask(count))
+        packer.learn(topic, client.ask(count))
 
 
 def _hand_over(
-    conversation: Conversation, outlet: Outlet, packer: Packer, compression: int, now_ms: int, *, everything: bool
+    client: BlockingClient, outlet: Outlet, packer: Packer, compression: int, now_ms: int, *, everything: bool
 ) -> None:
     for pack in packer.take(everything):
         place, batch, rows = (pack.topic, pack.partition), pack.batch(compression), int(pack.rows)
@@ -112,4 +112,4 @@ def _hand_over(
         async def put(hall: Hall, place: Place = place, batch: bytes = batch, rows: int = rows) -> None:
             await outlet.put(place, batch, rows, now_ms)
 
-        conversation.ask(put)
+        client.ask(put)

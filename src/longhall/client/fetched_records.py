@@ -14,14 +14,14 @@ from longhall.records.batch import HEADER_BYTES, Record, check_batch, parse_head
 from longhall.records.control import parse_marker
 
 
-class Opened(NamedTuple):
+class FetchedRecords(NamedTuple):
     """Records from `offset` on, and where to go on reading."""
 
     records: list[Record]
     next_offset: int
 
 
-def open_fetched(fetched: Fetched, offset: int) -> Opened:
+def decode_fetched(fetched: Fetched, offset: int) -> FetchedRecords:
     """Raises LonghallError (CORRUPT_MESSAGE) for a batch whose checksum is wrong."""
     buffer = fetched.records
     aborted = sorted(fetched.aborted, key=lambda each: each[1])
@@ -42,4 +42,4 @@ def open_fetched(fetched: Fetched, offset: int) -> Opened:
         at += header.size_bytes
     if at == 0 and buffer:
         raise LonghallError(Code.CORRUPT_MESSAGE, f"{fetched.topic}-{fetched.partition}: not one whole batch was sent.")
-    return Opened(records, offset)
+    return FetchedRecords(records, offset)

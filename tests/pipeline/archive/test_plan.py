@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended
-from longhall.pipeline.archive.planning import Round, next_round, pieces
+from longhall.pipeline.archive.plan import Round, next_round, pieces
 from longhall.pipeline.plan import Range
 from longhall.pipeline.refusals import PipelineError
 

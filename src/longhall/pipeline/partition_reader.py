@@ -17,13 +17,13 @@ from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from longhall.doors.kafka.wire.schema import NO_ID
 from longhall.errors import LonghallError
-from longhall.pipeline.answer import VERSION_MIN, Answer, read_answer
-from longhall.pipeline.line import Line
-from longhall.pipeline.opening import Opening
+from longhall.pipeline.arrow_table import Shape
+from longhall.pipeline.batch_decoder import PartitionDecoder
+from longhall.pipeline.broker_connection import BrokerConnection
+from longhall.pipeline.fetch_response import VERSION_MIN, FetchedPartition, read_fetch_response
 from longhall.pipeline.plan import Range
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.survey import Topic
-from longhall.pipeline.table import Shape
+from longhall.pipeline.subscription_metadata import Topic
 from longhall.records.header import scan_headers
 from longhall.records.varint import INT64_MAX, INT64_MIN
 
@@ -36,7 +36,7 @@ _OFFSET_OUT_OF_RANGE: Final = 1
 _GONE: Final = (3, 100, 103)  # The topic, its partition or its id is unknown.
 
 
-class Work(NamedTuple):
+class ReadTask(NamedTuple):
     """One range for one task, with all that it needs to know."""
 
     bootstrap: str
@@ -53,9 +53,9 @@ class Work(NamedTuple):
     last_ms: int = INT64_MAX
 
 
-def committed_range(bootstrap: str, topic: Topic, part: Range, columns: tuple[str, ...]) -> Work:
+def committed_read_task(bootstrap: str, topic: Topic, part: Range, columns: tuple[str, ...]) -> ReadTask:
     """The work of reading the committed messages of a range."""
-    return Work(
+    return ReadTask(
         bootstrap=bootstrap,
         topic=part.topic,
         topic_id=topic.id,
@@ -68,9 +68,9 @@ def committed_range(bootstrap: str, topic: Topic, part: Range, columns: tuple[st
     )
 
 
-def read(work: Work) -> Iterator[Any]:
+def read(work: ReadTask) -> Iterator[Any]:
     """Record batches in the order of their offsets. Raises PipelineError."""
-    reading = Reading(work)
+    reading = PartitionReader(work)
     try:
         yield from reading.batches()
     finally:
@@ -78,15 +78,15 @@ def read(work: Work) -> Iterator[Any]:
 
 
 @final
-class Reading:
+class PartitionReader:
     """The state of one task: a line to the leader, if there is one now, and the opening that knows the offset."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ReadTask) -> None:
         self._work = work
-        self._opening = Opening(
+        self._opening = PartitionDecoder(
             Shape(work.columns, work.topic, work.partition), work.start, work.end, work.first_ms, work.last_ms
         )
-        self._line: Line | None = None
+        self._line: BrokerConnection | None = None
         self._hint = work.leader
         self._asked_for = -1  # The offset of the request under way.
         self._deadline = 0.0
@@ -115,7 +115,7 @@ class Reading:
             self._line = None
         self._asked_for = -1
 
-    def _next_answer(self) -> Answer:
+    def _next_answer(self) -> FetchedPartition:
         """The answer for the offset where reading is: asked for already, or asked for now."""
         offset = self._opening.next_offset
         if self._line is None:
@@ -125,7 +125,7 @@ class Reading:
                 self._line.receive_frame()  # It began elsewhere than reading has come to.
             self._ask(offset)
         self._asked_for = -1
-        return read_answer(*self._line.receive_frame())
+        return read_fetch_response(*self._line.receive_frame())
 
     def _ask(self, offset: int) -> None:
         work = self._work
@@ -143,7 +143,7 @@ class Reading:
         self._line.send(request, VERSION_MIN, VERSION_MIN if work.topic_id == NO_ID else None)
         self._asked_for = offset
 
-    def _ask_ahead(self, answer: Answer) -> None:
+    def _ask_ahead(self, answer: FetchedPartition) -> None:
         """Ask for what follows before this is decoded, so that broker and task work at the same time."""
         headers = scan_headers(answer.frame, answer.begin, answer.end)
         if headers and headers[-1].next_offset < self._work.end:
@@ -151,7 +151,7 @@ class Reading:
         elif not headers:
             raise PipelineError(f"{self._place()} at {self._opening.next_offset}: not one whole batch was sent")
 
-    def _explain(self, answer: Answer) -> None:
+    def _explain(self, answer: FetchedPartition) -> None:
         """An answer without records: nothing yet, or not any more."""
         offset = self._opening.next_offset
         if answer.error_code == _OFFSET_OUT_OF_RANGE:
@@ -184,20 +184,20 @@ class Reading:
             raise PipelineError(f"{words}: {str(failure).rstrip('.')}") from failure
         time.sleep(0.1)
 
-    def _connect(self) -> Line:
+    def _connect(self) -> BrokerConnection:
         if self._hint is not None:
-            return Line.open(*self._hint)
+            return BrokerConnection.open(*self._hint)
         failure: Unreachable | None = None
         for address in self._work.bootstrap.split(","):
             try:
-                with Line.open(*split_address(address.strip())) as line:
-                    return Line.open(*self._leader(line))
+                with BrokerConnection.open(*split_address(address.strip())) as line:
+                    return BrokerConnection.open(*self._leader(line))
             except Unreachable as each:
                 failure = each
         assert failure is not None
         raise failure
 
-    def _leader(self, line: Line) -> tuple[str, int]:
+    def _leader(self, line: BrokerConnection) -> tuple[str, int]:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=self._work.topic)], allow_auto_topic_creation=False)
         answer = line.call(request, MetadataResponse)
         brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}

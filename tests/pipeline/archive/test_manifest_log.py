@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from longhall.pipeline.archive.ledger import VERSIONS_KEPT, Ledger
 from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended
+from longhall.pipeline.archive.manifest_log import VERSIONS_KEPT, ManifestLog
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.refusals import PipelineError
 
@@ -86,7 +86,7 @@ class Writer(threading.Thread):
     def run(self) -> None:
         self.turns.wait()
         try:
-            ledger = Ledger(self._memory, "t")  # type: ignore[arg-type]
+            ledger = ManifestLog(self._memory, "t")  # type: ignore[arg-type]
             manifest = ledger.claim(self._word, "aa")
             for _ in range(3):
                 end = manifest.end(0) or 0
@@ -113,7 +113,7 @@ def test_of_several_writers_what_one_has_published_stays(seed: int) -> None:
         if not writers[choice].turns.ended:
             writers[choice].turns.step()
     assert all(writer.turns.ended for writer in writers)
-    latest = Ledger(memory, "t").latest()  # type: ignore[arg-type]
+    latest = ManifestLog(memory, "t").latest()  # type: ignore[arg-type]
     names = [] if latest is None else [piece.path for piece in latest.pieces(0)]
     # Whoever was told that a piece counts finds it in the end where it was put.
     for word, _, end in published:
@@ -122,7 +122,7 @@ def test_of_several_writers_what_one_has_published_stays(seed: int) -> None:
 
 
 def test_an_overtaken_writer_stops(tmp_path: Path) -> None:
-    ledger = Ledger(Storage(str(tmp_path)), "t")
+    ledger = ManifestLog(Storage(str(tmp_path)), "t")
     first = ledger.claim("a1", "aa")
     first = ledger.publish(extended(first, {0: [Piece(base=0, end=5)]}))
     second = ledger.claim("b2", "aa")
@@ -137,7 +137,7 @@ def test_an_overtaken_writer_stops(tmp_path: Path) -> None:
 
 def test_a_writer_that_was_overtaken_sweeps_nothing(tmp_path: Path) -> None:
     """It stood still between its claim and its sweep, and what it does not know is what its successor has written."""
-    ledger = Ledger(Storage(str(tmp_path)), "t")
+    ledger = ManifestLog(Storage(str(tmp_path)), "t")
     first = ledger.claim("a1", "aa")
     second = ledger.claim("b2", "aa")
     file = tmp_path / "topic=t/partition=0/date=2026-01-01/x.parquet"
@@ -150,7 +150,7 @@ def test_a_writer_that_was_overtaken_sweeps_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_writer_left_beside_the_manifests_is_swept_when_it_is_old(tmp_path: Path) -> None:
-    ledger = Ledger(Storage(str(tmp_path)), "t")
+    ledger = ManifestLog(Storage(str(tmp_path)), "t")
     manifest = ledger.claim("a1", "aa")
     young, old = (tmp_path / f"topic=t/_manifest/.longhall-{word}" for word in ("young", "old"))
     for file in (young, old):
@@ -162,14 +162,14 @@ def test_what_a_killed_writer_left_beside_the_manifests_is_swept_when_it_is_old(
 
 
 def test_an_archive_belongs_to_one_topic(tmp_path: Path) -> None:
-    ledger = Ledger(Storage(str(tmp_path)), "t")
+    ledger = ManifestLog(Storage(str(tmp_path)), "t")
     ledger.claim("a1", "aa")
     with pytest.raises(PipelineError, match="topic t was deleted and made anew"):
         ledger.claim("b2", "bb")
 
 
 def test_a_manifest_that_was_damaged_is_named(tmp_path: Path) -> None:
-    ledger = Ledger(Storage(str(tmp_path)), "t")
+    ledger = ManifestLog(Storage(str(tmp_path)), "t")
     claimed: ArchiveManifest = ledger.claim("a1", "aa")
     path = tmp_path / f"topic=t/_manifest/{claimed.version:020}.json"
     path.write_bytes(path.read_bytes()[:10])

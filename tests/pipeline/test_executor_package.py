@@ -7,13 +7,13 @@ import sys
 import zipfile
 from pathlib import Path
 
-from longhall.pipeline.shipping import DIRECTORY, archive, settings_for_executors
+from longhall.pipeline.executor_package import DIRECTORY, archive, settings_for_executors
 
 LOOK = """
 import sys
 sys.path = [sys.argv[1], *(entry for entry in sys.path if entry != sys.argv[2])]
 sys.path += sys.argv[3:]
-import longhall.pipeline.source, longhall.pipeline.reading, longhall.pipeline.visit, cramjam, crc32c
+import longhall.pipeline.source, longhall.pipeline.partition_reader, longhall.pipeline.executor_check, cramjam, crc32c
 print(longhall.pipeline.source.__file__, cramjam.__file__)
 """
 

@@ -18,16 +18,16 @@ from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.resource import Resource
 from longhall.world.real.network import RealNetwork
 
-PATIENCE_MS: Final = 30_000
+TIMEOUT_MS: Final = 30_000
 
 _T = TypeVar("_T")
 
 
 @final
-class Conversation(Resource):
-    """One hall for one thread: `with Conversation(bootstrap) as hall: hall.ask(lambda hall: hall.topics.list())`."""
+class BlockingClient(Resource):
+    """One hall for one thread: `with BlockingClient(bootstrap) as hall: hall.ask(lambda hall: hall.topics.list())`."""
 
-    def __init__(self, bootstrap: str, *, client_id: str = "longhall-spark", patience_ms: int = PATIENCE_MS) -> None:
+    def __init__(self, bootstrap: str, *, client_id: str = "longhall-spark", patience_ms: int = TIMEOUT_MS) -> None:
         self.bootstrap = bootstrap
         self._client_id = client_id
         self._patience_ms = patience_ms

@@ -18,7 +18,7 @@ from longhall.pipeline.refusals import PipelineError
 
 DEFAULT_HTTP: Final = "127.0.0.1:8080"
 PREFIX: Final = "/api/v1/"
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 
 _ADVICE: Final = {
     "unknown-queue": "`longhall queue list` shows what there is",
@@ -28,7 +28,7 @@ _ADVICE: Final = {
 
 
 @final
-class Desk:
+class ApiClient:
     """See the module. Without an access key, that of the environment is shown, if there is one."""
 
     def __init__(self, address: str = DEFAULT_HTTP, access_key: str = "", secret: str = "") -> None:
@@ -81,7 +81,7 @@ class Desk:
             try:
                 if self._connection is None:
                     host, _, port = self.address.rpartition(":")
-                    self._connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=PATIENCE_S)
+                    self._connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=TIMEOUT_S)
                 self._connection.request(method, target, body, headers)
                 answer = self._connection.getresponse()
                 return answer.status, answer.read()
@@ -96,7 +96,7 @@ class Desk:
         raise AssertionError("the second failure was raised")
 
 
-def of_queue(name: str, *below: str) -> str:
+def queue_path(name: str, *below: str) -> str:
     """The path of a queue, or of something below it."""
     return "/".join(["queues", *(quote(part, safe="") for part in (name, *below))])
 

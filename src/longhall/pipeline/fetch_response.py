@@ -19,7 +19,7 @@ _ID_BYTES: Final = 16
 _ABORTED_BYTES_MIN: Final = 17
 
 
-class Answer(NamedTuple):
+class FetchedPartition(NamedTuple):
     """What a partition had: whole batches, the last of which may be cut off, at `frame[begin:end]`."""
 
     frame: bytes
@@ -31,14 +31,14 @@ class Answer(NamedTuple):
     end: int
 
 
-def read_answer(frame: bytes, at: int, version: int) -> Answer:
+def read_fetch_response(frame: bytes, at: int, version: int) -> FetchedPartition:
     """Read what follows the header of the response, from `at` on. Raises WireError for what is none."""
     reader = Reader(frame, at, len(frame))
     reader.int32()  # How long to wait before asking again; a broker that means it does not read on.
     error_code = reader.int16()
     reader.int32()
     if reader.size(True) < 1 or error_code:
-        return Answer(frame, error_code or -1, -1, -1, [], 0, 0)
+        return FetchedPartition(frame, error_code or -1, -1, -1, [], 0, 0)
     reader.skip(_ID_BYTES if version >= TOPIC_IDS_FROM else reader.string_size(True))
     reader.size(True)
     reader.int32()
@@ -54,4 +54,4 @@ def read_answer(frame: bytes, at: int, version: int) -> Answer:
     reader.int32()
     size = max(reader.size(True), 0)
     begin = reader.skip(size)
-    return Answer(frame, error_code, last_stable, log_start, aborted, begin, begin + size)
+    return FetchedPartition(frame, error_code, last_stable, log_start, aborted, begin, begin + size)

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from longhall.client.hall import Hall, split_address
-from longhall.pipeline import reading
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline import partition_reader
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.options import Subscription
-from longhall.pipeline.reading import Work, read
+from longhall.pipeline.partition_reader import ReadTask, read
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 from longhall.records.batch import Record
 from soak.node import Node
 from tests.pipeline.conftest import MakeTopic, Produce
 
 
-def work_for(bootstrap: str, topic: str, end: int, **changes: Any) -> Work:
-    with Conversation(bootstrap) as conversation:
-        described = Survey(conversation, Subscription(names=(topic,))).topics()[topic]
-    work = Work(bootstrap, topic, described.id, 0, 0, end, ("value", "offset"), described.leaders[0])
+def work_for(bootstrap: str, topic: str, end: int, **changes: Any) -> ReadTask:
+    with BlockingClient(bootstrap) as blocking_client:
+        described = SubscriptionMetadata(blocking_client, Subscription(names=(topic,))).topics()[topic]
+    work = ReadTask(bootstrap, topic, described.id, 0, 0, end, ("value", "offset"), described.leaders[0])
     return work._replace(**changes)
 
 
@@ -50,7 +50,7 @@ def test_a_range_is_read_to_its_end(bootstrap: str, topic: str, produce: Produce
 def test_many_answers_follow_each_other(
     bootstrap: str, topic: str, produce: Produce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "FETCH_BYTES", 4000)
+    monkeypatch.setattr(partition_reader, "FETCH_BYTES", 4000)
     end = fill(produce, topic, 12, size_bytes=100)
     batches = list(read(work_for(bootstrap, topic, end)))
     assert len(batches) > 3
@@ -63,10 +63,10 @@ def test_a_leader_that_is_not_where_it_was(bootstrap: str, topic: str, produce: 
 
 
 def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "FETCH_BYTES", 4000)
+    monkeypatch.setattr(partition_reader, "FETCH_BYTES", 4000)
     with Node(tmp_path / "data") as node:
-        with Conversation(node.bootstrap) as conversation:
-            conversation.ask(lambda hall: hall.topics.create("t", partitions=1))
+        with BlockingClient(node.bootstrap) as blocking_client:
+            blocking_client.ask(lambda hall: hall.topics.create("t", partitions=1))
 
             def send(topic: str, partition: int, records: list[Record]) -> None:
                 from longhall.records.batch import build_batch
@@ -74,7 +74,7 @@ def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
                 async def append(hall: Hall) -> None:
                     await hall.records.produce(topic, partition, build_batch(records))
 
-                conversation.ask(append)
+                blocking_client.ask(append)
 
             end = fill(send, "t", 12, size_bytes=100)
         batches = read(work_for(node.bootstrap, "t", end))
@@ -86,10 +86,10 @@ def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
 
 
 def test_messages_that_went_away_meanwhile(
-    bootstrap: str, topic: str, produce: Produce, conversation: Conversation
+    bootstrap: str, topic: str, produce: Produce, blocking_client: BlockingClient
 ) -> None:
     end = fill(produce, topic, 2)
-    conversation.ask(lambda hall: hall.topics.delete_records(topic, {0: 7}))
+    blocking_client.ask(lambda hall: hall.topics.delete_records(topic, {0: 7}))
     work = work_for(bootstrap, topic, end)
     with pytest.raises(PipelineError, match=rf"{topic}-0: offsets 0 to 6 were deleted before they were read; set the"):
         list(read(work))
@@ -100,14 +100,14 @@ def test_a_topic_that_was_made_anew_meanwhile(
     bootstrap: str,
     topic: str,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
     make_topic: MakeTopic,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "GONE_PATIENCE_S", 0.2)
+    monkeypatch.setattr(partition_reader, "GONE_PATIENCE_S", 0.2)
     end = fill(produce, topic, 1)
     work = work_for(bootstrap, topic, end)
-    conversation.ask(lambda hall: hall.topics.delete(topic))
+    blocking_client.ask(lambda hall: hall.topics.delete(topic))
     make_topic(name=topic)
     fill(produce, topic, 1)
     with pytest.raises(PipelineError, match="are gone: the topic was deleted or recreated"):
@@ -116,8 +116,8 @@ def test_a_topic_that_was_made_anew_meanwhile(
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PATIENCE_S", 0.3)
-    work = Work("127.0.0.1:1", "t", bytes(16), 0, 0, 5, ("value",))
+    monkeypatch.setattr(partition_reader, "PATIENCE_S", 0.3)
+    work = ReadTask("127.0.0.1:1", "t", bytes(16), 0, 0, 5, ("value",))
     with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
         list(read(work))
 

@@ -49,7 +49,7 @@ class Staged(NamedTuple):
     size_bytes: int
 
 
-class Parcel(NamedTuple):
+class StagedBatch(NamedTuple):
     """A batch that was staged, and where it belongs."""
 
     place: Place
@@ -110,7 +110,7 @@ async def ensure_topic(hall: Hall, topic: str, partitions: int, configs: dict[st
             raise
 
 
-async def unstage(hall: Hall, staged: Sequence[Staged]) -> AsyncIterator[Parcel]:
+async def read_staged(hall: Hall, staged: Sequence[Staged]) -> AsyncIterator[StagedBatch]:
     """Everything that these attempts have staged, those of one attempt in its order. Raises PipelineError if not all.
 
     A partition of the stage is read once, however many attempts have written to it.
@@ -177,8 +177,8 @@ async def _latest(hall: Hall, topic: str, partition: int) -> int:
     return found[partition].offset
 
 
-def _opened(record: Record) -> Parcel:
+def _opened(record: Record) -> StagedBatch:
     assert record.key is not None, "a staged message has a key"
     assert record.value is not None, "a staged message has a value"
     topic, partition = json.loads(record.key)
-    return Parcel((topic, partition), record.value)
+    return StagedBatch((topic, partition), record.value)

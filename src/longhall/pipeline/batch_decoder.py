@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, final
 
-from longhall.pipeline.table import Shape, wants_of
+from longhall.pipeline.arrow_table import Shape, wants_of
 from longhall.records.batch import HEADER_BYTES, BatchHeader, check_batch, parse_header
 from longhall.records.columns import NOT_STAMPED, Columns
 from longhall.records.compression import NONE, decompress
@@ -25,7 +25,7 @@ PARTS_BYTES_MAX: Final = 16 * 1024 * 1024  # Decompressed bodies that are held f
 
 
 @final
-class Opening:
+class PartitionDecoder:
     """One partition from `start` to `end`, answer by answer. `next_offset` says where to go on."""
 
     def __init__(self, shape: Shape, start: int, end: int, first_ms: int = INT64_MIN, last_ms: int = INT64_MAX) -> None:

@@ -36,7 +36,7 @@ _CLAIM: Final = re.compile(r"/_manifest/claims/(\d{20})-([0-9a-f]+)$")
 
 
 @final
-class Ledger:
+class ManifestLog:
     """One topic of one archive."""
 
     def __init__(self, storage: Storage, topic: str) -> None:
